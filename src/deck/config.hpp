@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace shard8::deck {
+
+enum class Arch { llama, gpt2 };
+enum class Recompute { none, selective, full };
+enum class Backend { automatic, mpi };
+enum class Device { automatic, host };
+enum class FloatType { fp32, bf16 };
+enum class Gather { automatic, bf16, fp32 };
+enum class DataKind { synthetic, bytes, tokens };
+
+// The initialisers below are the defaults of the deck. A member whose default depends on others
+// holds a marker here (0, or `automatic`) and its real value in every Config that came out of
+// load(). What a deck must give is 0 here.
+
+/// The transformer, as in Hugging Face configurations.
+struct ModelConfig {
+  Arch arch = Arch::llama;           ///< llama: RMSNorm, rotary, SwiGLU; gpt2: LayerNorm, GELU
+  std::int64_t hidden = 0;           ///< width of the residual stream
+  std::int64_t ffn = 0;              ///< width inside the feed-forward block
+  std::int64_t layers = 0;           ///< transformer layers
+  std::int64_t heads = 0;            ///< query heads; hidden / heads is the head's width
+  std::int64_t kv_heads = 0;         ///< key and value heads; loaded default: heads
+  std::int64_t vocab = 0;            ///< entries of the vocabulary, without any padding
+  std::int64_t seq = 0;              ///< tokens in a sequence
+  double norm_eps = 1e-5;            ///< added to the variance in norms
+  double rope_theta = 10000.0;       ///< base of the rotary frequencies (llama)
+  bool tie_embeddings = false;       ///< head = embedding; loaded default: true for gpt2
+  std::uint64_t init_seed = 1234;    ///< of the initial weights
+  double init_std = 0.02;            ///< standard deviation of the initial weights
+  std::string init_file;             ///< "file.h5:/group" or ".safetensors"; empty: random
+  Recompute recompute = Recompute::none;  ///< what backward computes again
+};
+
+/// Ranks = replicate * shard * tensor; tensor varies fastest, replicate slowest.
+struct MeshConfig {
+  std::int64_t replicate = 1;            ///< groups with a whole copy of the weights
+  std::int64_t shard = 1;                ///< ranks over which a copy is sharded
+  std::int64_t tensor = 1;               ///< ranks that share one matrix product
+  Backend backend = Backend::automatic;  ///< who moves data between ranks
+  Device device = Device::automatic;     ///< where kernels run
+
+  std::int64_t ranks() const { return replicate * shard * tensor; }
+  /// P, the ranks that see different samples.
+  std::int64_t data_ranks() const { return replicate * shard; }
+};
+
+struct PrecisionConfig {
+  FloatType compute = FloatType::bf16;  ///< activations, residual stream, matrix products
+  FloatType reduce = FloatType::fp32;   ///< gradients as they are reduced over ranks
+  bool deterministic = true;            ///< bit for bit the same from run to run
+};
+
+struct FsdpConfig {
+  bool reshard_after_forward = true;  ///< free gathered layers between forward and backward
+  std::int64_t prefetch = 1;          ///< units gathered ahead of the one that computes
+  /// What travels in a gather of weights. fp32 with compute bf16: rounded by each receiver.
+  Gather gather = Gather::automatic;  ///< loaded default: that of precision.compute
+};
+
+/// AdamW with FP32 master weights and moments. Learning rate at step s (from 0), N = decay_steps:
+/// lr (s+1)/warmup while s < warmup, then min_lr + (lr-min_lr)/2 (1+cos(pi (s-warmup)/(N-warmup))).
+struct OptimizerConfig {
+  double lr = 0.0;                ///< peak learning rate
+  double min_lr = 0.0;            ///< learning rate at the end of the decay
+  std::int64_t warmup = 0;        ///< steps of linear warm-up
+  std::int64_t decay_steps = 0;   ///< step at which min_lr is reached; loaded default: run.steps
+  double beta1 = 0.9;             ///< decay of the first moment
+  double beta2 = 0.95;            ///< decay of the second moment
+  double eps = 1e-8;              ///< added to the root of the second moment
+  double weight_decay = 0.1;      ///< decoupled, on parameters of two dimensions or more
+  double clip = 1.0;              ///< largest global gradient norm; 0: off
+};
+
+struct DataConfig {
+  DataKind kind = DataKind::synthetic;  ///< must be given in a deck
+  /// Text file or folder (bytes), "file.h5:/dataset" (tokens); not read for synthetic. Relative
+  /// paths are those of the working directory or else of the deck's folder; loaded: as found.
+  std::string path;
+  std::int64_t batch = 0;        ///< sequences in a step, over all ranks
+  std::int64_t micro_batch = 0;  ///< sequences that a data rank computes at once; 0: all its own
+  std::uint64_t seed = 1234;     ///< of the order of samples, and of synthetic tokens
+};
+
+struct RunConfig {
+  std::int64_t steps = 0;        ///< optimizer steps
+  std::int64_t log_every = 10;   ///< steps between two lines of progress
+  std::int64_t timing_skip = 5;  ///< first steps left out of the figures; loaded: < steps
+};
+
+/// What the end of a run is held against; nothing set: VERIFICATION: NOT CONFIGURED.
+struct VerifyConfig {
+  double final_loss_max = 0.0;     ///< nats; 0: not checked
+  double final_loss_min = 0.0;     ///< nats; 0: not checked
+  double unigram_ratio_max = 0.0;  ///< final loss / unigram entropy of the data; 0: not checked
+  std::string gold;                ///< file with the losses expected; empty: none
+  double tolerance = 0.0;          ///< largest relative difference from gold; 0: bit for bit
+
+  bool configured() const {
+    return final_loss_max > 0.0 || final_loss_min > 0.0 || unigram_ratio_max > 0.0 || !gold.empty();
+  }
+};
+
+struct OutputConfig {
+  std::string dir = "out";                ///< folder, made if missing
+  std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
+  std::string timing = "timing.csv";      ///< in dir: the table of phases and collectives
+  std::string summary = "summary.json";   ///< in dir: the whole report
+};
+
+/// A deck after reading and checking; copied down to whoever needs a part of it.
+struct Config {
+  ModelConfig model;
+  MeshConfig mesh;
+  PrecisionConfig precision;
+  FsdpConfig fsdp;
+  OptimizerConfig optimizer;
+  DataConfig data;
+  RunConfig run;
+  VerifyConfig verify;
+  OutputConfig output;
+};
+
+}  // namespace shard8::deck
