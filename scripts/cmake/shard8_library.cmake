@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+
+# shard8_library(NAME [SOURCES file.cpp...] [LINKS target...])
+#
+# The one library of a folder: target shard8_NAME, alias shard8::NAME. SOURCES are
+# relative to the folder and listed by hand; without them the library has headers only.
+# LINKS are what its headers or sources include: folders strictly below, and packages.
+function(shard8_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "shard8_library(${name}): unexpected '${arg_UNPARSED_ARGUMENTS}'; "
+      "allowed are SOURCES and LINKS")
+  endif()
+  set(target shard8_${name})
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE shard8_warnings PUBLIC shard8_abi ${arg_LINKS})
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE shard8_abi ${arg_LINKS})
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope}
+    "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
+  add_library(shard8::${name} ALIAS ${target})
+endfunction()
+
+# shard8_program(NAME SOURCES file.cpp... LINKS target...)
+#
+# An executable, built into bin/.
+function(shard8_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE shard8_warnings shard8_abi ${arg_LINKS})
+endfunction()

@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+
+# shard8_test(LAYER.SUBJECT
+#   SOURCES file.cpp...           GoogleTest sources
+#   LINKS   target...             what is tested
+#   [CASES  case...]              one CTest each; without them one CTest, `all`
+#   [NP     n...]                 run under mpiexec with n ranks, one CTest for each n
+#   [MAIN   plain|kokkos|mpi]     default: mpi with NP, plain if LINKS are only base, deck
+#                                 and io, else kokkos
+#   [BACKEND name]                in the CTest's name; default: mpi with NP, else host
+#   [LABELS label...]             default: unit
+#   [TIMEOUT seconds]             default: 120
+#   [ENVIRONMENT NAME=value...]
+#   [DEFINITIONS NAME=value...]   of the sources, as for target_compile_definitions
+# )
+#
+# Builds build/PRESET/tests/LAYER.SUBJECT and registers CTests LAYER.SUBJECT.CASE.BACKEND.npN.
+#
+# A case is the name of a test suite in snake case: the case `all_gather` runs TEST(AllGather, ...),
+# TEST_F, TEST_P and TYPED_TEST alike. An executable with a suite that CASES does not list
+# fails, and so does a case without tests. By hand: build/cpu/tests/comm.group --case all_gather
+function(shard8_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT"
+    "SOURCES;LINKS;CASES;NP;LABELS;ENVIRONMENT;DEFINITIONS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES OR NOT name MATCHES "^[a-z0-9_]+\\.[a-z0-9_]+$")
+    message(FATAL_ERROR "shard8_test(${name}): needs a name layer.subject and SOURCES; "
+      "unexpected '${arg_UNPARSED_ARGUMENTS}'. Usage: scripts/cmake/shard8_test.cmake")
+  endif()
+  if(NOT arg_MAIN)
+    if(arg_NP)
+      set(arg_MAIN mpi)
+    else()
+      set(rest ${arg_LINKS})
+      list(REMOVE_ITEM rest shard8::base shard8::version shard8::deck shard8::io)
+      set(arg_MAIN plain)
+      if(rest)
+        set(arg_MAIN kokkos)
+      endif()
+    endif()
+  endif()
+  if(NOT arg_BACKEND)
+    set(arg_BACKEND host)
+    if(arg_NP)
+      set(arg_BACKEND mpi)
+    endif()
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE
+    shard8_warnings shard8_abi shard8_test_main_${arg_MAIN} ${arg_LINKS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_compile_definitions(${name} PRIVATE
+    "SHARD8_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"" ${arg_DEFINITIONS})
+
+  set(cases ${arg_CASES})
+  list(JOIN arg_CASES "," listed)
+  set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false)
+  if(arg_NP)
+    list(APPEND environment OMP_NUM_THREADS=1)
+    set(ranks ${arg_NP})
+  else()
+    list(APPEND environment OMP_NUM_THREADS=2)
+    set(ranks 0)
+  endif()
+  foreach(np IN LISTS ranks)
+    set(launch "")
+    set(processors 2)
+    set(suffix "")
+    if(np GREATER 0)
+      set(launch "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_PREFLAGS} "${MPIEXEC_NUMPROC_FLAG}" "${np}")
+      set(suffix ".np${np}")
+    endif()
+    if(arg_MAIN STREQUAL "plain" OR np EQUAL 1)
+      set(processors 1)
+    endif()
+    if(NOT cases)
+      set(cases all)
+    endif()
+    foreach(case IN LISTS cases)
+      set(test "${name}.${case}.${arg_BACKEND}${suffix}")
+      set(arguments "")
+      if(arg_CASES)
+        set(arguments --case ${case} --cases ${listed})
+      endif()
+      add_test(NAME "${test}" COMMAND ${launch} "$<TARGET_FILE:${name}>" ${arguments})
+      set_tests_properties("${test}" PROPERTIES
+        LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${processors}"
+        ENVIRONMENT "${environment};${arg_ENVIRONMENT}")
+    endforeach()
+  endforeach()
+endfunction()
+
+# What every test's environment has. Leaks of MPI and its helpers are not ours.
+set(SHARD8_TEST_ENVIRONMENT "")
+if(SHARD8_SANITIZE)
+  list(APPEND SHARD8_TEST_ENVIRONMENT
+    "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/ubsan.supp")
+endif()

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Sourced by the scripts beside this folder.
+
+say() { printf '[shard8] %s\n' "$*" >&2; }
+
+die() {
+  printf '[shard8] error: %s\n' "$1" >&2
+  shift
+  for line in "$@"; do printf '[shard8]   %s\n' "$line" >&2; done
+  exit 3
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# What is worth keeping between builds and clones.
+cache_dir() {
+  local base="${XDG_CACHE_HOME:-}"
+  if [[ -z "$base" ]]; then
+    [[ -n "${HOME:-}" ]] || die "neither XDG_CACHE_HOME nor HOME is set" "set one: export HOME=/your/home"
+    base="$HOME/.cache"
+  fi
+  printf '%s/shard8\n' "$base"
+}
+
+cpu_count() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }

@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+
+#include "tests/support/cases.hpp"
+
+int main(int argc, char** argv) {
+  if (!shard8::tests::init_cases(argc, argv)) return 1;
+  const Kokkos::ScopeGuard kokkos(Kokkos::InitializationSettings().set_disable_warnings(true));
+  return RUN_ALL_TESTS();
+}
