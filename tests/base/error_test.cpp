@@ -9,7 +9,7 @@
 namespace shard8::base {
 namespace {
 
-TEST(error, carries_code_and_text) {
+TEST(Error, carries_code_and_text) {
   try {
     fail(ExitCode::environment, "need {} ranks, got {}", 4, 2);
   } catch (const Error& e) {
@@ -21,7 +21,7 @@ TEST(error, carries_code_and_text) {
   FAIL() << "fail() returned";
 }
 
-TEST(error, require_shows_expression_and_place) {
+TEST(Error, require_shows_expression_and_place) {
   const int rows = 3;
   SHARD8_REQUIRE(rows == 3, "never formatted {}", rows);
   const int line = __LINE__ + 2;
@@ -38,7 +38,7 @@ TEST(error, require_shows_expression_and_place) {
   FAIL() << "SHARD8_REQUIRE let it pass";
 }
 
-TEST(error, require_without_arguments) {
+TEST(Error, require_without_arguments) {
   EXPECT_THROW(SHARD8_REQUIRE(false, "plain text"), Error);
 }
 

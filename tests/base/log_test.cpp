@@ -30,7 +30,7 @@ class File {
   std::FILE* file_;
 };
 
-TEST(log, only_the_speaker_informs) {
+TEST(Log, only_the_speaker_informs) {
   File out, err;
   Logger(0, 4, 0, out.get(), err.get()).info("step {}", 7);
   Logger(2, 4, 0, out.get(), err.get()).info("not seen");
@@ -38,7 +38,7 @@ TEST(log, only_the_speaker_informs) {
   EXPECT_EQ(err.text(), "");
 }
 
-TEST(log, every_rank_warns_with_its_number) {
+TEST(Log, every_rank_warns_with_its_number) {
   File out, err;
   Logger(2, 4, 0, out.get(), err.get()).warn("slow {}", "disk");
   Logger(3, 4, 0, out.get(), err.get()).error("gone");
@@ -46,7 +46,7 @@ TEST(log, every_rank_warns_with_its_number) {
   EXPECT_EQ(err.text(), "shard8: rank 2: warning: slow disk\nshard8: rank 3: error: gone\n");
 }
 
-TEST(log, a_single_rank_needs_no_number) {
+TEST(Log, a_single_rank_needs_no_number) {
   File out, err;
   Logger(0, 1, 0, out.get(), err.get()).error("gone");
   EXPECT_EQ(err.text(), "shard8: error: gone\n");
