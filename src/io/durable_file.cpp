@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/durable_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::io {
+
+namespace {
+
+[[noreturn]] void fail_with(int error, const std::string& path, const char* operation) {
+  base::fail(base::ExitCode::failed, "'{}': cannot {}: {}", path, operation,
+             std::generic_category().message(error));
+}
+
+/// path.tmp while it is being written; removed again unless it was renamed.
+class Temporary {
+ public:
+  explicit Temporary(const std::string& path)
+      : path_(path + ".tmp"),
+        descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) fail_with(errno, path_, "create (does its folder exist?)");
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!renamed_) ::unlink(path_.c_str());
+  }
+
+  void write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const auto put = ::write(descriptor_, bytes.data(), bytes.size());
+      if (put < 0) {
+        if (errno == EINTR) continue;
+        fail_with(errno, path_, "write");
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+    }
+  }
+
+  void finish(const std::string& target) {
+    if (::fsync(descriptor_) != 0) fail_with(errno, path_, "fsync");
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail_with(errno, path_, "close");
+    if (std::rename(path_.c_str(), target.c_str()) != 0) fail_with(errno, target, "rename into place");
+    renamed_ = true;
+  }
+
+ private:
+  std::string path_;
+  int descriptor_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+void write_durably(const std::string& path, std::string_view bytes) {
+  Temporary temporary(path);
+  temporary.write(bytes);
+  temporary.finish(path);
+  sync_folder(std::filesystem::path(path).parent_path().string());
+}
+
+void sync_folder(const std::string& folder) {
+  const std::string name = folder.empty() ? "." : folder;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with(errno, name, "open the folder");
+  // Some file systems have no fsync for folders and say so with EINVAL: nothing more can be done.
+  const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0) fail_with(error, name, "fsync the folder");
+}
+
+}  // namespace shard8::io

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shard8::io {
+
+/// Writes a file so that after a crash at any moment `path` holds either what it held before or
+/// all of `bytes`: into path.tmp, fsync, rename, fsync of the folder. Error(failed) names path,
+/// operation and the system's reason, and leaves no path.tmp behind.
+void write_durably(const std::string& path, std::string_view bytes);
+
+/// Makes a rename or a new file in this folder survive a crash; "" is the working directory.
+void sync_folder(const std::string& folder);
+
+}  // namespace shard8::io

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::io {
+
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    const int error = errno;
+    base::fail(error == ENOENT ? base::ExitCode::deck : base::ExitCode::failed,
+               "'{}': cannot open for reading: {}", path_, reason(error));
+  }
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    base::fail(base::ExitCode::failed, "'{}': cannot find its size: {}", path_, reason(error));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    base::fail(base::ExitCode::deck, "'{}': not a regular file; a plain file is needed here",
+               path_);
+  }
+  size_ = status.st_size;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);  // nothing was written: nothing to lose
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void InputFile::read(std::span<std::byte> out, std::int64_t offset) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const auto got = ::pread(descriptor_, out.data() + done, out.size() - done,
+                             static_cast<off_t>(offset) + static_cast<off_t>(done));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      base::fail(base::ExitCode::failed, "'{}': cannot read {} bytes at byte {}: {}", path_,
+                 out.size(), offset, reason(errno));
+    }
+    if (got == 0) {
+      base::fail(base::ExitCode::failed,
+                 "'{}': ends at byte {}, but bytes {} to {} are needed; it had {} bytes when it "
+                 "was opened: was it changed meanwhile?",
+                 path_, offset + static_cast<std::int64_t>(done), offset,
+                 offset + static_cast<std::int64_t>(out.size()), size_);
+    }
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace shard8::io

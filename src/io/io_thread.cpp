@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/io_thread.hpp"
+
+#include "io/hdf5_handle.hpp"
+
+namespace shard8::io {
+
+IoThread::IoThread() {
+  h5_open_library();
+  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  call([] { h5_silence(); });  // the error stack belongs to a thread where the library knows threads
+}
+
+IoThread::~IoThread() {
+  thread_.request_stop();
+  thread_.join();
+}
+
+void IoThread::push(std::function<void()> task) {
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+void IoThread::loop(const std::stop_token& stop) {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, stop, [this] { return !queue_.empty(); });
+      if (queue_.empty()) return;  // stop was requested and nothing is left
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace shard8::io

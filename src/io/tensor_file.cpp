@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/tensor_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "io/hdf5_tensor_file.hpp"
+#include "io/safetensors.hpp"
+
+namespace shard8::io {
+
+namespace {
+
+struct Matrix {
+  std::int64_t rows, cols;
+};
+
+Matrix as_matrix(const std::vector<std::int64_t>& shape) {
+  if (shape.empty()) return {1, 1};
+  return {shape[0], shape.size() == 1 ? 1 : shape[1]};
+}
+
+bool inside(std::int64_t first, std::int64_t count, std::int64_t size) {
+  return first >= 0 && count >= 0 && first <= size && count <= size - first;
+}
+
+/// The longest common ending of two names: what a missing or extra prefix leaves.
+std::size_t common_tail(std::string_view a, std::string_view b) {
+  std::size_t n = 0;
+  while (n < a.size() && n < b.size() && a[a.size() - 1 - n] == b[b.size() - 1 - n]) ++n;
+  return n;
+}
+
+}  // namespace
+
+std::vector<std::string> TensorFile::names() const {
+  std::vector<std::string> out;
+  out.reserve(shapes_.size());
+  for (const auto& [name, shape] : shapes_) out.push_back(name);
+  return out;
+}
+
+bool TensorFile::contains(std::string_view name) const {
+  return shapes_.find(name) != shapes_.end();
+}
+
+TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const {
+  const auto found = shapes_.find(name);
+  if (found != shapes_.end()) return found;
+  std::string nearest;
+  std::size_t best = 0;
+  for (const auto& [other, shape] : shapes_) {
+    const auto tail = common_tail(name, other);
+    if (tail > best) {
+      best = tail;
+      nearest = fmt::format(", the nearest is '{}'", other);
+    }
+  }
+  base::fail(base::ExitCode::failed,
+             "'{}': has no tensor '{}' (of its {} names{}); is it a checkpoint of this "
+             "architecture, under Hugging Face's names?",
+             spec_, name, shapes_.size(), nearest);
+}
+
+const std::vector<std::int64_t>& TensorFile::shape(std::string_view name) const {
+  return find(name)->second;
+}
+
+void TensorFile::read_box(std::string_view name, const Box& box, float* out,
+                          std::int64_t row_stride) const {
+  const auto& [full_name, shape] = *find(name);
+  if (shape.size() > 2) {
+    base::fail(base::ExitCode::failed,
+               "'{}': tensor '{}' has shape ({}); boxes are read from tensors of at most two "
+               "dimensions",
+               spec_, name, fmt::join(shape, ", "));
+  }
+  const auto [rows, cols] = as_matrix(shape);
+  if (!inside(box.row0, box.rows, rows) || !inside(box.col0, box.cols, cols)) {
+    base::fail(base::ExitCode::failed,
+               "'{}': tensor '{}' is {} x {} (shape ({})), but rows {} to {} and columns {} to {} "
+               "are needed; do the model's sizes in the deck belong to this file?",
+               spec_, name, rows, cols, fmt::join(shape, ", "), box.row0, box.row0 + box.rows,
+               box.col0, box.col0 + box.cols);
+  }
+  if (box.rows == 0 || box.cols == 0) return;
+  SHARD8_REQUIRE(row_stride >= box.cols, "tensor '{}': row stride {}, columns {}", name, row_stride,
+                 box.cols);
+  read_checked(full_name, box, out, row_stride);
+}
+
+void TensorFile::add(std::string name, std::vector<std::int64_t> shape) {
+  shapes_.emplace(std::move(name), std::move(shape));
+}
+
+std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& spec) {
+  namespace fs = std::filesystem;
+  std::error_code status;
+  if (fs::is_directory(spec, status)) {
+    const fs::path folder(spec);
+    const auto index = folder / "model.safetensors.index.json";
+    const auto single = folder / "model.safetensors";
+    if (fs::exists(index, status)) return open_safetensors_index(index.string());
+    if (fs::exists(single, status)) return open_safetensors(single.string());
+    base::fail(base::ExitCode::deck,
+               "'{}': the folder holds neither model.safetensors.index.json nor "
+               "model.safetensors; give the file itself",
+               spec);
+  }
+  if (spec.ends_with(".safetensors")) return open_safetensors(spec);
+  if (spec.ends_with(".json")) return open_safetensors_index(spec);
+  return open_hdf5_tensors(io, spec);
+}
+
+}  // namespace shard8::io

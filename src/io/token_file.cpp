@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/token_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "io/hdf5_handle.hpp"
+#include "io/hdf5_object.hpp"
+
+namespace shard8::io {
+
+namespace {
+
+constexpr std::int64_t kPiece = 4 * 1024 * 1024;  // elements
+
+/// The number of elements in the ranges, which must lie inside the shape.
+std::int64_t require_inside(const std::string& spec, std::span<const std::int64_t> shape,
+                            std::span<const Range> ranges) {
+  SHARD8_REQUIRE(ranges.size() == shape.size(), "'{}': {} ranges for {} dimensions", spec,
+                 ranges.size(), shape.size());
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const auto& [start, count, stride] = ranges[d];
+    const bool inside = start >= 0 && count >= 0 && stride >= 1 &&
+                        (count == 0 || start + (count - 1) * stride < shape[d]);
+    if (!inside) {
+      base::fail(base::ExitCode::failed,
+                 "'{}': {} indices from {} in steps of {} are needed along dimension {}, which has "
+                 "{} (shape ({}))",
+                 spec, count, start, stride, d, shape[d], fmt::join(shape, ", "));
+    }
+    elements *= count;
+  }
+  return elements;
+}
+
+/// The names of a file's integer datasets would be a guess; the datasets of its root are not.
+std::string datasets_in(const std::string& path) {
+  const auto file = h5_open_file(path);
+  const H5Handle root(SHARD8_H5(path, H5Gopen2(file.id(), "/", H5P_DEFAULT)), H5Gclose);
+  return fmt::format("{}", fmt::join(h5_children(root.id(), path, H5O_TYPE_DATASET), ", "));
+}
+
+}  // namespace
+
+struct TokenFile::Handles {
+  H5Handle file;
+  H5Handle data;
+};
+
+TokenFile::TokenFile(IoThread& io, std::string spec) : io_(io), spec_(std::move(spec)) {
+  io_.call([this] { open(); });
+}
+
+TokenFile::~TokenFile() {
+  io_.call([this] { handles_.reset(); });
+}
+
+void TokenFile::open() {
+  const auto [path, object] = h5_split(spec_);
+  if (object.size() < 2) {
+    base::fail(base::ExitCode::deck,
+               "'{}': names no dataset; needed is file.h5:/dataset, and in its root are ({})", path,
+               datasets_in(path));
+  }
+  auto file = h5_open_file(path);
+  h5_require_object(file.id(), path, object, H5O_TYPE_DATASET);
+  const auto where = fmt::format("'{}'", spec_);
+  auto data = h5_open_dataset(file.id(), object, where);
+  if (h5_require_numbers(data.id(), where) != H5T_INTEGER) {
+    base::fail(base::ExitCode::failed,
+               "'{}': is of a floating-point type; tokens must be integers, of any width", spec_);
+  }
+  shape_ = h5_dataset_shape(data.id(), where);
+  const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
+  const auto bytes = H5Tget_size(type.id());
+  narrow_ = bytes < 4 || (bytes == 4 && SHARD8_H5(where, H5Tget_sign(type.id())) == H5T_SGN_2);
+  handles_ = std::make_unique<Handles>(Handles{std::move(file), std::move(data)});
+}
+
+std::int64_t TokenFile::elements() const {
+  std::int64_t product = 1;
+  for (const auto size : shape_) product *= size;
+  return product;
+}
+
+void TokenFile::read(std::span<std::int32_t> out, std::span<const Range> ranges) const {
+  const auto elements = require_inside(spec_, shape_, ranges);
+  SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) >= elements,
+                 "'{}': {} elements to read into a buffer of {}", spec_, elements, out.size());
+  if (elements == 0) return;
+  const auto target = out.first(static_cast<std::size_t>(elements));
+  io_.call([&] { read_here(target, ranges); });
+}
+
+void TokenFile::read_here(std::span<std::int32_t> out, std::span<const Range> ranges) const {
+  const auto where = fmt::format("'{}'", spec_);
+  std::vector<hsize_t> start, stride, count;
+  for (const auto& range : ranges) {
+    start.push_back(static_cast<hsize_t>(range.start));
+    stride.push_back(static_cast<hsize_t>(range.stride));
+    count.push_back(static_cast<hsize_t>(range.count));
+  }
+  const hid_t data = handles_->data.id();
+  const H5Handle from(SHARD8_H5(where, H5Dget_space(data)), H5Sclose);
+  if (!ranges.empty()) {
+    SHARD8_H5(where, H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), stride.data(),
+                                         count.data(), nullptr));
+  }
+  const hsize_t elements = out.size();
+  const H5Handle to(SHARD8_H5(where, H5Screate_simple(1, &elements, nullptr)), H5Sclose);
+  if (narrow_) {
+    SHARD8_H5(where,
+              H5Dread(data, H5T_NATIVE_INT32, to.id(), from.id(), H5P_DEFAULT, out.data()));
+    return;
+  }
+  // A conversion that does not fit would be clipped in silence: read wide and look.
+  std::vector<std::int64_t> wide(out.size());
+  SHARD8_H5(where,
+            H5Dread(data, H5T_NATIVE_INT64, to.id(), from.id(), H5P_DEFAULT, wide.data()));
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    if (wide[i] != static_cast<std::int32_t>(wide[i])) {
+      base::fail(base::ExitCode::failed,
+                 "'{}': holds the token {}; tokens are from 0 to {} and smaller than model.vocab",
+                 spec_, wide[i], std::numeric_limits<std::int32_t>::max());
+    }
+    out[i] = static_cast<std::int32_t>(wide[i]);
+  }
+}
+
+void TokenFile::for_each_piece(
+    const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const {
+  if (shape_.empty() || elements() == 0) return;
+  const std::int64_t slice = elements() / shape_[0];
+  const std::int64_t at_once = std::max<std::int64_t>(1, kPiece / slice);
+  std::vector<Range> ranges;
+  for (const auto size : shape_) ranges.push_back({0, size, 1});
+  std::vector<std::int32_t> buffer;
+  for (std::int64_t first = 0; first < shape_[0]; first += at_once) {
+    ranges[0] = {first, std::min(at_once, shape_[0] - first), 1};
+    buffer.resize(static_cast<std::size_t>(ranges[0].count * slice));
+    read(buffer, ranges);
+    visit(buffer, first * slice);
+  }
+}
+
+}  // namespace shard8::io
