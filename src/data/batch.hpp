@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "deck/config.hpp"
+#include "io/io_thread.hpp"
+
+namespace shard8::data {
+
+/// What a data rank computes at once: mb sequences of seq tokens, each array (mb, seq) row-major.
+/// Sequences that the batch does not fill are padding: token 0, target 0, weight 0; they come last.
+struct MicroBatch {
+  std::span<const std::int32_t> tokens;
+  std::span<const std::int32_t> targets;  ///< the token after each
+  std::span<const float> weights;         ///< of each token in the loss: 1, padding 0
+  std::int64_t sequences = 0;             ///< that are real
+};
+
+/// The samples of one data rank, read one step ahead on the I/O thread. Data rank p of P takes
+/// sequences p, p+P, ... of each step in order; every rank has the same number of micro-batches.
+class Loader {
+ public:
+  /// Opens the data (errors: open_dataset). config.micro_batch 0: all the rank's sequences.
+  Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+         std::int64_t data_ranks, std::int64_t data_rank, io::IoThread& io);
+  /// Waits for the read ahead.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const Dataset& dataset() const { return *dataset_; }
+
+  /// Sequences in a micro-batch, padding included.
+  std::int64_t micro_batch() const { return micro_batch_; }
+  /// Micro-batches in a step: ceil(batch / (P·micro_batch)).
+  std::int64_t micro_batches() const { return micro_batches_; }
+  /// Real tokens in a step over all data ranks: batch·seq.
+  std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
+
+  /// Micro-batch j of step s (both from 0). The first call for a step waits for its data and
+  /// starts reading step s+1; any step may be asked for, but only the one after the last is
+  /// quick. The spans hold until the next call for another step. Errors of reading step s come
+  /// out here (see Dataset::read).
+  MicroBatch get(std::int64_t step, std::int64_t j);
+
+ private:
+  struct Step {
+    std::int64_t step = -1;
+    std::vector<std::int32_t> tokens, targets;  // (micro_batches, mb, seq)
+    std::vector<float> weights;
+  };
+
+  Step load(std::int64_t step) const;
+  void advance_to(std::int64_t step);
+  void read_ahead(std::int64_t step);
+
+  io::IoThread& io_;
+  std::unique_ptr<Dataset> dataset_;
+  Slots slots_;  // of this rank in every step
+  std::int64_t micro_batch_ = 0;
+  std::int64_t micro_batches_ = 0;
+  Step current_;
+  std::int64_t ahead_step_ = -1;
+  std::future<Step> ahead_;
+};
+
+}  // namespace shard8::data

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/bytes_dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kByteValues = 256;
+constexpr std::size_t kKeptOpen = 128;  // files; far below the usual limit of 1024 descriptors
+constexpr std::size_t kPiece = 4 * 1024 * 1024;
+
+/// The files of a folder, or the one file. What is not there is left for opening to report.
+std::vector<std::string> files_of(const std::string& path) {
+  std::error_code status;
+  if (!fs::is_directory(path, status)) return {path};
+  std::vector<std::string> names;
+  for (auto it = fs::directory_iterator(path, status); !status && it != fs::directory_iterator();
+       it.increment(status)) {
+    auto name = it->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code kind;
+    if (!it->is_regular_file(kind)) {
+      base::fail(base::ExitCode::deck,
+                 "'{}': the folder holds '{}', which is not a file; a folder of text is read "
+                 "without its subfolders: move it, or give one of them as data.path",
+                 path, name);
+    }
+    names.push_back(std::move(name));
+  }
+  if (status) {
+    base::fail(base::ExitCode::failed, "'{}': cannot list the folder: {}", path, status.message());
+  }
+  std::sort(names.begin(), names.end());  // char_traits compares bytes as unsigned
+  for (auto& name : names) name = (fs::path(path) / name).string();
+  return names;
+}
+
+const deck::DataConfig& require_bytes_fit(const deck::DataConfig& config, std::int64_t vocab) {
+  if (vocab < kByteValues) {
+    base::fail(base::ExitCode::deck,
+               "data.kind = bytes needs model.vocab >= 256 (every byte is a token), but "
+               "model.vocab = {}",
+               vocab);
+  }
+  return config;
+}
+
+}  // namespace
+
+BytesDataset::Parts BytesDataset::find_parts(const std::string& path) {
+  Parts parts;
+  const auto names = files_of(path);
+  const bool keep = names.size() <= kKeptOpen;
+  for (const auto& name : names) {
+    io::InputFile file(name);
+    Part part{name, parts.length, file.size(), std::nullopt};
+    if (keep) part.file = std::move(file);
+    parts.length += part.size;
+    if (part.size > 0) parts.list.push_back(std::move(part));
+  }
+  return parts;
+}
+
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
+    : BytesDataset(config, seq, vocab, find_parts(require_bytes_fit(config, vocab).path)) {}
+
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                           Parts parts)
+    : StreamDataset(config, seq, vocab, parts.length, config.path),
+      path_(config.path),
+      parts_(std::move(parts.list)) {}
+
+std::string BytesDataset::description() const {
+  return fmt::format("bytes of '{}': {} bytes in {} file{}, {}", path_, length(), parts_.size(),
+                     parts_.size() == 1 ? "" : "s", samples_text());
+}
+
+void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) const {
+  // The last part that does not begin after the first byte.
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
+                               [](std::int64_t at, const Part& p) { return at < p.first; }) -
+              1;
+  while (!out.empty()) {
+    const std::int64_t offset = first - part->first;
+    const auto count = std::min(out.size(), static_cast<std::size_t>(part->size - offset));
+    if (part->file) {
+      part->file->read(out.first(count), offset);
+    } else {
+      io::InputFile(part->path).read(out.first(count), offset);
+    }
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
+    ++part;
+  }
+}
+
+void BytesDataset::read_tokens(std::span<std::int32_t> out, std::int64_t first) const {
+  std::vector<std::byte> bytes(out.size());
+  read_bytes(bytes, first);
+  std::transform(bytes.begin(), bytes.end(), out.begin(),
+                 [](std::byte b) { return std::to_integer<std::int32_t>(b); });
+}
+
+std::vector<std::uint64_t> BytesDataset::histogram() const {
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab()));
+  std::vector<std::byte> bytes;
+  for (std::int64_t first = 0; first < length(); first += static_cast<std::int64_t>(bytes.size())) {
+    bytes.resize(std::min(kPiece, static_cast<std::size_t>(length() - first)));
+    read_bytes(bytes, first);
+    for (const auto b : bytes) ++counts[std::to_integer<std::size_t>(b)];
+  }
+  return counts;
+}
+
+}  // namespace shard8::data

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/dataset.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "data/bytes_dataset.hpp"
+#include "data/synthetic_dataset.hpp"
+#include "data/token_dataset.hpp"
+
+namespace shard8::data {
+
+void Dataset::require_slots(std::span<const std::int32_t> out, const Slots& slots) const {
+  const auto& [first, count, stride] = slots;
+  SHARD8_REQUIRE(first >= 0 && count >= 0 && stride >= 1 &&
+                     (count == 0 || first + (count - 1) * stride < sizes_.batch),
+                 "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride,
+                 sizes_.batch);
+  SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) == count * (sizes_.seq + 1),
+                 "{} sequences of {} tokens into a buffer of {}", count, sizes_.seq + 1,
+                 out.size());
+}
+
+std::size_t Dataset::first_outside(std::span<const std::int32_t> tokens) const {
+  const auto found = std::find_if(tokens.begin(), tokens.end(), [this](std::int32_t token) {
+    return token < 0 || token >= sizes_.vocab;
+  });
+  return static_cast<std::size_t>(found - tokens.begin());
+}
+
+void Dataset::fail_vocabulary(const std::string& where, std::int64_t token) const {
+  base::fail(base::ExitCode::failed,
+             "{}: token {} is outside the vocabulary, which is 0 to {} (model.vocab = {}); set "
+             "model.vocab to that of the tokenizer that made the data",
+             where, token, sizes_.vocab - 1, sizes_.vocab);
+}
+
+std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq,
+                                      std::int64_t vocab, io::IoThread& io) {
+  SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
+                 "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1",
+                 config.batch, seq, vocab);
+  switch (config.kind) {
+    case deck::DataKind::bytes:
+      return std::make_unique<BytesDataset>(config, seq, vocab);
+    case deck::DataKind::tokens:
+      return open_token_dataset(config, seq, vocab, io);
+    case deck::DataKind::synthetic:
+      break;
+  }
+  return std::make_unique<SyntheticDataset>(config, seq, vocab);
+}
+
+}  // namespace shard8::data

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/stream_dataset.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "data/permutation.hpp"
+
+namespace shard8::data {
+
+StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                             std::int64_t length, const std::string& name)
+    : Dataset({config.batch, seq, vocab}),
+      seed_(config.seed),
+      length_(length),
+      samples_(length > 0 ? (length - 1) / seq : 0) {
+  if (samples_ == 0) {
+    base::fail(base::ExitCode::deck,
+               "'{}': holds {} tokens, but training needs at least seq+1 = {} (model.seq = {}); "
+               "give more data in data.path or a smaller model.seq",
+               name, length, seq + 1, seq);
+  }
+}
+
+std::string StreamDataset::samples_text() const {
+  return fmt::format("{} samples of {} tokens", samples_, seq());
+}
+
+void StreamDataset::read(std::span<std::int32_t> out, std::int64_t step,
+                         const Slots& slots) const {
+  require_slots(out, slots);
+  const auto width = static_cast<std::size_t>(seq() + 1);
+  for (std::int64_t k = 0; k < slots.count; ++k) {
+    const std::int64_t number = step * batch() + slots.first + k * slots.stride;
+    const Permutation order(samples_, seed_, static_cast<std::uint64_t>(number / samples_));
+    const std::int64_t sample = order(number % samples_);
+    read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
+  }
+}
+
+}  // namespace shard8::data

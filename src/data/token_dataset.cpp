@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/token_dataset.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::data {
+
+namespace {
+
+/// Counts a file's tokens; outside(index, token) is called for the first one that has no place.
+template <class Outside>
+std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab,
+                                        Outside&& outside) {
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));
+  file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      if (piece[i] < 0 || piece[i] >= vocab) outside(first + static_cast<std::int64_t>(i), piece[i]);
+      ++counts[static_cast<std::size_t>(piece[i])];
+    }
+  });
+  return counts;
+}
+
+std::string stream_position(const io::TokenFile& file, std::int64_t position) {
+  return fmt::format("'{}': position {}", file.spec(), position);
+}
+
+std::string slab_position(const io::TokenFile& file, std::int64_t step, std::int64_t sequence,
+                          std::int64_t position) {
+  return fmt::format("'{}': slab {}, sequence {}, position {}", file.spec(), step, sequence,
+                     position);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq,
+                                            std::int64_t vocab, io::IoThread& io) {
+  auto file = std::make_unique<io::TokenFile>(io, config.path);
+  const auto& shape = file->shape();
+  if (shape.size() == 1) {
+    return std::make_unique<TokenStream>(config, seq, vocab, std::move(file));
+  }
+  if (shape.size() == 3) return std::make_unique<TokenSlabs>(config, seq, vocab, std::move(file));
+  base::fail(base::ExitCode::deck,
+             "'{}': has {} dimensions (shape ({})); allowed are one (a stream of tokens) and three "
+             "(steps, data.batch, model.seq + 1)",
+             config.path, shape.size(), fmt::join(shape, ", "));
+}
+
+TokenStream::TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                         std::unique_ptr<io::TokenFile> file)
+    : StreamDataset(config, seq, vocab, file->elements(), config.path), file_(std::move(file)) {}
+
+std::string TokenStream::description() const {
+  return fmt::format("tokens of '{}': a stream of {}, {}", file_->spec(), length(), samples_text());
+}
+
+void TokenStream::read_tokens(std::span<std::int32_t> out, std::int64_t first) const {
+  const io::Range range{first, static_cast<std::int64_t>(out.size()), 1};
+  file_->read(out, std::span(&range, 1));
+  const auto bad = first_outside(out);
+  if (bad < out.size()) {
+    fail_vocabulary(stream_position(*file_, first + static_cast<std::int64_t>(bad)), out[bad]);
+  }
+}
+
+std::vector<std::uint64_t> TokenStream::histogram() const {
+  return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
+    fail_vocabulary(stream_position(*file_, index), token);
+  });
+}
+
+TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                       std::unique_ptr<io::TokenFile> file)
+    : Dataset({config.batch, seq, vocab}), file_(std::move(file)) {
+  const auto& shape = file_->shape();
+  if (shape[1] != config.batch || shape[2] != seq + 1) {
+    base::fail(base::ExitCode::deck,
+               "'{}': has shape ({}), slabs of {} sequences of {} tokens, but data.batch = {} and "
+               "model.seq + 1 = {}; set data.batch = {} and model.seq = {}",
+               file_->spec(), fmt::join(shape, ", "), shape[1], shape[2], config.batch, seq + 1,
+               shape[1], shape[2] - 1);
+  }
+}
+
+std::string TokenSlabs::description() const {
+  return fmt::format("tokens of '{}': {} slabs of {} sequences of {} + 1 tokens", file_->spec(),
+                     steps(), batch(), seq());
+}
+
+void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
+  require_slots(out, slots);
+  if (step < 0 || step >= steps()) {
+    base::fail(base::ExitCode::failed,
+               "'{}': step {} (counted from 0) needs slab {}, but there are {} slabs; set "
+               "run.steps to at most {}",
+               file_->spec(), step, step, steps(), steps());
+  }
+  const std::array<io::Range, 3> ranges = {
+      {{step, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
+  file_->read(out, ranges);
+  const auto bad = first_outside(out);
+  if (bad < out.size()) {
+    const auto at = static_cast<std::int64_t>(bad);
+    const auto sequence = slots.first + at / (seq() + 1) * slots.stride;
+    fail_vocabulary(slab_position(*file_, step, sequence, at % (seq() + 1)), out[bad]);
+  }
+}
+
+std::vector<std::uint64_t> TokenSlabs::histogram() const {
+  return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
+    const auto width = seq() + 1;
+    fail_vocabulary(slab_position(*file_, index / (batch() * width), index / width % batch(),
+                                  index % width),
+                    token);
+  });
+}
+
+}  // namespace shard8::data
