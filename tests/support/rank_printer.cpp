@@ -10,16 +10,18 @@ namespace shard8::tests {
 
 RankPrinter::RankPrinter(MPI_Comm comm, int rank) : comm_(comm), rank_(rank) {}
 
+void RankPrinter::OnTestStart(const ::testing::TestInfo& info) {
+  test_ = std::string(info.test_suite_name()) + "." + info.name();
+}
+
+// GoogleTest holds its lock here: nothing of it may be asked.
 void RankPrinter::OnTestPartResult(const ::testing::TestPartResult& result) {
-  if (!result.failed() && !result.skipped()) return;
-  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (rank_ == 0 || result.passed()) return;
   std::string text = "[rank " + std::to_string(rank_) + "] ";
   if (result.file_name() != nullptr) {
     text += std::string(result.file_name()) + ":" + std::to_string(result.line_number()) + ": ";
   }
-  text += result.failed() ? "failure" : "skipped";
-  if (info != nullptr) text += std::string(" in ") + info->test_suite_name() + "." + info->name();
-  text += "\n" + std::string(result.message()) + "\n";
+  text += (result.failed() ? "failure in " : "skipped: ") + test_ + "\n" + result.message() + "\n";
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
@@ -33,8 +35,8 @@ void RankPrinter::OnTestEnd(const ::testing::TestInfo& info) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done != 0) break;
     if (failed && std::chrono::steady_clock::now() > limit) {
-      std::fprintf(stderr, "[rank %d] %s.%s failed here, and the other ranks did not end it within 20 s\n", rank_,
-                   info.test_suite_name(), info.name());
+      std::fprintf(stderr, "[rank %d] %s failed here, and the other ranks did not end it within 20 s\n", rank_,
+                   test_.c_str());
       std::fflush(stderr);
       MPI_Abort(comm_, 1);
     }
