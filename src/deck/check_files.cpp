@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "deck/checker.hpp"
+#include "deck/checks.hpp"
+#include "deck/choices.hpp"
+
+namespace shard8::deck {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;  // what cannot be looked at is not there for us
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+class FileChecker {
+ public:
+  FileChecker(const Checker& check, const std::string& folder) : check_(check), folder_(folder) {}
+
+  // `name` is a file, or with `folder_too` a folder; `inside` ("/dataset") follows it in the deck.
+  void find(std::string_view path, std::string& name, const std::string& inside = {},
+            bool folder_too = false) const {
+    const fs::path here = name;
+    const fs::path beside = fs::path(folder_) / here;
+    const bool two_places = here.is_relative() && !folder_.empty();
+    const fs::path found = is_there(here) || !two_places ? here : beside;
+    if (!is_there(found)) {
+      check_.fail({path}, fmt::format("{}: '{}' does not exist", path, name),
+                  two_places ? fmt::format("nor '{}'", beside.string()) : "");
+    } else if (is_folder(found) && !folder_too) {
+      check_.fail({path}, fmt::format("{}: '{}' is a folder", path, name), "expected a file");
+    }
+    name = found.string() + inside;
+  }
+
+  // As find(), for "file.h5:/object".
+  void find_object(std::string_view path, std::string& name, const char* wanted) const {
+    const auto colon = name.rfind(":/");
+    if (colon == std::string::npos || colon == 0 || colon + 2 == name.size()) {
+      check_.fail({path}, check_.shown(path) + " names no object in an HDF5 file", wanted);
+      return;
+    }
+    std::string file = name.substr(0, colon);
+    find(path, file, name.substr(colon));
+    name = file;
+  }
+
+ private:
+  const Checker& check_;
+  const std::string& folder_;
+};
+
+}  // namespace
+
+void check_files(Diagnostics& errors, Reading& reading, const std::string& folder) {
+  const Checker check(errors, reading);
+  const FileChecker files(check, folder);
+  ModelConfig& model = reading.config.model;
+  DataConfig& data = reading.config.data;
+  VerifyConfig& verify = reading.config.verify;
+  if (!model.init_file.empty()) {
+    if (model.init_file.ends_with(".safetensors")) {
+      files.find("model.init_file", model.init_file);
+    } else {
+      files.find_object("model.init_file", model.init_file,
+                        "expected 'file.h5:/group' or 'file.safetensors'");
+    }
+  }
+  if (!verify.gold.empty()) files.find("verify.gold", verify.gold);
+  if (!check.sound({"data.kind", "data.path"}) || data.kind == DataKind::synthetic) return;
+  if (data.path.empty()) {
+    check.fail({"data.path", "data.kind"},
+               fmt::format("data.kind = {} needs data.path", to_string(data.kind)));
+  } else if (data.kind == DataKind::bytes) {
+    files.find("data.path", data.path, {}, true);
+  } else {
+    files.find_object("data.path", data.path, "expected 'file.h5:/dataset'");
+  }
+}
+
+}  // namespace shard8::deck

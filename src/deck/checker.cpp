@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/checker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "deck/fields.hpp"
+
+namespace shard8::deck {
+
+bool Checker::sound(std::initializer_list<std::string_view> paths) const {
+  return std::none_of(paths.begin(), paths.end(), [this](std::string_view path) {
+    return reading_.broken.find(path) != reading_.broken.end();
+  });
+}
+
+std::string Checker::shown(std::string_view path) const {
+  const Field& field = field_at(path);
+  const std::string value = fmt::format("{} = {}", path, value_text(field, reading_.config));
+  if (reading_.given(path)) return value;
+  if (field.default_note.empty()) return value + " (the default)";
+  return fmt::format("{} (by default {})", value, field.default_note);
+}
+
+void Checker::fail(std::initializer_list<std::string_view> blame, std::string message,
+                   std::string hint) const {
+  errors_.error(place(blame), std::move(message), std::move(hint));
+}
+
+void Checker::divisible(std::string_view path, std::string_view by) const {
+  if (!sound({path, by}) || integer(path) % integer(by) == 0) return;
+  fail({by, path}, fmt::format("{} is not divisible by {}", shown(path), shown(by)));
+}
+
+Span Checker::place(std::initializer_list<std::string_view> blame) const {
+  const Span* found = nullptr;
+  for (const std::string_view path : blame) {
+    const auto at = reading_.values.find(path);
+    if (at == reading_.values.end()) continue;
+    if (found == nullptr || (found->source == 0 && at->second.source > 0)) found = &at->second;
+  }
+  if (found != nullptr) return *found;
+  const std::string_view first = *blame.begin();
+  const auto group = reading_.groups.find(first.substr(0, first.find('.')));
+  return group == reading_.groups.end() ? Span{} : group->second;
+}
+
+std::int64_t Checker::integer(std::string_view path) const {
+  Config copy = reading_.config;
+  return std::get<Access<std::int64_t>>(field_at(path).slot)(copy);
+}
+
+}  // namespace shard8::deck

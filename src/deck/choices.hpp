@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+
+#include "deck/config.hpp"
+
+namespace shard8::deck {
+
+/// The names of an enumeration's values in a deck, in its order.
+template <class E>
+struct Choices;
+
+template <>
+struct Choices<Arch> {
+  static constexpr std::array<std::string_view, 2> names = {"llama", "gpt2"};
+};
+template <>
+struct Choices<Recompute> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct Choices<Backend> {
+  static constexpr std::array<std::string_view, 2> names = {"auto", "mpi"};
+};
+template <>
+struct Choices<Device> {
+  static constexpr std::array<std::string_view, 2> names = {"auto", "host"};
+};
+template <>
+struct Choices<FloatType> {
+  static constexpr std::array<std::string_view, 2> names = {"fp32", "bf16"};
+};
+template <>
+struct Choices<Gather> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "bf16", "fp32"};
+};
+template <>
+struct Choices<DataKind> {
+  static constexpr std::array<std::string_view, 3> names = {"synthetic", "bytes", "tokens"};
+};
+
+/// The name of a value, as in a deck.
+template <class E>
+  requires std::is_enum_v<E>
+constexpr std::string_view to_string(E value) {
+  return Choices<E>::names[static_cast<std::size_t>(value)];
+}
+
+}  // namespace shard8::deck

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "deck/config.hpp"
+#include "deck/reading.hpp"
+
+namespace shard8::deck {
+
+enum class Origin { fallback, deck, command_line };
+
+/// "default", "deck" or "command line".
+std::string_view to_string(Origin origin);
+
+/// A key and its value in use.
+struct Echo {
+  std::string group;
+  std::string key;
+  std::variant<std::int64_t, std::uint64_t, double, bool, std::string> value;
+  Origin origin = Origin::fallback;
+};
+
+/// Every key of the table, in its order.
+std::vector<Echo> make_echo(const Reading& reading);
+
+/// A deck that gives this very Config again, every key written out.
+std::string to_yaml(const Config& config);
+std::string to_namelist(const Config& config);
+
+}  // namespace shard8::deck

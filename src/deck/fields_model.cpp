@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/field_tables.hpp"
+
+namespace shard8::deck {
+namespace {
+
+constexpr double kMostRanks = 1048576;  // per dimension: the product of three fits 64 bits
+
+template <auto member>
+constexpr Slot model() {
+  return slot<&Config::model, member>();
+}
+template <auto member>
+constexpr Slot mesh() {
+  return slot<&Config::mesh, member>();
+}
+
+constexpr Field kModel[] = {
+    {.key = "arch",
+     .slot = model<&ModelConfig::arch>(),
+     .help = "llama: RMSNorm, rotary positions, grouped queries, SwiGLU, no biases; gpt2: "
+             "LayerNorm, learned positions, biases, GELU"},
+    {.key = "hidden",
+     .slot = model<&ModelConfig::hidden>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "channels",
+     .help = "width of the residual stream, a multiple of heads"},
+    {.key = "ffn",
+     .slot = model<&ModelConfig::ffn>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "channels",
+     .help = "width inside the feed-forward block, a multiple of mesh.tensor"},
+    {.key = "layers",
+     .slot = model<&ModelConfig::layers>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "layers",
+     .help = "transformer layers"},
+    {.key = "heads",
+     .slot = model<&ModelConfig::heads>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "heads",
+     .help = "query heads, a multiple of kv_heads and of mesh.tensor"},
+    {.key = "kv_heads",
+     .slot = model<&ModelConfig::kv_heads>(),
+     .bounds = at_least(1),
+     .default_note = "model.heads",
+     .unit = "heads",
+     .help = "key and value heads, a multiple of mesh.tensor; gpt2: the same as heads"},
+    {.key = "vocab",
+     .slot = model<&ModelConfig::vocab>(),
+     .bounds = at_least(2),
+     .required = true,
+     .unit = "tokens",
+     .help = "size of the vocabulary; any, padding for mesh.tensor is added inside"},
+    {.key = "seq",
+     .slot = model<&ModelConfig::seq>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "tokens",
+     .help = "length of a sequence; gpt2: also the number of positions learned"},
+    {.key = "norm_eps",
+     .slot = model<&ModelConfig::norm_eps>(),
+     .bounds = above(0),
+     .help = "added to the variance in norms"},
+    {.key = "rope_theta",
+     .slot = model<&ModelConfig::rope_theta>(),
+     .bounds = above(0),
+     .help = "base of the rotary frequencies; llama only"},
+    {.key = "tie_embeddings",
+     .slot = model<&ModelConfig::tie_embeddings>(),
+     .default_note = "false for llama, true for gpt2",
+     .help = "the head is the embedding table, one parameter"},
+    {.key = "init_seed",
+     .slot = model<&ModelConfig::init_seed>(),
+     .help = "seed of the initial weights"},
+    {.key = "init_std",
+     .slot = model<&ModelConfig::init_std>(),
+     .bounds = at_least(0),
+     .help = "standard deviation of the initial weights"},
+    {.key = "init_file",
+     .slot = model<&ModelConfig::init_file>(),
+     .help = "initial weights, 'file.h5:/group' or 'file.safetensors', names and layouts as in "
+             "Hugging Face checkpoints; empty: random"},
+    {.key = "recompute",
+     .slot = model<&ModelConfig::recompute>(),
+     .help = "what backward computes again in place of keeping it: selective: norms, activations "
+             "and attention's softmax; full: all but a layer's input"},
+};
+
+constexpr Field kMesh[] = {
+    {.key = "replicate",
+     .slot = mesh<&MeshConfig::replicate>(),
+     .bounds = from_to(1, kMostRanks),
+     .unit = "ranks",
+     .help = "copies of the sharded weights; varies slowest over ranks"},
+    {.key = "shard",
+     .slot = mesh<&MeshConfig::shard>(),
+     .bounds = from_to(1, kMostRanks),
+     .unit = "ranks",
+     .help = "ranks over which the weights are sharded (FSDP)"},
+    {.key = "tensor",
+     .slot = mesh<&MeshConfig::tensor>(),
+     .bounds = from_to(1, kMostRanks),
+     .unit = "ranks",
+     .help = "ranks that share each matrix product and its tokens; varies fastest over ranks"},
+    {.key = "backend",
+     .slot = mesh<&MeshConfig::backend>(),
+     .help = "what moves data between ranks"},
+    {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run"},
+};
+
+constexpr Field kPrecision[] = {
+    {.key = "compute",
+     .slot = slot<&Config::precision, &PrecisionConfig::compute>(),
+     .help = "activations, residual stream and matrix products; softmax, norms' statistics, logits "
+             "and loss are FP32 always"},
+    {.key = "reduce",
+     .slot = slot<&Config::precision, &PrecisionConfig::reduce>(),
+     .help = "gradients while they are reduced over ranks"},
+    {.key = "deterministic",
+     .slot = slot<&Config::precision, &PrecisionConfig::deterministic>(),
+     .help = "the same bits from run to run on one mesh (same libraries, threads and ranks per "
+             "host)"},
+};
+
+}  // namespace
+
+std::span<const Field> model_fields() { return kModel; }
+std::span<const Field> mesh_fields() { return kMesh; }
+std::span<const Field> precision_fields() { return kPrecision; }
+
+}  // namespace shard8::deck

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/field_tables.hpp"
+
+namespace shard8::deck {
+namespace {
+
+template <auto member>
+constexpr Slot optimizer() {
+  return slot<&Config::optimizer, member>();
+}
+template <auto member>
+constexpr Slot data() {
+  return slot<&Config::data, member>();
+}
+template <auto member>
+constexpr Slot verify() {
+  return slot<&Config::verify, member>();
+}
+
+constexpr Field kFsdp[] = {
+    {.key = "reshard_after_forward",
+     .slot = slot<&Config::fsdp, &FsdpConfig::reshard_after_forward>(),
+     .help = "free a layer's gathered weights after its forward and gather them again in backward"},
+    {.key = "prefetch",
+     .slot = slot<&Config::fsdp, &FsdpConfig::prefetch>(),
+     .bounds = at_least(0),
+     .unit = "units",
+     .help = "units gathered ahead of the one that computes, at most model.layers; prefetch + 1 "
+             "layers are held at once"},
+    {.key = "gather",
+     .slot = slot<&Config::fsdp, &FsdpConfig::gather>(),
+     .default_note = "auto: precision.compute",
+     .help = "what travels when weights are gathered; fp32 with compute bf16 is rounded where it "
+             "arrives"},
+};
+
+constexpr Field kOptimizer[] = {
+    {.key = "lr",
+     .slot = optimizer<&OptimizerConfig::lr>(),
+     .bounds = above(0),
+     .required = true,
+     .help = "highest learning rate, reached after warmup"},
+    {.key = "min_lr",
+     .slot = optimizer<&OptimizerConfig::min_lr>(),
+     .bounds = at_least(0),
+     .help = "learning rate at the end of the cosine decay and after it, at most lr"},
+    {.key = "warmup",
+     .slot = optimizer<&OptimizerConfig::warmup>(),
+     .bounds = at_least(0),
+     .unit = "steps",
+     .help = "steps of linear rise to lr"},
+    {.key = "decay_steps",
+     .slot = optimizer<&OptimizerConfig::decay_steps>(),
+     .bounds = at_least(1),
+     .default_note = "run.steps",
+     .unit = "steps",
+     .help = "step at which min_lr is reached, counted from the first of the run, more than "
+             "warmup"},
+    {.key = "beta1",
+     .slot = optimizer<&OptimizerConfig::beta1>(),
+     .bounds = from_below(0, 1),
+     .help = "decay of the first moment"},
+    {.key = "beta2",
+     .slot = optimizer<&OptimizerConfig::beta2>(),
+     .bounds = from_below(0, 1),
+     .help = "decay of the second moment"},
+    {.key = "eps",
+     .slot = optimizer<&OptimizerConfig::eps>(),
+     .bounds = above(0),
+     .help = "added to the square root of the second moment"},
+    {.key = "weight_decay",
+     .slot = optimizer<&OptimizerConfig::weight_decay>(),
+     .bounds = at_least(0),
+     .help = "decoupled decay of parameters of two dimensions or more"},
+    {.key = "clip",
+     .slot = optimizer<&OptimizerConfig::clip>(),
+     .bounds = at_least(0),
+     .help = "largest norm of the whole gradient, beyond it the gradient is scaled; 0: off"},
+};
+
+constexpr Field kData[] = {
+    {.key = "kind",
+     .slot = data<&DataConfig::kind>(),
+     .required = true,
+     .help = "synthetic: a counter-based generator; bytes: text, a token a byte; tokens: an HDF5 "
+             "dataset"},
+    {.key = "path",
+     .slot = data<&DataConfig::path>(),
+     .help = "bytes: a file or a folder of files; tokens: 'file.h5:/dataset'; not read for "
+             "synthetic. Looked for from the working directory, then from the deck's folder"},
+    {.key = "batch",
+     .slot = data<&DataConfig::batch>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "sequences",
+     .help = "sequences in a step, over all ranks; any number"},
+    {.key = "micro_batch",
+     .slot = data<&DataConfig::micro_batch>(),
+     .bounds = at_least(0),
+     .unit = "sequences",
+     .help = "sequences that a data rank computes at once; 0: all that it has"},
+    {.key = "seed",
+     .slot = data<&DataConfig::seed>(),
+     .help = "seed of the order of samples and of synthetic tokens"},
+};
+
+constexpr Field kRun[] = {
+    {.key = "steps",
+     .slot = slot<&Config::run, &RunConfig::steps>(),
+     .bounds = at_least(1),
+     .required = true,
+     .unit = "steps",
+     .help = "optimizer steps"},
+    {.key = "log_every",
+     .slot = slot<&Config::run, &RunConfig::log_every>(),
+     .bounds = at_least(1),
+     .unit = "steps",
+     .help = "steps from one line of progress to the next"},
+    {.key = "timing_skip",
+     .slot = slot<&Config::run, &RunConfig::timing_skip>(),
+     .bounds = at_least(0),
+     .default_note = "5, or run.steps - 1 if that is less",
+     .unit = "steps",
+     .help = "first steps left out of the figures, less than steps"},
+};
+
+constexpr Field kVerify[] = {
+    {.key = "final_loss_max",
+     .slot = verify<&VerifyConfig::final_loss_max>(),
+     .bounds = at_least(0),
+     .unit = "nats",
+     .help = "highest loss of the last step that passes; 0: not checked"},
+    {.key = "final_loss_min",
+     .slot = verify<&VerifyConfig::final_loss_min>(),
+     .bounds = at_least(0),
+     .unit = "nats",
+     .help = "lowest loss of the last step that passes; 0: not checked"},
+    {.key = "unigram_ratio_max",
+     .slot = verify<&VerifyConfig::unigram_ratio_max>(),
+     .bounds = at_least(0),
+     .help = "highest ratio of the last loss to the data's unigram entropy that passes; 0: not "
+             "checked"},
+    {.key = "gold",
+     .slot = verify<&VerifyConfig::gold>(),
+     .help = "file of losses that the run must repeat, looked for as data.path is; empty: none"},
+    {.key = "tolerance",
+     .slot = verify<&VerifyConfig::tolerance>(),
+     .bounds = at_least(0),
+     .default_note = "none: to be given with gold",
+     .help = "largest relative difference from gold; 0: bit for bit"},
+};
+
+constexpr Field kOutput[] = {
+    {.key = "dir",
+     .slot = slot<&Config::output, &OutputConfig::dir>(),
+     .not_empty = true,
+     .help = "folder of the files below, relative to the working directory, made if missing"},
+    {.key = "metrics",
+     .slot = slot<&Config::output, &OutputConfig::metrics>(),
+     .not_empty = true,
+     .help = "file in dir: loss, gradient norm, learning rate and time of each step"},
+    {.key = "timing",
+     .slot = slot<&Config::output, &OutputConfig::timing>(),
+     .not_empty = true,
+     .help = "file in dir: phases and collectives over ranks"},
+    {.key = "summary",
+     .slot = slot<&Config::output, &OutputConfig::summary>(),
+     .not_empty = true,
+     .help = "file in dir: the whole report and the deck as it was understood"},
+};
+
+}  // namespace
+
+std::span<const Field> fsdp_fields() { return kFsdp; }
+std::span<const Field> optimizer_fields() { return kOptimizer; }
+std::span<const Field> data_fields() { return kData; }
+std::span<const Field> run_fields() { return kRun; }
+std::span<const Field> verify_fields() { return kVerify; }
+std::span<const Field> output_fields() { return kOutput; }
+
+}  // namespace shard8::deck

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "deck/choices.hpp"
+#include "deck/number.hpp"
+
+namespace shard8::deck {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::string count(std::int64_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+std::string describe_model(const ModelConfig& m) {
+  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv), vocab {}, seq {}{}",
+                     to_string(m.arch), count(m.layers, "layer", "layers"), m.hidden, m.ffn,
+                     count(m.heads, "head", "heads"), m.hidden / m.heads, m.kv_heads, m.vocab,
+                     m.seq, m.tie_embeddings ? ", tied embeddings" : "");
+}
+
+std::string describe_data(const DataConfig& data) {
+  const bool file = data.kind != DataKind::synthetic;
+  return fmt::format("{}{}, seed {}", to_string(data.kind), file ? " " + data.path : "", data.seed);
+}
+
+std::string describe_batch(const Config& config, const Layout& layout) {
+  return fmt::format(
+      "{} a step = {} x {} x {}{}; {} tokens of a micro-batch on a tensor rank",
+      count(config.data.batch, "sequence", "sequences"),
+      count(layout.data_ranks, "data rank", "data ranks"),
+      count(layout.micro_batches, "micro-batch", "micro-batches"), layout.micro_batch,
+      layout.padding == 0 ? "" : fmt::format(" - {} of padding", layout.padding),
+      layout.tensor_tokens);
+}
+
+std::string describe_schedule(const Config& config) {
+  const OptimizerConfig& o = config.optimizer;
+  return fmt::format("{}, lr {} after {}, {} at step {}",
+                     count(config.run.steps, "step", "steps"), format_real(o.lr),
+                     o.warmup == 0 ? "no warm-up" : fmt::format("{} of warm-up", o.warmup),
+                     format_real(o.min_lr), o.decay_steps);
+}
+
+std::string describe_weights(const Config& config) {
+  return fmt::format("gathered as {}, {} ahead, {} after forward; recompute {}",
+                     to_string(config.fsdp.gather), config.fsdp.prefetch,
+                     config.fsdp.reshard_after_forward ? "freed" : "kept",
+                     to_string(config.model.recompute));
+}
+
+std::string describe_checks(const VerifyConfig& v) {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (v.final_loss_max > 0) add("final loss <= " + format_real(v.final_loss_max));
+  if (v.final_loss_min > 0) add("final loss >= " + format_real(v.final_loss_min));
+  if (v.unigram_ratio_max > 0) {
+    add(fmt::format("final loss <= {} x unigram entropy", format_real(v.unigram_ratio_max)));
+  }
+  if (!v.gold.empty()) add(fmt::format("losses of {} to {}", v.gold, format_real(v.tolerance)));
+  return text.empty() ? "not configured" : text;
+}
+
+}  // namespace
+
+Layout lay_out(const Config& config) {
+  Layout layout;
+  layout.ranks = config.mesh.ranks();
+  layout.data_ranks = config.mesh.data_ranks();
+  layout.rank_batch = ceil_div(config.data.batch, layout.data_ranks);
+  layout.micro_batch = config.data.micro_batch == 0
+                           ? layout.rank_batch
+                           : std::min(config.data.micro_batch, layout.rank_batch);
+  layout.micro_batches = ceil_div(layout.rank_batch, layout.micro_batch);
+  layout.padding =
+      layout.data_ranks * layout.micro_batches * layout.micro_batch - config.data.batch;
+  layout.tensor_tokens = layout.micro_batch * config.model.seq / config.mesh.tensor;
+  return layout;
+}
+
+std::string describe(const Config& config) {
+  const Layout layout = lay_out(config);
+  const MeshConfig& mesh = config.mesh;
+  std::string text;
+  const auto line = [&text](const char* name, const std::string& what) {
+    text += fmt::format("{:<10} {}\n", name, what);
+  };
+  line("model", describe_model(config.model));
+  line("mesh", fmt::format("{} = replicate {} x shard {} x tensor {}; backend {}, device {}",
+                           count(layout.ranks, "rank", "ranks"), mesh.replicate, mesh.shard,
+                           mesh.tensor, to_string(mesh.backend), to_string(mesh.device)));
+  line("data", describe_data(config.data));
+  line("batch", describe_batch(config, layout));
+  line("precision", fmt::format("compute {}, gradients reduced in {}, {}",
+                                to_string(config.precision.compute),
+                                to_string(config.precision.reduce),
+                                config.precision.deterministic ? "deterministic"
+                                                               : "not deterministic"));
+  line("weights", describe_weights(config));
+  line("training", describe_schedule(config));
+  line("verify", describe_checks(config.verify));
+  line("output", config.output.dir);
+  return text;
+}
+
+}  // namespace shard8::deck

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/load.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "deck/checks.hpp"
+#include "deck/diagnostics.hpp"
+#include "deck/read_namelist.hpp"
+#include "deck/read_overrides.hpp"
+#include "deck/read_yaml.hpp"
+#include "deck/reading.hpp"
+
+namespace shard8::deck {
+namespace {
+
+constexpr std::size_t kMostBytes = 1 << 20;
+
+enum class Syntax { yaml, namelist };
+
+Syntax syntax_of(const std::string& name) {
+  const std::string end = std::filesystem::path(name).extension().string();
+  if (end == ".yaml" || end == ".yml") return Syntax::yaml;
+  if (end == ".nml") return Syntax::namelist;
+  base::fail(base::ExitCode::deck,
+             "{}: error: a deck's name ends in .yaml, .yml or .nml, this one in '{}'", name, end);
+}
+
+void refuse_what_is_no_text(std::string_view text, const std::string& name) {
+  if (text.size() > kMostBytes) {
+    base::fail(base::ExitCode::deck, "{}: error: {} bytes are too many for a deck, at most {}",
+               name, text.size(), kMostBytes);
+  }
+  if (const auto at = text.find('\0'); at != std::string_view::npos) {
+    base::fail(base::ExitCode::deck, "{}: error: not a text file: byte {} is zero", name, at + 1);
+  }
+}
+
+}  // namespace
+
+std::string read_deck_file(const std::string& path) {
+  syntax_of(path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    base::fail(base::ExitCode::deck, "{}: error: this is a folder, a deck is a file", path);
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) {
+    base::fail(base::ExitCode::deck, "{}: error: cannot read the deck: {}", path,
+               errno != 0 ? std::strerror(errno) : "unknown reason");
+  }
+  return text;
+}
+
+LoadResult load_text(std::string_view text, const std::string& name,
+                     std::span<const std::string> overrides) {
+  const Syntax syntax = syntax_of(name);
+  refuse_what_is_no_text(text, name);
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+
+  Diagnostics errors;
+  const int source = errors.add_source({name, split_lines(text)});
+  const RawDeck deck = syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text))
+                                              : read_namelist(errors, source, text);
+  const RawDeck changes = read_overrides(errors, overrides);
+
+  Reading reading;
+  read_fields(errors, reading, deck);
+  read_fields(errors, reading, changes);
+  if (deck.complete) {
+    check_required(errors, reading);
+    resolve_defaults(reading);
+    check_together(errors, reading);
+    check_files(errors, reading, std::filesystem::path(name).parent_path().string());
+  }
+  errors.throw_if_any();
+  return {reading.config, make_echo(reading)};
+}
+
+LoadResult load(const std::string& path, std::span<const std::string> overrides) {
+  return load_text(read_deck_file(path), path, overrides);
+}
+
+}  // namespace shard8::deck

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/read_yaml.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "deck/raw_build.hpp"
+
+namespace shard8::deck {
+namespace {
+
+constexpr const char* kNoAnchors = "anchors and aliases have no place in a deck";
+constexpr const char* kShape = "a deck is groups of keys: 'group:', then lines '  key: value'";
+
+// Follows the parser's events: document > groups > keys > scalars. What has no place there is
+// reported where it begins and passed over.
+class DeckEvents : public YAML::EventHandler {
+ public:
+  DeckEvents(Diagnostics& errors, int source) : build_(errors, source) {}
+
+  RawDeck take() { return build_.take(); }
+  bool stopped() const { return documents_ > 1; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ == 2) {
+      build_.error(span(mark, 3), "a deck is one YAML document, here a second one begins",
+                   "remove the '---' or '...' before it");
+    }
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!wanted(mark, "", anchor) || depth_ == 0) return;
+    if (key_next_) build_.error(span(mark, 1), "a key is missing before ':'", kShape);
+    const bool value = pass_over();
+    if (value && depth_ == 2 && !bad_key_) build_.missing(key_);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (skipped_ > 0 || stopped()) return;
+    const bool value = pass_over();
+    if (value && depth_ == 2 && !bad_key_) {
+      build_.rejected(key_, span(mark, 1), kNoAnchors, "write the value");
+    } else {
+      build_.error(span(mark, 1), kNoAnchors, "write the value");
+    }
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (!wanted(mark, tag, anchor)) return;
+    Token token{value, tag == "!", span(mark, value.size())};
+    if (token.quoted) token.where.length = quoted_length(token.where);
+    if (depth_ == 0) {
+      build_.error(token.where, "this is a single value", kShape);
+    } else if (key_next_) {
+      on_key(token);
+    } else {
+      pass_over();
+      if (bad_key_) return;
+      if (depth_ == 1) {
+        build_.group_has_value();
+      } else if (value.find('\n') != std::string::npos || opens_block(token)) {
+        build_.rejected(key_, key_.where,
+                        fmt::format("the value of '{}' spans several lines", key_.text),
+                        "write it on one");
+      } else {
+        build_.entry(key_, token);
+      }
+    }
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    if (wanted(mark, tag, anchor)) reject_collection(mark, "a list");
+    ++skipped_;
+  }
+  void OnSequenceEnd() override { --skipped_; }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    if (wanted(mark, tag, anchor)) {
+      if (depth_ == 0 || (depth_ == 1 && !key_next_ && !bad_key_)) {
+        ++depth_;
+        key_next_ = true;
+        return;
+      }
+      reject_collection(mark, "a mapping");
+    }
+    ++skipped_;
+  }
+  void OnMapEnd() override {
+    if (skipped_ > 0) {
+      --skipped_;
+      return;
+    }
+    --depth_;
+    key_next_ = true;
+  }
+
+ private:
+  // False inside what was rejected; reports what no node of a deck may carry.
+  bool wanted(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (skipped_ > 0 || stopped()) return false;
+    if (anchor != YAML::NullAnchor) {
+      build_.error(span(mark, 1), kNoAnchors, "write the value");
+    } else if (!tag.empty() && tag != "?" && tag != "!") {
+      build_.error(span(mark, 1), "tags have no place in a deck", "write the value alone");
+    }
+    return true;
+  }
+
+  void on_key(const Token& token) {
+    key_ = token;
+    key_next_ = false;
+    bad_key_ = true;
+    if (token.text == "<<") {
+      build_.error(token.where, "merge keys have no place in a deck", "write the keys");
+    } else if (depth_ == 1) {
+      bad_key_ = !build_.group(token);
+    } else {
+      bad_key_ = !build_.key(token);
+    }
+  }
+
+  // Goes on to the value after a key that is none, or to the key after a value (true).
+  bool pass_over() {
+    const bool value = !key_next_;
+    if (!value) bad_key_ = true;
+    key_next_ = value;
+    return value;
+  }
+
+  void reject_collection(const YAML::Mark& mark, const char* what) {
+    if (depth_ == 0) {
+      build_.error(span(mark, 1), fmt::format("this is {}", what), kShape);
+      return;
+    }
+    if (key_next_) build_.error(span(mark, 1), fmt::format("{} cannot be a name", what), kShape);
+    if (!pass_over() || bad_key_) return;
+    if (depth_ == 2) {
+      build_.rejected(key_, key_.where, fmt::format("key '{}' holds {}", key_.text, what),
+                      "a key has one value");
+    } else {
+      build_.error(key_.where, fmt::format("group '{}' holds {}", key_.text, what), kShape);
+    }
+  }
+
+  Span span(const YAML::Mark& mark, std::size_t length) const {
+    return build_.span(mark.line + 1, mark.column + 1, length);
+  }
+
+  bool opens_block(const Token& token) const {
+    const std::string rest = build_.rest_of_line(token.where);
+    return token.quoted && (rest.empty() || rest[0] == '|' || rest[0] == '>');
+  }
+
+  int quoted_length(const Span& where) const {
+    const std::string rest = build_.rest_of_line(where);
+    std::size_t i = 1;
+    for (; i < rest.size(); ++i) {
+      if (rest[0] == '"' && rest[i] == '\\') {
+        ++i;
+      } else if (rest[i] == rest[0]) {
+        if (rest[0] != '\'' || i + 1 >= rest.size() || rest[i + 1] != '\'') break;
+        ++i;
+      }
+    }
+    return static_cast<int>(std::min(i + 1, rest.size()));
+  }
+
+  RawBuilder build_;
+  int documents_ = 0;
+  int depth_ = 0;    // maps of a deck's own two levels that are open
+  int skipped_ = 0;  // collections open that have no place in a deck
+  bool key_next_ = true;
+  bool bad_key_ = false;  // the value that follows is to be passed over
+  Token key_;
+};
+
+// YAML forbids tabs here, and what its parser says of them depends on the place.
+bool indented_by_tab(Diagnostics& errors, int source) {
+  bool any = false;
+  const auto& lines = errors.source(source).lines;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto text = lines[i].find_first_not_of(" \t");
+    if (text == std::string::npos || lines[i][text] == '#') continue;
+    const auto tab = lines[i].find('\t');
+    if (tab >= text) continue;
+    errors.error({source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1, 1},
+                 "a tab indents this line", "use spaces");
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
+  DeckEvents events(errors, source);
+  bool complete = !indented_by_tab(errors, source);
+  if (complete) {
+    try {
+      std::istringstream stream(text);
+      YAML::Parser parser(stream);
+      while (!events.stopped() && parser.HandleNextDocument(events)) {
+      }
+    } catch (const YAML::Exception& e) {
+      const bool placed = !e.mark.is_null();
+      errors.error({source, placed ? e.mark.line + 1 : 1, placed ? e.mark.column + 1 : 1, 1},
+                   fmt::format("not valid YAML: {}", e.msg));
+      complete = false;
+    }
+  }
+  RawDeck deck = events.take();
+  deck.complete = complete && !events.stopped();
+  return deck;
+}
+
+}  // namespace shard8::deck
