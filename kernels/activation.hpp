@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tensor/exec.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::kernels {
+
+/// SwiGLU (Shazeer 2020): a (T, F) = silu(gate)·up with gate_up (T, 2F) = [gate | up] a row.
+void swiglu_forward(const tensor::Exec& exec, const tensor::Tensor& a, const tensor::Tensor& gate_up);
+/// dgate_up (T, 2F) of da (T, F); dgate_up may be gate_up itself.
+void swiglu_backward(const tensor::Exec& exec, const tensor::Tensor& dgate_up, const tensor::Tensor& da,
+                     const tensor::Tensor& gate_up);
+
+/// GELU in the tanh form (Hendrycks & Gimpel 2016; "gelu_new"): a (T, F) of x (T, F).
+void gelu_forward(const tensor::Exec& exec, const tensor::Tensor& a, const tensor::Tensor& x);
+/// dx (T, F) of da (T, F); dx may be x itself.
+void gelu_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& da,
+                   const tensor::Tensor& x);
+
+}  // namespace shard8::kernels

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "tensor/exec.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::kernels {
+
+/// out (T, H) = x + y [+ bias (H) on every row, if not empty], in fp32, rounded once. out may be x
+/// or y.
+void residual_add(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& y,
+                  const tensor::Tensor& bias);
+
+/// out += x, elementwise, any of fp32 and bf16.
+void add_to(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x);
+
+/// dbias (H) fp32 += column sums of dy (T, H) in a fixed order; workspace: norm_workspace_bytes(T, H).
+void bias_gradient(const tensor::Exec& exec, const tensor::Tensor& dbias, const tensor::Tensor& dy,
+                   const tensor::Tensor& workspace);
+
+/// out = in, converted (fp32 ↔ bf16, round to nearest even) or copied; equal counts.
+void cast(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
+
+/// All bytes 0 (zero of every dtype).
+void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);
+/// Every element 1.
+void fill_one(const tensor::Exec& exec, const tensor::Tensor& out);
+
+/// Σ x² of fp32 x, accumulated in double, in an order that does not depend on the threads.
+double sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& x);
+
+}  // namespace shard8::kernels

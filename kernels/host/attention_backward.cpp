@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host/attention_blocks.hpp"
+#include "kernels/host/attention_tasks.hpp"
+#include "kernels/host/transpose.hpp"
+#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/fast_math.hpp"
+
+#include <limits>
+
+namespace shard8::kernels {
+namespace {
+
+struct Scratch {
+  float *queries, *queries_t, *douts, *douts_t, *dqueries_t, *p, *ds, *keys, *values, *lse, *delta;
+  float *dkeys, *dvalues;  ///< (seq, padded_dim) of a whole kv head, or of one block
+
+  Scratch(ScratchCutter& cut, const AttentionLayout& at, bool whole_heads)
+      : queries(cut.take(kBlock * at.padded_dim)),
+        queries_t(cut.take(kBlock * at.padded_dim)),
+        douts(cut.take(kBlock * at.padded_dim)),
+        douts_t(cut.take(kBlock * at.padded_dim)),
+        dqueries_t(cut.take(kBlock * at.padded_dim)),
+        p(cut.take(kBlock * kBlock)),
+        ds(cut.take(kBlock * kBlock)),
+        keys(cut.take(kBlock * at.padded_dim)),
+        values(cut.take(kBlock * at.padded_dim)),
+        lse(cut.take(kBlock)),
+        delta(cut.take(kBlock)),
+        dkeys(cut.take((whole_heads ? at.shape.seq : kBlock) * at.padded_dim)),
+        dvalues(cut.take((whole_heads ? at.shape.seq : kBlock) * at.padded_dim)) {}
+};
+
+template <class T>
+struct Arrays {
+  T* dqkv;
+  const T *dout, *o, *qkv;
+  const float* lse;
+};
+
+/// The work of one thread on one sequence b and kv head.
+template <class T>
+class HeadGradient {
+ public:
+  HeadGradient(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv)
+      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), dim_(at.shape.head_dim) {}
+
+  /// Everything of this kv head in one pass.
+  void whole() {
+    for (auto h = first_head(); h < first_head() + at_.group; ++h) {
+      for (std::int64_t i = 0; i < at_.blocks; ++i) {
+        load_queries(h, i);
+        for (std::int64_t j = 0; j <= i; ++j) {
+          probabilities(i, j);
+          add_query_gradient(i, j);
+          add_key_gradients(h, i, j, j * kBlock);
+        }
+        store_query_gradient(h, i);
+      }
+    }
+    for (std::int64_t j = 0; j < at_.blocks; ++j) store_key_gradients(j, j * kBlock);
+  }
+  /// dq of query block i of head h.
+  void queries(std::int64_t h, std::int64_t i) {
+    load_queries(h, i);
+    for (std::int64_t j = 0; j <= i; ++j) {
+      probabilities(i, j);
+      add_query_gradient(i, j);
+    }
+    store_query_gradient(h, i);
+  }
+  /// dk and dv of key block j.
+  void keys(std::int64_t j) {
+    for (auto h = first_head(); h < first_head() + at_.group; ++h) {
+      for (auto i = j; i < at_.blocks; ++i) {
+        load_queries(h, i);
+        probabilities(i, j);
+        add_key_gradients(h, i, j, 0);
+      }
+    }
+    store_key_gradients(j, 0);
+  }
+
+ private:
+  std::int64_t first_head() const { return kv_ * at_.group; }
+
+  /// Scaled queries and output gradients of a block, by rows and transposed; delta = Σ_d dout·o.
+  void load_queries(std::int64_t h, std::int64_t i) {
+    const auto first = i * kBlock, rows = at_.tokens(i), lanes = padded(rows), width = at_.padded_dim;
+    const T *dout = arrays_.dout + at_.out(b_, first, h), *o = arrays_.o + at_.out(b_, first, h);
+    load_rows(s_.queries, arrays_.qkv + at_.query(b_, first, h), at_.qkv_stride, rows, dim_, at_.scale);
+    load_rows(s_.douts, dout, at_.out_stride, rows, dim_, 1.0f);
+    transpose(s_.queries_t, kBlock, s_.queries, width, lanes, width);
+    transpose(s_.douts_t, kBlock, s_.douts, width, lanes, width);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const T *g = dout + r * at_.out_stride, *y = o + r * at_.out_stride;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t d = 0; d < dim_; ++d) sum += static_cast<float>(g[d]) * static_cast<float>(y[d]);
+      s_.delta[r] = sum;
+      s_.lse[r] = arrays_.lse[at_.lse(b_, first + r, h)];
+    }
+    // Lanes without a query: their output gradient is 0, so whatever is finite does.
+    std::fill(s_.delta + rows, s_.delta + kBlock, 0.0f);
+    std::fill(s_.lse + rows, s_.lse + kBlock, 0.0f);
+  }
+
+  /// p = exp(score − lse) and ds = p·(dout·v − delta) of blocks i, j, both (keys, queries).
+  void probabilities(std::int64_t i, std::int64_t j) {
+    const bool diagonal = i == j;
+    const auto first = j * kBlock, keys = at_.tokens(j), lanes = padded(at_.tokens(i));
+    keys_ = block_scalars(arrays_.qkv + at_.key(b_, first, kv_), at_.qkv_stride, keys, dim_, s_.keys);
+    const auto values = block_scalars(arrays_.qkv + at_.value(b_, first, kv_), at_.qkv_stride, keys, dim_, s_.values);
+    block_products(s_.p, keys_, s_.queries_t, keys, lanes, dim_, diagonal, -std::numeric_limits<float>::infinity());
+    block_products(s_.ds, values, s_.douts_t, keys, lanes, dim_, diagonal, 0.0f);
+    const float *lse = s_.lse, *delta = s_.delta;
+    for (std::int64_t k = 0; k < keys; ++k) {
+      float *p = s_.p + k * kBlock, *ds = s_.ds + k * kBlock;
+#pragma omp simd
+      for (std::int64_t l = 0; l < lanes; ++l) {
+        p[l] = fast_exp(p[l] - lse[l]);
+        ds[l] = p[l] * (ds[l] - delta[l]);
+      }
+    }
+  }
+
+  void add_query_gradient(std::int64_t i, std::int64_t j) {
+    add_over_keys(s_.dqueries_t, keys_, s_.ds, at_.tokens(j), padded(at_.tokens(i)), dim_, i == j, j > 0);
+  }
+
+  void add_key_gradients(std::int64_t h, std::int64_t i, std::int64_t j, std::int64_t row) {
+    const auto width = at_.padded_dim, lanes = padded(at_.tokens(i)), keys = at_.tokens(j);
+    const bool accumulate = h != first_head() || i != j;
+    add_over_queries(s_.dvalues + row * width, s_.p, s_.douts, keys, lanes, width, i == j, accumulate);
+    add_over_queries(s_.dkeys + row * width, s_.ds, s_.queries, keys, lanes, width, i == j, accumulate);
+  }
+
+  void store_query_gradient(std::int64_t h, std::int64_t i) {
+    const auto width = at_.padded_dim, rows = at_.tokens(i);
+    transpose(s_.queries, width, s_.dqueries_t, kBlock, width, padded(rows));
+    store_rows(arrays_.dqkv + at_.query(b_, i * kBlock, h), at_.qkv_stride, s_.queries, rows, dim_, at_.scale);
+  }
+
+  void store_key_gradients(std::int64_t j, std::int64_t row) {
+    const auto width = at_.padded_dim, rows = at_.tokens(j);
+    store_rows(arrays_.dqkv + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, s_.dkeys + row * width, rows, dim_, 1.0f);
+    store_rows(arrays_.dqkv + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, s_.dvalues + row * width, rows, dim_,
+               1.0f);
+  }
+
+  const AttentionLayout& at_;
+  const Scratch& s_;
+  const Arrays<T>& arrays_;
+  std::int64_t b_, kv_, dim_;
+  Scalars keys_{};
+};
+
+template <class T>
+void backward(const tensor::Exec& exec, const AttentionLayout& at, const AttentionPlan& plan, const Arrays<T>& arrays,
+              std::byte* workspace) {
+  const auto &shape = at.shape;
+  const auto whole_heads = plan.whole_heads;
+  const auto run = [&](const char* label, std::int64_t tasks, const auto& work) {
+    run_tasks(exec, label, plan, workspace, tasks, [=](float* memory, std::int64_t task) {
+      ScratchCutter cut(memory);
+      const Scratch scratch(cut, at, whole_heads);
+      work(scratch, task);
+    });
+  };
+  if (whole_heads) {
+    run("shard8::kernels::attention_backward", shape.batch * shape.kv_heads,
+        [=](const Scratch& scratch, std::int64_t task) {
+          HeadGradient(at, scratch, arrays, task / at.shape.kv_heads, task % at.shape.kv_heads).whole();
+        });
+    return;
+  }
+  // Long tasks first: the last queries see all keys, the first keys are seen by all queries.
+  run("shard8::kernels::attention_backward_q", shape.batch * shape.heads * at.blocks,
+      [=](const Scratch& scratch, std::int64_t task) {
+        const auto heads = at.shape.batch * at.shape.heads, head = task % heads, h = head % at.shape.heads;
+        HeadGradient(at, scratch, arrays, head / at.shape.heads, h / at.group)
+            .queries(h, at.blocks - 1 - task / heads);
+      });
+  run("shard8::kernels::attention_backward_kv", shape.batch * shape.kv_heads * at.blocks,
+      [=](const Scratch& scratch, std::int64_t task) {
+        const auto heads = at.shape.batch * at.shape.kv_heads, head = task % heads;
+        HeadGradient(at, scratch, arrays, head / at.shape.kv_heads, head % at.shape.kv_heads).keys(task / heads);
+      });
+}
+
+}  // namespace
+
+AttentionPlan plan_backward(const AttentionShape& shape, int threads) {
+  const AttentionLayout at(shape);
+  const auto heads = shape.batch * shape.kv_heads, blocks = shape.batch * shape.heads * at.blocks;
+  // Five products a pair of blocks in one pass, 3 + 4 in two.
+  const auto rounds = (heads + threads - 1) / threads;
+  const bool whole_heads = 5 * rounds * threads <= 7 * heads || at.blocks == 1;
+  ScratchCutter cut(nullptr);
+  const Scratch counted(cut, at, whole_heads);
+  return {.workers = std::min<std::int64_t>(threads, whole_heads ? heads : blocks),
+          .whole_heads = whole_heads,
+          .worker_floats = cut.used()};
+}
+
+void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, const tensor::Tensor& dout,
+                        const tensor::Tensor& o, const tensor::Tensor& qkv, const tensor::Tensor& lse,
+                        const AttentionShape& shape, const tensor::Tensor& workspace) {
+  constexpr auto kName = "attention_backward";
+  const AttentionLayout at(shape);
+  const auto tokens = shape.batch * shape.seq;
+  require_count(kName, "dqkv", dqkv, tokens * at.qkv_stride);
+  require_count(kName, "qkv", qkv, tokens * at.qkv_stride);
+  require_count(kName, "dout", dout, tokens * at.out_stride);
+  require_count(kName, "o", o, tokens * at.out_stride);
+  require_count(kName, "lse", lse, tokens * shape.heads);
+  const auto plan = plan_backward(shape, exec.concurrency());
+  require_workspace(kName, workspace, plan_bytes(plan));
+  dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    backward<T>(exec, at, plan, {dqkv.as<T>(), dout.as<T>(), o.as<T>(), qkv.as<T>(), lse.as<float>()}, workspace.data);
+  });
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/attention.hpp"
+#include "kernels/host/micro_gemm.hpp"
+
+/// Attention works on blocks of kBlock queries by kBlock keys. Scores lie transposed, (keys,
+/// queries), so that a vector holds one key's scores for kLanes queries: maxima and sums over keys
+/// need no sums across lanes, and keys and values are read as scalars where they lie.
+namespace shard8::kernels {
+
+inline constexpr std::int64_t kBlock = 64;
+static_assert(kBlock % (2 * kLanes) == 0);
+
+constexpr std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+/// Extents and strides of one call, and where a head's part of a token's row begins.
+struct AttentionLayout {
+  AttentionShape shape;
+  std::int64_t group, blocks, padded_dim, qkv_stride, out_stride;
+  float scale;
+
+  explicit AttentionLayout(const AttentionShape& s);
+  std::int64_t query(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return (b * shape.seq + i) * qkv_stride + h * shape.head_dim;
+  }
+  std::int64_t key(std::int64_t b, std::int64_t j, std::int64_t kv) const {
+    return (b * shape.seq + j) * qkv_stride + (shape.heads + kv) * shape.head_dim;
+  }
+  std::int64_t value(std::int64_t b, std::int64_t j, std::int64_t kv) const {
+    return key(b, j, kv) + shape.kv_heads * shape.head_dim;
+  }
+  std::int64_t out(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return (b * shape.seq + i) * out_stride + h * shape.head_dim;
+  }
+  std::int64_t lse(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return (b * shape.heads + h) * shape.seq + i;
+  }
+  /// Tokens of block n.
+  std::int64_t tokens(std::int64_t n) const { return std::min(kBlock, shape.seq - n * kBlock); }
+};
+
+/// Cuts a worker's part of the workspace into aligned pieces; with no memory it only counts.
+class ScratchCutter {
+ public:
+  explicit ScratchCutter(float* memory) : memory_(memory) {}
+  float* take(std::int64_t floats) {
+    float* piece = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ += (floats + kAlign - 1) / kAlign * kAlign;
+    return piece;
+  }
+  std::int64_t used() const { return used_; }
+
+ private:
+  static constexpr std::int64_t kAlign = 64;
+  float* memory_;
+  std::int64_t used_ = 0;
+};
+
+/// to (padded(rows), padded(dim)) = factor · from (rows, dim), padding 0.
+template <class T>
+void load_rows(float* to, const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t dim, float factor) {
+  const std::int64_t width = padded(dim);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const T* in = from + i * from_stride;
+    float* out = to + i * width;
+#pragma omp simd
+    for (std::int64_t d = 0; d < dim; ++d) out[d] = factor * static_cast<float>(in[d]);
+    for (std::int64_t d = dim; d < width; ++d) out[d] = 0;
+  }
+  std::fill(to + rows * width, to + padded(rows) * width, 0.0f);
+}
+
+/// to (rows, dim) = factor · from (rows, padded(dim)).
+template <class T>
+void store_rows(T* to, std::int64_t to_stride, const float* from, std::int64_t rows, std::int64_t dim, float factor) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const float* in = from + i * padded(dim);
+    T* out = to + i * to_stride;
+#pragma omp simd
+    for (std::int64_t d = 0; d < dim; ++d) out[d] = static_cast<T>(factor * in[d]);
+  }
+}
+
+/// Keys or values of a block as scalars: fp32 where they lie, others decoded into `scratch`.
+template <class T>
+Scalars block_scalars(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* scratch) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {from, stride, 1};
+  } else {
+    load_rows(scratch, from, stride, rows, dim, 1.0f);
+    return {scratch, padded(dim), 1};
+  }
+}
+
+/// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal
+/// block what lies before a key (queries that do not see it) becomes `hidden`.
+void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
+                    std::int64_t dim, bool diagonal, float hidden);
+
+/// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes), stride kBlock; p is 0 where hidden.
+void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
+                   bool diagonal, bool accumulate);
+
+/// c (keys, width) [+]= p (keys, lanes) · b (lanes, width).
+void add_over_queries(float* c, const float* p, const float* b, std::int64_t keys, std::int64_t lanes,
+                      std::int64_t width, bool diagonal, bool accumulate);
+
+}  // namespace shard8::kernels

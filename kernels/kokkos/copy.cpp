@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise.hpp"
+#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/loops.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+template <class Out, class In>
+void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
+  for_each(
+      exec, "shard8::kernels::cast", count,
+      KOKKOS_LAMBDA(std::int64_t i) { out[i] = static_cast<Out>(static_cast<float>(in[i])); });
+}
+
+template <class T>
+void copy(const Exec& exec, T* out, const T* in, std::int64_t count) {
+  for_each(exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
+}
+
+template <class T>
+void fill(const Exec& exec, const char* label, T* out, T value, std::int64_t count) {
+  for_each(exec, label, count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = value; });
+}
+
+}  // namespace
+
+void cast(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in) {
+  require_count("cast", "in", in, out.count());
+  const auto count = out.count();
+  if (out.dtype == in.dtype) {
+    switch (out.dtype) {
+      case tensor::DType::fp32: return copy(exec, out.as<float>(), in.as<float>(), count);
+      case tensor::DType::bf16: return copy(exec, out.as<tensor::BFloat16>(), in.as<tensor::BFloat16>(), count);
+      case tensor::DType::i32: return copy(exec, out.as<std::int32_t>(), in.as<std::int32_t>(), count);
+      case tensor::DType::u8: return copy(exec, out.as<std::uint8_t>(), in.as<std::uint8_t>(), count);
+    }
+  }
+  dispatch_real(out.dtype, "cast", [&]<class Out>(std::type_identity<Out>) {
+    dispatch_real(in.dtype, "cast", [&]<class In>(std::type_identity<In>) {
+      convert(exec, out.as<Out>(), in.as<In>(), count);
+    });
+  });
+}
+
+void fill_zero(const Exec& exec, const tensor::Tensor& out) {
+  constexpr auto kLabel = "shard8::kernels::fill_zero";
+  const auto count = out.count();
+  switch (out.dtype) {
+    case tensor::DType::fp32: return fill(exec, kLabel, out.as<float>(), 0.0f, count);
+    case tensor::DType::bf16: return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(0.0f), count);
+    case tensor::DType::i32: return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{0}, count);
+    case tensor::DType::u8: return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{0}, count);
+  }
+}
+
+void fill_one(const Exec& exec, const tensor::Tensor& out) {
+  constexpr auto kLabel = "shard8::kernels::fill_one";
+  const auto count = out.count();
+  switch (out.dtype) {
+    case tensor::DType::fp32: return fill(exec, kLabel, out.as<float>(), 1.0f, count);
+    case tensor::DType::bf16: return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(1.0f), count);
+    case tensor::DType::i32: return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{1}, count);
+    case tensor::DType::u8: return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{1}, count);
+  }
+}
+
+}  // namespace shard8::kernels

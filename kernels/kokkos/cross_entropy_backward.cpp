@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cross_entropy.hpp"
+#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/fast_math.hpp"
+#include "kernels/kokkos/loops.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+struct Inputs {
+  const float *logits, *row_max, *sums, *weights;
+  const std::int32_t* targets;
+  std::int64_t rows, cols, first_row, valid;
+  float scale;
+};
+
+template <class T>
+void backward(const Exec& exec, T* dlogits, const Inputs& from) {
+  for_rows(
+      exec, "shard8::kernels::cross_entropy_backward", from.rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+        const float* in = from.logits + row * from.cols;
+        T* out = dlogits + row * from.cols;
+        const float weight = from.scale * from.weights[row];
+        const std::int64_t valid = weight == 0.0f ? 0 : from.valid;
+        const float m = from.row_max[row], share = weight / from.sums[row];
+        const std::int64_t t = from.targets[row] - from.first_row;
+        const bool own = t >= 0 && t < valid;
+        const float at_target = own ? share * fast_exp(in[t] - m) - weight : 0.0f;
+        row_barrier(team);
+        row_for(team, valid, [=](std::int64_t i) { out[i] = static_cast<T>(share * fast_exp(in[i] - m)); });
+        row_for(team, from.cols - valid, [=](std::int64_t i) { out[valid + i] = static_cast<T>(0.0f); });
+        row_barrier(team);
+        if (own) once(team, [=] { out[t] = static_cast<T>(at_target); });
+      });
+}
+
+}  // namespace
+
+void cross_entropy_backward(const Exec& exec, const tensor::Tensor& dlogits, const tensor::Tensor& logits,
+                            const tensor::Tensor& row_maxima, const tensor::Tensor& sums, const tensor::Tensor& targets,
+                            const tensor::Tensor& weights, std::int64_t first_row, std::int64_t valid, float scale) {
+  constexpr auto kName = "cross_entropy_backward";
+  const auto rows = logits.rows(), cols = logits.cols();
+  require_count(kName, "dlogits", dlogits, rows * cols);
+  require_count(kName, "row_max", row_maxima, rows);
+  require_count(kName, "sums", sums, 2 * rows);
+  require_count(kName, "targets", targets, rows);
+  require_count(kName, "weights", weights, rows);
+  SHARD8_REQUIRE(valid <= cols, "{}: {} valid columns of {}", kName, valid, cols);
+  const Inputs from{logits.as<float>(), row_maxima.as<float>(), sums.as<float>(), weights.as<float>(),
+                    targets.as<std::int32_t>(), rows, cols, first_row, valid, scale};
+  dispatch_real(dlogits.dtype, kName, [&]<class T>(std::type_identity<T>) { backward(exec, dlogits.as<T>(), from); });
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/rope.hpp"
+
+#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/loops.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+/// (x1, x2) → (x1·cos − sign·x2·sin, x2·cos + sign·x1·sin).
+template <class T>
+void rotate(const Exec& exec, const char* label, T* qkv, const float* table, std::int64_t rows, std::int64_t width,
+            std::int64_t seq, std::int64_t half, std::int64_t rotated_heads, float sign) {
+  for_rows(
+      exec, label, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+        const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
+        for (std::int64_t head = 0; head < rotated_heads; ++head) {
+          T *first = qkv + row * width + head * 2 * half, *second = first + half;
+          row_for(team, half, [=](std::int64_t i) {
+            const float x1 = static_cast<float>(first[i]), x2 = static_cast<float>(second[i]);
+            const float c = cosine[i], s = sign * sine[i];
+            first[i] = static_cast<T>(x1 * c - x2 * s);
+            second[i] = static_cast<T>(x2 * c + x1 * s);
+          });
+        }
+      });
+}
+
+void rotate(const Exec& exec, const char* kernel, const char* label, const tensor::Tensor& qkv,
+            const tensor::Tensor& table, std::int64_t rotated_heads, float sign) {
+  SHARD8_REQUIRE(table.shape.rank() == 3 && table.shape[0] == 2, "{}: table is {}, (2, seq, head_dim/2) needed", kernel,
+                 tensor::to_string(table.shape));
+  const auto seq = table.shape[1], half = table.shape[2];
+  SHARD8_REQUIRE(rotated_heads * 2 * half <= qkv.cols(), "{}: {} heads of {} in a row of {}", kernel, rotated_heads,
+                 2 * half, qkv.cols());
+  dispatch_real(qkv.dtype, kernel, [&]<class T>(std::type_identity<T>) {
+    rotate(exec, label, qkv.as<T>(), table.as<float>(), qkv.rows(), qkv.cols(), seq, half, rotated_heads, sign);
+  });
+}
+
+}  // namespace
+
+void rope_table(const Exec& exec, const tensor::Tensor& table, float theta) {
+  SHARD8_REQUIRE(table.shape.rank() == 3 && table.shape[0] == 2, "rope_table: table is {}, (2, seq, head_dim/2) needed",
+                 tensor::to_string(table.shape));
+  const auto seq = table.shape[1], half = table.shape[2];
+  float* cosine = table.as<float>();
+  float* sine = cosine + seq * half;
+  for_rows(
+      exec, "shard8::kernels::rope_table", seq, KOKKOS_LAMBDA(const Team& team, std::int64_t position) {
+        row_for(team, half, [=](std::int64_t i) {
+          // Every step rounded to fp32, as the reference's are; the functions themselves in double.
+          const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * half);
+          const auto power = static_cast<float>(Kokkos::pow(static_cast<double>(theta), static_cast<double>(exponent)));
+          const float angle = static_cast<float>(position) * (1.0f / power);
+          cosine[position * half + i] = static_cast<float>(Kokkos::cos(static_cast<double>(angle)));
+          sine[position * half + i] = static_cast<float>(Kokkos::sin(static_cast<double>(angle)));
+        });
+      });
+}
+
+void rope_forward(const Exec& exec, const tensor::Tensor& qkv, const tensor::Tensor& table,
+                  std::int64_t rotated_heads) {
+  rotate(exec, "rope_forward", "shard8::kernels::rope_forward", qkv, table, rotated_heads, 1.0f);
+}
+
+void rope_backward(const Exec& exec, const tensor::Tensor& dqkv, const tensor::Tensor& table,
+                   std::int64_t rotated_heads) {
+  rotate(exec, "rope_backward", "shard8::kernels::rope_backward", dqkv, table, rotated_heads, -1.0f);
+}
+
+}  // namespace shard8::kernels
