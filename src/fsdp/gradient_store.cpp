@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fsdp/gradient_store.hpp"
+
+#include <utility>
+
+#include "kernels/elementwise.hpp"
+
+namespace shard8::fsdp {
+
+using tensor::Tensor;
+
+GradientStore::GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers,
+                             const comm::Communicator& shard_group, const comm::Communicator& replicate_group,
+                             profile::StepTimer& timer)
+    : exec_(exec),
+      buffers_(buffers),
+      shard_group_(shard_group),
+      replicate_group_(replicate_group),
+      timer_(timer),
+      slots_(buffers.gradient_slots().size()) {}
+
+int GradientStore::slot_of(int unit) {
+  if (const int own = buffers_.own_gradient_slot(unit); own >= 0) return own;
+  for (int s = 0; s < buffers_.rotating_gradient_slots(); ++s)
+    if (slots_[static_cast<std::size_t>(s)].unit == unit) return s;
+  const int s = next_rotating_;
+  next_rotating_ = (next_rotating_ + 1) % buffers_.rotating_gradient_slots();
+  return s;
+}
+
+GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) {
+  const int s = slot_of(unit);
+  Slot& slot = slots_[static_cast<std::size_t>(s)];
+  if (slot.unit >= 0 && slot.unit != unit) complete(s);
+  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(s)];
+  const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
+  slot.unit = unit;
+  slot.view.clear();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ShardLayout& layout = buffers_.layout(unit, static_cast<int>(p));
+    const Tensor rows = memory.whole[p].slice(0, layout.rows);
+    slot.view.push_back(parameters[p].vector ? rows.reshaped({layout.rows}) : rows);
+    if (!first_micro_batch) continue;
+    const std::int64_t kept = parameters[p].gradient_overwritten ? layout.rows : 0;
+    const Tensor cleared = memory.whole[p].slice(kept, layout.padded_rows() - kept);
+    if (!cleared.empty()) kernels::fill_zero(exec_, cleared);
+  }
+  return {slot.view, !first_micro_batch};
+}
+
+void GradientStore::reduce(int unit) {
+  if (!buffers_.reduces()) return;
+  const int s = slot_of(unit);
+  Slot& slot = slots_[static_cast<std::size_t>(s)];
+  SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.active(), "gradients of unit {} are not ready to be reduced", unit);
+  while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
+  in_flight_.push_back(s);
+  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(s)];
+  for (std::size_t p = 0; p < memory.staged.size(); ++p) kernels::cast(exec_, memory.staged[p], memory.whole[p]);
+  if (buffers_.options().shards == 1) {
+    slot.replica_sum = replicate_group_.all_reduce(reduced(s), comm::Communicator::Reduce::sum);
+    return;
+  }
+  const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
+  const auto& out = reduced(s);
+  std::vector<comm::Communicator::ReduceScatterItem> items;
+  for (std::size_t p = 0; p < whole.size(); ++p) items.push_back({out[p], whole[p]});
+  slot.scatter = shard_group_.reduce_scatter(items);
+}
+
+const std::vector<Tensor>& GradientStore::reduced(int slot) const {
+  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(slot)];
+  return memory.staged.empty() ? buffers_.gradient(slots_[static_cast<std::size_t>(slot)].unit) : memory.staged_shard;
+}
+
+/// Ends the reduction over the shards, adds the replicas', and leaves the buffer free. Sums over
+/// replicas that need nothing of the buffer may still be under way.
+void GradientStore::complete(int s) {
+  std::erase(in_flight_, s);
+  Slot& slot = slots_[static_cast<std::size_t>(s)];
+  auto scope = timer_.phase(profile::Phase::reduce_wait);
+  slot.scatter.wait();
+  const auto& shards = reduced(s);
+  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1)
+    slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
+  if (buffers_.options().reduce == tensor::DType::fp32) {
+    replica_sums_.push_back(std::move(slot.replica_sum));
+  } else {
+    slot.replica_sum.wait();
+    for (std::size_t p = 0; p < shards.size(); ++p)
+      kernels::cast(exec_, buffers_.gradient(slot.unit)[p], shards[p]);
+  }
+  slot.unit = -1;
+}
+
+void GradientStore::finish() {
+  while (!in_flight_.empty()) complete(in_flight_.front());
+  for (Slot& slot : slots_) slot.unit = -1;
+  auto scope = timer_.phase(profile::Phase::reduce_wait);
+  for (comm::Request& sum : replica_sums_) sum.wait();
+  replica_sums_.clear();
+}
+
+void GradientStore::progress() {
+  for (Slot& slot : slots_) {
+    slot.scatter.test();
+    slot.replica_sum.test();
+  }
+  for (comm::Request& sum : replica_sums_) sum.test();
+}
+
+}  // namespace shard8::fsdp

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "comm/communicator.hpp"
+#include "profile/step_timer.hpp"
+#include "tensor/exec.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::model {
+
+/// What every module computes with: passed down, owned by the trainer.
+struct Context {
+  const tensor::Exec& exec;
+  const comm::Communicator& tensor_group;
+  profile::StepTimer& timer;
+  tensor::Tensor workspace;                    ///< u8, workspace_bytes(dims)
+  std::function<void()> progress = [] {};      ///< lets collectives under way advance
+};
+
+}  // namespace shard8::model

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "deck/config.hpp"
+#include "tensor/dtype.hpp"
+
+namespace shard8::model {
+
+/// Sizes of the model as one tensor rank sees them; T ranks share every layer.
+struct Dims {
+  deck::Arch arch = deck::Arch::llama;
+  int tensor = 1;                ///< T
+  std::int64_t batch = 0;        ///< sequences of a micro-batch
+  std::int64_t seq = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;        ///< query heads of this rank
+  std::int64_t kv_heads = 0;     ///< key (and value) heads of this rank
+  std::int64_t head_dim = 0;
+  std::int64_t ffn = 0;          ///< feed-forward width of this rank
+  std::int64_t vocab = 0;        ///< whole vocabulary
+  std::int64_t vocab_local = 0;  ///< ceil(vocab/T), rows of padding included
+  float norm_eps = 1e-5f;
+  tensor::DType compute = tensor::DType::fp32;
+
+  static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
+
+  std::int64_t tokens() const { return batch * seq; }                 ///< of a micro-batch
+  std::int64_t tokens_local() const { return tokens() / tensor; }     ///< under sequence parallelism
+  std::int64_t q_width() const { return heads * head_dim; }
+  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Outputs of fc1: [gate | up] for llama.
+  std::int64_t fc1_width() const { return arch == deck::Arch::llama ? 2 * ffn : ffn; }
+  bool biases() const { return arch == deck::Arch::gpt2; }
+};
+
+/// First vocabulary row of a tensor rank and the number of rows it owns that are no padding.
+struct VocabRange {
+  std::int64_t first = 0, valid = 0;
+};
+VocabRange vocab_range(std::int64_t vocab, int tensor, int tensor_rank);
+
+tensor::DType dtype_of(deck::FloatType type);
+
+}  // namespace shard8::model

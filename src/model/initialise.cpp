@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/initialise.hpp"
+
+#include <algorithm>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/random.hpp"
+
+namespace shard8::model {
+
+using base::ExitCode;
+using tensor::Tensor;
+
+namespace {
+
+void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) {
+  const auto& shape = file.shape(box.name);
+  const std::int64_t rows = box.stored_transposed ? box.global_cols : box.global_rows;
+  const std::int64_t cols = box.stored_transposed ? box.global_rows : box.global_cols;
+  const bool positions = box.name.ends_with("wpe.weight");  // a longer table than seq may be used in part
+  const bool fits = vector ? shape.size() == 1 && shape[0] == rows
+                           : shape.size() == 2 && (positions ? shape[0] >= rows : shape[0] == rows) && shape[1] == cols;
+  if (fits) return;
+  std::string found;
+  for (const auto extent : shape) found += (found.empty() ? "" : ", ") + std::to_string(extent);
+  base::fail(ExitCode::failed, "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck",
+             file.spec(), box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
+}
+
+void read(const io::TensorFile& file, const SourceBox& box, float* out) {
+  if (!box.stored_transposed) {
+    file.read_box(box.name, {box.row, box.rows, box.col, box.cols}, out, box.cols);
+    return;
+  }
+  std::vector<float> stored(static_cast<std::size_t>(box.rows * box.cols));
+  file.read_box(box.name, {box.col, box.cols, box.row, box.rows}, stored.data(), box.rows);
+  for (std::int64_t r = 0; r < box.rows; ++r)
+    for (std::int64_t c = 0; c < box.cols; ++c)
+      out[r * box.cols + c] = stored[static_cast<std::size_t>(c * box.rows + r)];
+}
+
+kernels::GlobalIndex global_index(const SourceBox& box) {
+  if (box.stored_transposed) return {box.col * box.global_rows + box.row, 1, box.global_rows};
+  return {box.row * box.global_cols + box.col, box.global_cols, 1};
+}
+
+}  // namespace
+
+SourceBox clip(const SourceBox& box, std::int64_t first, std::int64_t count) {
+  const std::int64_t begin = std::max(box.local_row, first);
+  const std::int64_t end = std::min(box.local_row + box.rows, first + count);
+  SourceBox part = box;
+  part.rows = std::max(std::int64_t{0}, end - begin);
+  part.row += begin - box.local_row;
+  part.local_row = begin - first;
+  return part;
+}
+
+void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
+                int shard_rank, std::uint64_t seed, const io::TensorFile* file) {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
+      const ParameterSpec& spec = units[u].parameters[p];
+      const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
+      const Tensor& master = buffers.master(static_cast<int>(u))[p];
+      kernels::fill_zero(exec, master);
+      for (const SourceBox& whole : spec.boxes) {
+        if (file != nullptr) check_shape(*file, whole, spec.vector);
+        const SourceBox box = clip(whole, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
+        if (box.rows == 0) continue;
+        const Tensor rows = master.slice(box.local_row, box.rows);
+        if (file != nullptr)
+          read(*file, box, rows.as<float>());
+        else if (spec.initial == Initial::normal)
+          kernels::normal_fill(exec, rows, kernels::random_key(seed, box.name.c_str()), global_index(box),
+                               spec.standard_deviation);
+        else if (spec.initial == Initial::ones)
+          kernels::fill_one(exec, rows);
+      }
+    }
+  }
+}
+
+}  // namespace shard8::model

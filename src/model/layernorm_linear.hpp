@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/linear.hpp"
+#include "model/norm.hpp"
+
+namespace shard8::model {
+
+/// Norm followed by a column-parallel linear layer: y (tokens, out/T) of x (T_local, H).
+struct LayernormLinear {
+  Norm norm;
+
+  struct Weights {
+    Affine norm, linear;
+  };
+  struct Gradients {
+    Affine norm;
+    AffineGradient linear;
+  };
+  /// normed (T_local, H) is computed again in backward if `recompute`; it need not survive then.
+  struct Saved {
+    NormStatistics statistics;
+    tensor::Tensor normed;
+    bool recompute = false;
+  };
+
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
+               const Weights& w, const LinearScratch& scratch) const;
+  /// dx (T_local, H) += the module's input gradient; dnormed (T_local, H) is scratch.
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& dy,
+                const tensor::Tensor& x, const Saved& saved, const Weights& w, const tensor::Tensor& dnormed,
+                const LinearScratch& scratch) const;
+};
+
+}  // namespace shard8::model

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/layernorm_linear.hpp"
+
+namespace shard8::model {
+
+/// Norm, fc1, activation (SwiGLU or GELU), fc2: y (T_local, H) = x + mlp(norm(x)).
+struct LayernormMlp {
+  LayernormLinear fc1;
+
+  struct Weights {
+    LayernormLinear::Weights fc1;
+    Affine fc2;
+  };
+  struct Gradients {
+    LayernormLinear::Gradients fc1;
+    AffineGradient fc2;
+  };
+  /// activation (tokens, F) is computed again in backward if fc1.recompute.
+  struct Saved {
+    LayernormLinear::Saved fc1;
+    tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
+    tensor::Tensor activation;     ///< (tokens, F)
+  };
+  struct Scratch {
+    LinearScratch linear;
+    tensor::Tensor dnormed;      ///< (T_local, H)
+    tensor::Tensor dactivation;  ///< (tokens, F)
+  };
+
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
+               const Weights& w, const Scratch& scratch) const;
+  /// forward up to the activation: all that backward needs.
+  void forward_saved(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
+                     const Scratch& scratch) const;
+  /// dx (T_local, H): on entry the gradient of y, on exit that of x (the residual path included).
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
+                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+
+ private:
+  void activate(const Context& context, const Saved& saved) const;
+};
+
+}  // namespace shard8::model

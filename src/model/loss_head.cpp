@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/loss_head.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cross_entropy.hpp"
+#include "kernels/gemm.hpp"
+#include "model/sequence_parallel.hpp"
+#include "model/workspace.hpp"
+
+namespace shard8::model {
+
+using comm::Communicator;
+using profile::Part;
+using profile::Phase;
+using tensor::DType;
+using tensor::Tensor;
+
+LossHead::LossHead(const Dims& dims, int tensor_rank)
+    : norm_{dims.arch, dims.norm_eps},
+      range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
+      chunk_(head_chunk_tokens(dims)) {}
+
+LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
+  const std::int64_t chunk = head_chunk_tokens(d);
+  Scratch s;
+  s.statistics = NormStatistics::allocate(d.arch, d.tokens_local(), arena);
+  s.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
+  s.dnormed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
+  if (d.tensor > 1) {
+    s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
+    s.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
+  }
+  s.logits = arena.allocate({chunk, d.vocab_local}, DType::fp32);
+  s.dlogits = d.compute == DType::fp32 ? s.logits : arena.allocate({chunk, d.vocab_local}, d.compute);
+  s.row_max = arena.allocate({chunk}, DType::fp32);
+  s.sums = arena.allocate({2 * chunk}, DType::fp32);
+  return s;
+}
+
+/// Logits of one chunk, their maxima and sums over the whole vocabulary, and the chunk's loss.
+double LossHead::chunk_loss(const Context& context, const Tensor& logits, const Tensor& row_max, const Tensor& sums,
+                            const Tensor& x, const Targets& targets, const Weights& w) const {
+  {
+    auto part = context.timer.part(Part::gemm);
+    kernels::gemm_fprop(context.exec, logits, x, w.head, {}, context.workspace);
+    context.progress();
+  }
+  const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
+    if (context.tensor_group.size() == 1) return;
+    auto part = context.timer.part(Part::tensor_comm);
+    context.tensor_group.all_reduce(std::array{values}, how).wait();
+  };
+  {
+    auto part = context.timer.part(Part::elementwise);
+    kernels::cross_entropy_max(context.exec, row_max, logits, range_.valid);
+  }
+  reduce(row_max, Communicator::Reduce::max);
+  {
+    auto part = context.timer.part(Part::elementwise);
+    kernels::cross_entropy_sums(context.exec, sums, logits, row_max, targets.ids, range_.first, range_.valid);
+  }
+  reduce(sums, Communicator::Reduce::sum);
+  auto part = context.timer.part(Part::elementwise);
+  return kernels::cross_entropy_loss(context.exec, sums, targets.weights);
+}
+
+double LossHead::forward_backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
+                                  const Targets& targets, const Weights& w, const Scratch& scratch, float scale) const {
+  auto forward = context.timer.phase(Phase::forward);
+  norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
+  const Tensor all = gather_tokens(context, scratch.gathered, scratch.normed);
+  const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
+  double loss = 0;
+  bool accumulate = dw.accumulate;
+  for (std::int64_t first = 0; first < all.rows(); first += chunk_) {
+    const std::int64_t n = std::min(chunk_, all.rows() - first);
+    const Tensor logits = scratch.logits.slice(0, n);
+    const Tensor row_max = scratch.row_max.slice(0, n);
+    const Tensor sums = scratch.sums.reshaped({2, n});
+    const Targets chunk{targets.ids.slice(first, n), targets.weights.slice(first, n)};
+    loss += chunk_loss(context, logits, row_max, sums, all.slice(first, n), chunk, w);
+
+    auto backward = context.timer.phase(Phase::backward);
+    const Tensor dlogits = scratch.dlogits.slice(0, n);
+    {
+      auto part = context.timer.part(Part::elementwise);
+      kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
+                                      range_.first, range_.valid, scale);
+    }
+    auto part = context.timer.part(Part::gemm);
+    kernels::gemm_wgrad(context.exec, dw.head, dlogits, all.slice(first, n), accumulate, context.workspace);
+    kernels::gemm_dgrad(context.exec, partial.slice(first, n), dlogits, w.head, false, context.workspace);
+    context.progress();
+    accumulate = true;
+  }
+  auto backward = context.timer.phase(Phase::backward);
+  reduce_scatter_tokens(context, scratch.dnormed, partial);
+  norm_.backward(context, dx, dw.norm, scratch.dnormed, x, scratch.statistics, w.norm, {});
+  return loss;
+}
+
+}  // namespace shard8::model

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/multihead_attention.hpp"
+
+#include "kernels/rope.hpp"
+
+namespace shard8::model {
+
+using profile::Part;
+using tensor::Tensor;
+
+void MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
+                                 const Weights& w, const Scratch& scratch) const {
+  qkv.forward(context, saved.rotated, saved.qkv, x, w.qkv, scratch.linear);
+  if (!scratch.rope_table.empty()) {
+    auto part = context.timer.part(Part::elementwise);
+    kernels::rope_forward(context.exec, saved.rotated, scratch.rope_table,
+                          attention.shape.heads + attention.shape.kv_heads);
+  }
+  attention.forward(context, saved.heads, saved.lse, saved.rotated);
+  row_linear_forward(context, y, saved.heads, w.proj, x, scratch.linear);
+}
+
+void MultiheadAttention::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
+                                  const Saved& saved, const Weights& w, const Scratch& scratch) const {
+  row_linear_backward(context, scratch.dheads, dw.proj, dx, saved.heads, w.proj, scratch.linear);
+  attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
+  if (!scratch.rope_table.empty()) {
+    auto part = context.timer.part(Part::elementwise);
+    kernels::rope_backward(context.exec, scratch.dqkv, scratch.rope_table,
+                           attention.shape.heads + attention.shape.kv_heads);
+  }
+  qkv.backward(context, dx, dw.qkv, scratch.dqkv, x, saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
+}
+
+}  // namespace shard8::model

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/dot_product_attention.hpp"
+#include "model/layernorm_linear.hpp"
+
+namespace shard8::model {
+
+/// Norm, QKV, rotation (llama), attention, projection: y (T_local, H) = x + attention(norm(x)).
+struct MultiheadAttention {
+  LayernormLinear qkv;
+  DotProductAttention attention;
+
+  struct Weights {
+    LayernormLinear::Weights qkv;
+    Affine proj;
+  };
+  struct Gradients {
+    LayernormLinear::Gradients qkv;
+    AffineGradient proj;
+  };
+  struct Saved {
+    LayernormLinear::Saved qkv;
+    tensor::Tensor rotated;  ///< (tokens, qkv_width), queries and keys after the rotation
+    tensor::Tensor lse;      ///< (batch, heads, seq) fp32
+    tensor::Tensor heads;    ///< (tokens, q_width), attention's result
+  };
+  struct Scratch {
+    LinearScratch linear;
+    tensor::Tensor dnormed;     ///< (T_local, H)
+    tensor::Tensor dheads;      ///< (tokens, q_width)
+    tensor::Tensor dqkv;        ///< (tokens, qkv_width)
+    tensor::Tensor rope_table;  ///< (2, seq, head_dim/2) fp32, filled; empty: no rotation
+  };
+
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
+               const Weights& w, const Scratch& scratch) const;
+  /// dx (T_local, H): on entry the gradient of y, on exit that of x (the residual path included).
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
+                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+};
+
+}  // namespace shard8::model

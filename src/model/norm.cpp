@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/norm.hpp"
+
+#include "kernels/norm.hpp"
+
+namespace shard8::model {
+
+using tensor::DType;
+using tensor::Tensor;
+
+NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tensor::Arena& arena) {
+  NormStatistics s;
+  s.rstd = arena.allocate({rows}, DType::fp32);
+  if (arch == deck::Arch::gpt2) s.mean = arena.allocate({rows}, DType::fp32);
+  return s;
+}
+
+void Norm::forward(const Context& context, const Tensor& y, const NormStatistics& statistics, const Tensor& x,
+                   const Affine& w) const {
+  auto part = context.timer.part(profile::Part::elementwise);
+  if (arch == deck::Arch::llama)
+    kernels::rmsnorm_forward(context.exec, y, statistics.rstd, x, w.weight, eps);
+  else
+    kernels::layernorm_forward(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias, eps);
+}
+
+void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const Tensor& dy, const Tensor& x,
+                    const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
+  auto part = context.timer.part(profile::Part::elementwise);
+  if (arch == deck::Arch::llama)
+    kernels::rmsnorm_backward(context.exec, dx, dw.weight, dy, x, statistics.rstd, w.weight, residual,
+                              context.workspace);
+  else
+    kernels::layernorm_backward(context.exec, dx, dw.weight, dw.bias, dy, x, statistics.mean, statistics.rstd, w.weight,
+                                residual, context.workspace);
+}
+
+}  // namespace shard8::model

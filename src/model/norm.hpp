@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "model/affine.hpp"
+#include "model/context.hpp"
+#include "model/dims.hpp"
+#include "tensor/arena.hpp"
+
+namespace shard8::model {
+
+/// What a norm keeps for its backward, (rows) fp32 each; mean is empty for RMSNorm.
+struct NormStatistics {
+  tensor::Tensor mean, rstd;
+  static NormStatistics allocate(deck::Arch arch, std::int64_t rows, tensor::Arena& arena);
+};
+
+/// `rmsnorm` (llama: weight only) and `layernorm` (gpt2: weight and bias) under one interface.
+struct Norm {
+  deck::Arch arch = deck::Arch::llama;
+  float eps = 1e-5f;
+
+  /// y (rows, H) of x (rows, H).
+  void forward(const Context& context, const tensor::Tensor& y, const NormStatistics& statistics,
+               const tensor::Tensor& x, const Affine& w) const;
+  /// dx = residual + gradient of the norm; residual may be dx itself. dw is added to.
+  void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,
+                const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,
+                const tensor::Tensor& residual) const;
+};
+
+}  // namespace shard8::model

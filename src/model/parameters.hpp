@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deck/config.hpp"
+#include "fsdp/unit_shape.hpp"
+
+namespace shard8::model {
+
+/// Where rows of a tensor-parallel local parameter come from: local rows [local_row, +rows) and all
+/// local columns are the box [row, +rows) × [col, +cols) of the Hugging Face tensor `name`, in
+/// (out, in) coordinates. A file that stores (in, out) is read transposed.
+struct SourceBox {
+  std::string name;
+  std::int64_t local_row = 0, rows = 0;
+  std::int64_t row = 0, col = 0, cols = 1;
+  std::int64_t global_rows = 0, global_cols = 1;  ///< (out, in) of the whole tensor
+  bool stored_transposed = false;
+};
+
+enum class Initial : std::uint8_t { normal, ones, zeros };
+
+/// One parameter of this tensor rank: (rows, cols), cols == 1 for a vector.
+struct ParameterSpec {
+  std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
+  std::int64_t rows = 0, cols = 1;
+  bool vector = false;             ///< no weight decay
+  bool tensor_sharded = true;      ///< false: every tensor rank holds the same
+  bool gradient_overwritten = false;
+  Initial initial = Initial::normal;
+  double standard_deviation = 0;
+  std::vector<SourceBox> boxes;    ///< rows in no box are padding, always zero
+};
+
+/// Units in the order of forward: the embedding, the layers, the root (final norm, head, tied table).
+struct UnitSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+  bool rotating = false;
+};
+
+/// All units of one tensor rank, from the configuration alone.
+std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);
+
+/// The same as the sharding sees them.
+std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units);
+
+inline int embedding_unit() { return 0; }
+inline int layer_unit(std::int64_t layer) { return static_cast<int>(layer) + 1; }
+inline int root_unit(std::int64_t layers) { return static_cast<int>(layers) + 1; }
+
+/// Number of parameters of the whole model, without padding.
+std::int64_t parameter_count(const deck::ModelConfig& model);
+/// Of these, the ones in matrix products (a tied table once, an embedding that is only looked up not).
+std::int64_t matmul_parameter_count(const deck::ModelConfig& model);
+
+}  // namespace shard8::model

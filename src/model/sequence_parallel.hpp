@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/context.hpp"
+
+namespace shard8::model {
+
+/// The two collectives between blocks and column- or row-parallel layers (sequence parallelism,
+/// Korthikanti et al. 2022). Both are timed as tensor_comm and do nothing in a group of one.
+
+/// All tokens of the group, (T, N): gathered into `whole`, or `local` (T_local, N) itself when the
+/// group has one rank.
+tensor::Tensor gather_tokens(const Context& context, const tensor::Tensor& whole, const tensor::Tensor& local);
+
+/// local (T_local, N) = this rank's tokens of the sum over the group of `partial` (T, N). With one
+/// rank, partial must be local's own memory.
+void reduce_scatter_tokens(const Context& context, const tensor::Tensor& local, const tensor::Tensor& partial);
+
+/// Where to write a sum over the group before reduce_scatter_tokens: scratch, or `local` when the
+/// group has one rank.
+tensor::Tensor partial_of(const Context& context, const tensor::Tensor& scratch, const tensor::Tensor& local);
+
+}  // namespace shard8::model

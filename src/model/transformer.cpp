@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/transformer.hpp"
+
+#include <utility>
+
+#include "kernels/rope.hpp"
+
+namespace shard8::model {
+
+using profile::Phase;
+using tensor::Tensor;
+
+Transformer::Transformer(const deck::ModelConfig& model, const Dims& dims, int tensor_rank, Activations activations)
+    : model_(model),
+      dims_(dims),
+      activations_(std::move(activations)),
+      embedding_(dims, tensor_rank),
+      layer_(dims),
+      head_(dims, tensor_rank),
+      embedding_has_parameters_(!model.tie_embeddings || model.arch == deck::Arch::gpt2) {}
+
+void Transformer::prepare(const tensor::Exec& exec) {
+  if (!activations_.rope_table.empty())
+    kernels::rope_table(exec, activations_.rope_table, static_cast<float>(model_.rope_theta));
+}
+
+std::vector<int> Transformer::visits(std::int64_t micro_batches) const {
+  std::vector<int> order;
+  const int root = root_unit(model_.layers);
+  for (std::int64_t m = 0; m < micro_batches; ++m) {
+    if (model_.tie_embeddings) order.push_back(root);
+    if (embedding_has_parameters_) order.push_back(embedding_unit());
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) order.push_back(layer_unit(layer));
+    if (!model_.tie_embeddings) order.push_back(root);
+    for (std::int64_t layer = model_.layers; layer-- > 0;) order.push_back(layer_unit(layer));
+  }
+  return order;
+}
+
+double Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights,
+                                     fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
+  {
+    auto phase = context.timer.phase(Phase::forward);
+    forward_embedding(context, weights);
+    forward_layers(context, weights);
+  }
+  const double loss = head(context, weights, gradients, micro_batch);
+  auto phase = context.timer.phase(Phase::backward);
+  backward_layers(context, weights, gradients, micro_batch);
+  backward_embedding(context, gradients, micro_batch);
+  return loss;
+}
+
+void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& weights) {
+  Embedding::Weights w;
+  if (model_.tie_embeddings) w.table = weights.acquire(root_unit(model_.layers)).back();
+  if (embedding_has_parameters_) {
+    const auto unit = weights.acquire(embedding_unit());
+    if (!model_.tie_embeddings) w.table = unit.front();
+    if (model_.arch == deck::Arch::gpt2) w.positions = unit.back();
+  }
+  embedding_.forward(context, activations_.residual.front(), activations_.tokens, w, activations_.embedding_scratch);
+  if (embedding_has_parameters_) weights.release(embedding_unit());
+}
+
+void Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
+  for (std::int64_t l = 0; l < model_.layers; ++l) {
+    const auto i = static_cast<std::size_t>(l);
+    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l)));
+    layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], activations_.residual[i], w,
+                   activations_.layer_scratch);
+    weights.release(layer_unit(l));
+  }
+}
+
+double Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                         const MicroBatch& micro_batch) {
+  const int root = root_unit(model_.layers);
+  const bool gpt2 = dims_.arch == deck::Arch::gpt2;
+  const auto bind = [&](std::span<const Tensor> t) {
+    return LossHead::Weights{{t[0], gpt2 ? t[1] : Tensor{}}, t.back()};
+  };
+  // A tied table has been in use since the embedding.
+  const auto w = bind(model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root));
+  const auto sums = gradients.begin(root, micro_batch.first);
+  const auto dw = bind(sums.whole);
+  const double loss =
+      head_.forward_backward(context, activations_.dresidual, {dw.norm, dw.head, sums.accumulate},
+                             activations_.residual.back(), {activations_.targets, activations_.token_weights}, w,
+                             activations_.head_scratch, micro_batch.scale);
+  weights.release(root);
+  if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
+  return loss;
+}
+
+void Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                                  const MicroBatch& micro_batch) {
+  for (std::int64_t l = model_.layers; l-- > 0;) {
+    const auto i = static_cast<std::size_t>(l);
+    const int unit = layer_unit(l);
+    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit));
+    const Tensor& x = activations_.residual[i];
+    const auto& saved = activations_.layers[i];
+    if (model_.recompute == deck::Recompute::full)
+      layer_.recompute(context, saved, x, w, activations_.layer_scratch);
+    const auto sums = gradients.begin(unit, micro_batch.first);
+    const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
+    layer_.backward(context, activations_.dresidual, dw, x, saved, w, activations_.layer_scratch);
+    weights.release(unit);
+    if (micro_batch.last) gradients.reduce(unit);
+  }
+}
+
+void Transformer::backward_embedding(const Context& context, fsdp::GradientStore& gradients,
+                                     const MicroBatch& micro_batch) {
+  const int root = root_unit(model_.layers);
+  Embedding::Weights dw;
+  if (model_.tie_embeddings) dw.table = gradients.begin(root, false).whole.back();
+  if (embedding_has_parameters_) {
+    const auto unit = gradients.begin(embedding_unit(), micro_batch.first).whole;
+    if (!model_.tie_embeddings) dw.table = unit.front();
+    if (dims_.arch == deck::Arch::gpt2) dw.positions = unit.back();
+  }
+  embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch);
+  if (!micro_batch.last) return;
+  if (model_.tie_embeddings) gradients.reduce(root);
+  if (embedding_has_parameters_) gradients.reduce(embedding_unit());
+}
+
+}  // namespace shard8::model

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "fsdp/gradient_store.hpp"
+#include "fsdp/weight_store.hpp"
+#include "model/activations.hpp"
+#include "model/context.hpp"
+#include "model/parameters.hpp"
+
+namespace shard8::model {
+
+/// The whole decoder over sharded weights: asks for each unit's weights when it needs them and
+/// hands each unit's gradients over when they are complete.
+class Transformer {
+ public:
+  Transformer(const deck::ModelConfig& model, const Dims& dims, int tensor_rank, Activations activations);
+
+  /// Fills what never changes (rotary table).
+  void prepare(const tensor::Exec& exec);
+
+  /// The order in which a step of so many micro-batches uses units.
+  std::vector<int> visits(std::int64_t micro_batches) const;
+
+  struct MicroBatch {
+    bool first = true, last = true;  ///< of the step
+    float scale = 1;                 ///< gradients are those of scale·Σ token losses
+  };
+  /// Forward and backward of the tokens in activations(); returns Σ weight·loss of this data rank.
+  double forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                          const MicroBatch& micro_batch);
+
+  Activations& activations() { return activations_; }
+  const Dims& dims() const { return dims_; }
+
+ private:
+  void forward_embedding(const Context& context, fsdp::WeightStore& weights);
+  void forward_layers(const Context& context, fsdp::WeightStore& weights);
+  void backward_layers(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                       const MicroBatch& micro_batch);
+  double head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+              const MicroBatch& micro_batch);
+  void backward_embedding(const Context& context, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
+
+  deck::ModelConfig model_;
+  Dims dims_;
+  Activations activations_;
+  Embedding embedding_;
+  TransformerLayer layer_;
+  LossHead head_;
+  bool embedding_has_parameters_;
+};
+
+}  // namespace shard8::model

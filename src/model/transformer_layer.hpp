@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "model/dims.hpp"
+#include "model/layernorm_mlp.hpp"
+#include "model/multihead_attention.hpp"
+#include "tensor/arena.hpp"
+
+namespace shard8::model {
+
+/// One pre-norm transformer layer: attention and MLP, each with its residual.
+class TransformerLayer {
+ public:
+  explicit TransformerLayer(const Dims& dims);
+
+  struct Weights {
+    MultiheadAttention::Weights attention;
+    LayernormMlp::Weights mlp;
+  };
+  struct Gradients {
+    MultiheadAttention::Gradients attention;
+    LayernormMlp::Gradients mlp;
+  };
+  /// What a layer keeps between forward and backward; its input is kept by the caller.
+  struct Saved {
+    MultiheadAttention::Saved attention;
+    tensor::Tensor middle;  ///< (T_local, H), between attention and MLP
+    LayernormMlp::Saved mlp;
+  };
+  /// Shared by all layers.
+  struct Scratch {
+    MultiheadAttention::Scratch attention;
+    LayernormMlp::Scratch mlp;
+  };
+
+  /// Everything of Saved that `recompute` keeps is allocated, the rest is taken from `shared`
+  /// (which is allocated as for Recompute::none).
+  static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const Saved& shared, tensor::Arena& arena);
+  /// Buffers for what is computed again; nothing for Recompute::none.
+  static Saved allocate_shared(const Dims& dims, deck::Recompute recompute, tensor::Arena& arena);
+  static Scratch allocate_scratch(const Dims& dims, const tensor::Tensor& rope_table, tensor::Arena& arena);
+
+  /// The unit's tensors in the order of llama_layer or gpt2_layer.
+  static Weights bind(deck::Arch arch, std::span<const tensor::Tensor> tensors);
+  static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
+
+  /// y (T_local, H) of x (T_local, H).
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
+               const Weights& w, const Scratch& scratch) const;
+  /// forward again, as far as backward needs it (Recompute::full).
+  void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
+                 const Scratch& scratch) const;
+  /// dx (T_local, H): on entry the gradient of y, on exit that of x.
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
+                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+
+ private:
+  MultiheadAttention attention_;
+  LayernormMlp mlp_;
+};
+
+}  // namespace shard8::model

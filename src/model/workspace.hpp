@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "model/dims.hpp"
+
+namespace shard8::model {
+
+/// Bytes of Context::workspace that cover every kernel of a model of these sizes.
+std::size_t workspace_bytes(const Dims& dims, int threads);
+
+/// Tokens whose logits are in memory at once in the head.
+std::int64_t head_chunk_tokens(const Dims& dims);
+
+}  // namespace shard8::model

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "optim/adamw.hpp"
+
+#include <algorithm>
+
+#include "kernels/adamw.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace shard8::optim {
+
+using tensor::MemoryKind;
+using tensor::Tensor;
+
+Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas)
+    : config_(config), buffers_(buffers) {
+  const auto like_master = [&](int unit) {
+    std::vector<Tensor> tensors;
+    for (const Tensor& p : buffers.master(unit))
+      tensors.push_back(arenas[MemoryKind::optimizer].allocate(p.shape, tensor::DType::fp32));
+    return tensors;
+  };
+  for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
+    first_moment_.push_back(like_master(u));
+    second_moment_.push_back(like_master(u));
+  }
+}
+
+void Adamw::prepare(const tensor::Exec& exec) const {
+  for (const auto* moments : {&first_moment_, &second_moment_})
+    for (const auto& unit : *moments)
+      for (const Tensor& t : unit) kernels::fill_zero(exec, t);
+}
+
+void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale) const {
+  kernels::AdamwScalars scalars;
+  scalars.lr = learning_rate;
+  scalars.beta1 = config_.beta1;
+  scalars.beta2 = config_.beta2;
+  scalars.eps = config_.eps;
+  scalars.gradient_scale = gradient_scale;
+  scalars.step = step;
+  for (std::size_t u = 0; u < first_moment_.size(); ++u) {
+    const auto unit = static_cast<int>(u);
+    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
+      scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
+      kernels::adamw_step(exec, buffers_.master(unit)[p], first_moment_[u][p], second_moment_[u][p],
+                          buffers_.gradient(unit)[p], scalars);
+    }
+  }
+}
+
+double Adamw::clip_scale(double gradient_norm) const {
+  if (config_.clip <= 0) return 1;
+  return std::min(1.0, config_.clip / (gradient_norm + 1e-6));
+}
+
+}  // namespace shard8::optim

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "deck/config.hpp"
+#include "fsdp/unit_buffers.hpp"
+#include "tensor/exec.hpp"
+
+namespace shard8::optim {
+
+/// AdamW over the shards of all units: fp32 moments of the same shapes as the master shards.
+class Adamw {
+ public:
+  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas);
+
+  /// Moments start at zero.
+  void prepare(const tensor::Exec& exec) const;
+  /// Updates every master shard with the reduced gradients, scaled by gradient_scale.
+  void step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale) const;
+
+  /// The factor that brings a gradient of this norm down to `clip`: min(1, clip/(norm + 1e-6)); 1 when off.
+  double clip_scale(double gradient_norm) const;
+
+ private:
+  deck::OptimizerConfig config_;
+  const fsdp::UnitBuffers& buffers_;
+  std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
+};
+
+}  // namespace shard8::optim

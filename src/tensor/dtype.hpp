@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace shard8::tensor {
+
+/// Element types of buffers. Master weights, optimizer state and statistics are fp32; weights in
+/// use and activations have the compute type; i32 holds tokens; u8 is raw bytes.
+enum class DType : std::uint8_t { fp32, bf16, i32, u8 };
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+    case DType::i32: return 4;
+    case DType::bf16: return 2;
+    case DType::u8: return 1;
+  }
+  return 0;
+}
+
+/// Name as printed in reports: "fp32", "bf16", "i32", "u8".
+constexpr std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32: return "fp32";
+    case DType::i32: return "i32";
+    case DType::bf16: return "bf16";
+    case DType::u8: return "u8";
+  }
+  return "?";
+}
+
+}  // namespace shard8::tensor

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "base/error.hpp"
+#include "tensor/bfloat16.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/shape.hpp"
+
+namespace shard8::tensor {
+
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() { return DType::fp32; }
+template <>
+constexpr DType dtype_of<BFloat16>() { return DType::bf16; }
+template <>
+constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+template <>
+constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
+
+/// A typed, shaped view of dense row-major memory that somebody else owns (an arena). Copying it
+/// copies the view. Kernels take tensors as (exec, outputs, inputs, scalars).
+struct Tensor {
+  std::byte* data = nullptr;
+  Shape shape;
+  DType dtype = DType::fp32;
+
+  std::int64_t count() const { return shape.count(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+  std::int64_t rows() const { return shape[0]; }
+  /// Elements of a row: the product of all extents but the first.
+  std::int64_t cols() const { return shape.rank() < 2 ? 1 : (shape[0] == 0 ? row_extent() : count() / shape[0]); }
+  bool empty() const { return data == nullptr || count() == 0; }
+
+  /// The data as T; throws when the dtype differs.
+  template <class T>
+  T* as() const {
+    SHARD8_REQUIRE(dtype == dtype_of<T>(), "tensor {} of {} read as {}", to_string(shape), name_of(dtype),
+                   name_of(dtype_of<T>()));
+    return reinterpret_cast<T*>(data);
+  }
+
+  /// Rows [first, first + n) of dimension 0.
+  Tensor slice(std::int64_t first, std::int64_t n) const {
+    Tensor t = *this;
+    const auto row_bytes = static_cast<std::size_t>(cols()) * size_of(dtype);
+    if (t.data != nullptr) t.data += static_cast<std::size_t>(first) * row_bytes;
+    t.shape = with_rows(n);
+    return t;
+  }
+  /// The same memory under another shape of no more elements.
+  Tensor reshaped(const Shape& to) const {
+    SHARD8_REQUIRE(to.count() <= count(), "cannot view {} as {}", to_string(shape), to_string(to));
+    Tensor t = *this;
+    t.shape = to;
+    return t;
+  }
+
+ private:
+  std::int64_t row_extent() const {
+    std::int64_t n = 1;
+    for (int d = 1; d < shape.rank(); ++d) n *= shape[d];
+    return n;
+  }
+  Shape with_rows(std::int64_t n) const {
+    switch (shape.rank()) {
+      case 1: return {n};
+      case 2: return {n, shape[1]};
+      case 3: return {n, shape[1], shape[2]};
+      default: return {n, shape[1], shape[2], shape[3]};
+    }
+  }
+};
+
+}  // namespace shard8::tensor

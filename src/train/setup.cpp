@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/setup.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+tensor::DType gather_dtype(const deck::Config& config) {
+  if (config.fsdp.gather == deck::Gather::automatic) return model::dtype_of(config.precision.compute);
+  return config.fsdp.gather == deck::Gather::bf16 ? tensor::DType::bf16 : tensor::DType::fp32;
+}
+
+}  // namespace
+
+comm::MeshShape mesh_shape(const deck::MeshConfig& mesh) {
+  return {static_cast<int>(mesh.replicate), static_cast<int>(mesh.shard), static_cast<int>(mesh.tensor)};
+}
+
+Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int threads) {
+  Setup s;
+  s.config = config;
+  s.layout = deck::lay_out(config);
+  s.mesh = mesh_shape(config.mesh);
+  s.place = place;
+  s.threads = threads;
+  const tensor::DType compute = model::dtype_of(config.precision.compute);
+  s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh.tensor, compute);
+  s.fsdp.shards = s.mesh.shard;
+  s.fsdp.replicas = s.mesh.replicate;
+  s.fsdp.prefetch = static_cast<int>(config.fsdp.prefetch);
+  s.fsdp.reshard_after_forward = config.fsdp.reshard_after_forward;
+  s.fsdp.accumulate = s.layout.micro_batches > 1;
+  s.fsdp.compute = compute;
+  s.fsdp.gather = gather_dtype(config);
+  s.fsdp.reduce = model::dtype_of(config.precision.reduce);
+  s.units = model::make_units(config.model, s.mesh.tensor, place.tensor);
+  return s;
+}
+
+std::vector<std::vector<bool>> Setup::replicated() const {
+  std::vector<std::vector<bool>> result;
+  for (const auto& unit : units) {
+    auto& flags = result.emplace_back();
+    for (const auto& p : unit.parameters) flags.push_back(!p.tensor_sharded);
+  }
+  return result;
+}
+
+}  // namespace shard8::train

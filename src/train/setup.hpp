@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "deck/config.hpp"
+#include "deck/layout.hpp"
+#include "fsdp/unit_shape.hpp"
+#include "model/dims.hpp"
+#include "model/parameters.hpp"
+
+namespace shard8::train {
+
+/// Everything that follows from the deck and a place in the mesh, before any memory or message.
+struct Setup {
+  deck::Config config;
+  deck::Layout layout;
+  comm::MeshShape mesh;
+  comm::MeshPlace place;
+  model::Dims dims;
+  fsdp::Options fsdp;
+  std::vector<model::UnitSpec> units;
+  int threads = 1;  ///< that kernels of this rank use
+
+  static Setup make(const deck::Config& config, const comm::MeshPlace& place, int threads);
+  /// [unit][parameter]: whether every tensor rank holds it.
+  std::vector<std::vector<bool>> replicated() const;
+};
+
+comm::MeshShape mesh_shape(const deck::MeshConfig& mesh);
+
+}  // namespace shard8::train

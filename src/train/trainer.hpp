@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/mesh.hpp"
+#include "data/batch.hpp"
+#include "fsdp/gradient_store.hpp"
+#include "fsdp/weight_store.hpp"
+#include "io/tensor_file.hpp"
+#include "model/transformer.hpp"
+#include "optim/gradient_norm.hpp"
+#include "profile/step_timer.hpp"
+#include "train/state.hpp"
+
+namespace shard8::train {
+
+/// What one step did, the same on every rank.
+struct StepResult {
+  std::int64_t step = 0;     ///< from 0
+  double loss = 0;           ///< mean over the global batch's tokens
+  double gradient_norm = 0;  ///< before clipping
+  double learning_rate = 0;
+  std::int64_t tokens = 0;   ///< of the global batch
+  double seconds = 0;        ///< on this rank
+};
+
+/// One rank's training: its memory, the model over it, and the step. The mesh, the data, the timer
+/// and the execution space are the caller's and must outlive it.
+class Trainer {
+ public:
+  Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, data::Loader& loader,
+          profile::StepTimer& timer);
+
+  /// Initial weights (a file, or null for random ones) and optimizer state.
+  void initialise(const io::TensorFile* file);
+
+  StepResult step(std::int64_t step);
+
+  const State& state() const { return state_; }
+  const fsdp::WeightStore& weights() const { return weights_; }
+
+ private:
+  void load(std::int64_t step, std::int64_t micro_batch);
+  double forward_backward(std::int64_t micro_batch);
+  void reduce_gradients();
+  double gradient_norm();
+  void update(std::int64_t step, double learning_rate, double gradient_norm);
+  double mean_loss(double local_sum) const;
+  fsdp::GatherHooks gather_hooks() const;
+
+  const tensor::Exec& exec_;
+  Setup setup_;
+  const comm::Mesh& mesh_;
+  data::Loader& loader_;
+  profile::StepTimer& timer_;
+  State state_;
+  model::Transformer model_;
+  optim::Replicated replicated_;
+  fsdp::WeightStore weights_;
+  fsdp::GradientStore gradients_;
+  model::Context context_;
+};
+
+}  // namespace shard8::train
