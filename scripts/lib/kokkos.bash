@@ -152,7 +152,7 @@ kokkos_unpack() {
     while read -r lib; do
       [[ -e "$new/usr/$lib" ]] || ar crs "$new/usr/$lib"
     done
-  rm -rf "$new/usr/share"
+  rm -rf "${new:?}/usr/share"
   printf '%s\n' "$kokkos_recipe" >"$new/recipe"
   rm -rf "$prefix"
   mv "$new" "$prefix"

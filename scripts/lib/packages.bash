@@ -24,16 +24,22 @@ TABLE
 }
 
 # Helpful, not needed.
-optional_packages="ccache"
+optional_packages=(ccache)
 
-debian_installed() { [[ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" == "install ok installed" ]]; }
+# Those of the packages $@ that are not installed.
+debian_missing() {
+  # shellcheck disable=SC2016
+  dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null |
+    awk -v wanted="$*" '
+      $2 == "installed" { have[$1] = 1 }
+      END { n = split(wanted, w, " "); for (i = 1; i <= n; i++) if (!(w[i] in have)) print w[i] }' || true
+}
 
 # As root where there is apt: the distribution's packages, those missing only.
 packages_install() {
-  local missing=() package
-  for package in $(requirements | cut -d'|' -f3) $optional_packages; do
-    debian_installed "$package" || missing+=("$package")
-  done
+  local wanted missing
+  mapfile -t wanted < <(requirements | cut -d'|' -f3)
+  mapfile -t missing < <(debian_missing "${wanted[@]}" "${optional_packages[@]}")
   if ((${#missing[@]} == 0)); then
     say "packages: all installed"
     return 0
