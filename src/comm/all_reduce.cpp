@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+#include "comm/describe.hpp"
+#include "comm/pending.hpp"
+#include "comm/sums.hpp"
+
+namespace shard8::comm {
+namespace {
+
+using Reduce = Communicator::Reduce;
+
+// Up to this size every rank gets everything in one exchange: latency counts, not bytes.
+constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
+// Cuts between ranks are at multiples of so many elements.
+constexpr std::int64_t kCut = 16;
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+void combine(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
+             Reduce reduce) {
+  if (reduce == Reduce::sum) {
+    sum_in_order(out, sources, count, dtype);
+  } else {
+    max_in_order(out, sources, count, dtype);
+  }
+}
+
+// Packs all items, exchanges the packs, and every rank reduces everything.
+class SmallAllReduce final : public PendingCollective {
+ public:
+  SmallAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
+      : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
+        items_(items.begin(), items.end()), reduce_(reduce) {
+    for (const tensor::Tensor& t : items_) pack_bytes_ += aligned(t.bytes());
+    scratch_ = group_->scratch.take(pack_bytes_ * static_cast<std::size_t>(group_->size));
+    for (int k = 1; k < group_->size; ++k) receive(pack_of(source(k)), pack_bytes_, source(k));
+    std::byte* place = pack_of(group_->rank);
+    for (const tensor::Tensor& t : items_) {
+      if (!t.empty()) std::memcpy(place, t.data, t.bytes());
+      // Only so that no byte is sent that nobody wrote.
+      if (const auto gap = aligned(t.bytes()) - t.bytes(); gap > 0) std::memset(place + t.bytes(), 0, gap);
+      place += aligned(t.bytes());
+    }
+    for (int k = 1; k < group_->size; ++k) send(pack_of(group_->rank), pack_bytes_, destination(k));
+  }
+
+ private:
+  std::byte* pack_of(int rank) const { return scratch_.data() + static_cast<std::size_t>(rank) * pack_bytes_; }
+
+  bool next_stage() override {
+    std::vector<const std::byte*> sources(static_cast<std::size_t>(group_->size));
+    std::size_t first = 0;
+    for (const tensor::Tensor& t : items_) {
+      for (int rank = 0; rank < group_->size; ++rank) sources[static_cast<std::size_t>(rank)] = pack_of(rank) + first;
+      combine(t.data, sources, t.count(), t.dtype, reduce_);
+      first += aligned(t.bytes());
+    }
+    scratch_.give_back();
+    return true;
+  }
+
+  std::vector<tensor::Tensor> items_;
+  Reduce reduce_;
+  std::size_t pack_bytes_ = 0;
+  ScratchPool::Block scratch_;
+};
+
+// Each rank reduces its share of every item and sends the result to all others.
+class LargeAllReduce final : public PendingCollective {
+ public:
+  LargeAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
+      : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
+        items_(items.begin(), items.end()), reduce_(reduce) {
+    std::size_t bytes = 0;
+    for (const tensor::Tensor& t : items_) bytes += slot_bytes(t) * static_cast<std::size_t>(group_->size - 1);
+    scratch_ = group_->scratch.take(bytes);
+    std::byte* place = scratch_.data();
+    for (const tensor::Tensor& t : items_) {
+      for (int k = 1; k < group_->size; ++k) {
+        const auto slot = static_cast<std::size_t>(source(k) < group_->rank ? source(k) : source(k) - 1);
+        receive(place + slot * slot_bytes(t), share(t, group_->rank).bytes, source(k));
+      }
+      place += slot_bytes(t) * static_cast<std::size_t>(group_->size - 1);
+    }
+    for (const tensor::Tensor& t : items_) {
+      for (int k = 1; k < group_->size; ++k) {
+        const Share s = share(t, destination(k));
+        send(t.data + s.first, s.bytes, destination(k));
+      }
+    }
+  }
+
+  bool staged() const override { return !reduced_; }
+
+ private:
+  struct Share {
+    std::size_t first, bytes;
+    std::int64_t count;
+  };
+  static std::int64_t cut(const tensor::Tensor& t, int ranks) {
+    return (t.count() + ranks * kCut - 1) / (ranks * kCut) * kCut;
+  }
+  Share share(const tensor::Tensor& t, int rank) const {
+    const std::int64_t first = std::min(cut(t, group_->size) * rank, t.count());
+    const std::int64_t count = std::min(cut(t, group_->size), t.count() - first);
+    const std::size_t size = size_of(t.dtype);
+    return {static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size, count};
+  }
+  // The cut is a multiple of 16 elements, so slots stay aligned.
+  std::size_t slot_bytes(const tensor::Tensor& t) const {
+    return static_cast<std::size_t>(cut(t, group_->size)) * size_of(t.dtype);
+  }
+
+  bool next_stage() override {
+    if (reduced_) return true;
+    std::vector<const std::byte*> sources(static_cast<std::size_t>(group_->size));
+    const std::byte* place = scratch_.data();
+    for (const tensor::Tensor& t : items_) {
+      const Share own = share(t, group_->rank);
+      for (int rank = 0; rank < group_->size; ++rank) {
+        const bool mine = rank == group_->rank;
+        sources[static_cast<std::size_t>(rank)] = mine ? t.data + own.first : place;
+        if (!mine) place += slot_bytes(t);
+      }
+      combine(t.data + own.first, sources, own.count, t.dtype, reduce_);
+    }
+    scratch_.give_back();
+    reduced_ = true;
+    for (const tensor::Tensor& t : items_) {
+      for (int k = 1; k < group_->size; ++k) {
+        const Share s = share(t, source(k));
+        receive(t.data + s.first, s.bytes, source(k));
+      }
+    }
+    for (const tensor::Tensor& t : items_) {
+      const Share own = share(t, group_->rank);
+      for (int k = 1; k < group_->size; ++k) send(t.data + own.first, own.bytes, destination(k));
+    }
+    return false;
+  }
+
+  std::vector<tensor::Tensor> items_;
+  Reduce reduce_;
+  ScratchPool::Block scratch_;
+  bool reduced_ = false;
+};
+
+}  // namespace
+
+Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce reduce) const {
+  for (const tensor::Tensor& t : items) {
+    require_reducible(t, *group_, "all_reduce");
+    require_data(t, *group_, "all_reduce");
+  }
+  if (size_ == 1) return {};
+  if (total_bytes(items) <= kSmallBytes) return Request(std::make_unique<SmallAllReduce>(group_, items, reduce));
+  return Request(std::make_unique<LargeAllReduce>(group_, items, reduce));
+}
+
+std::size_t Communicator::all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items) {
+  if (group_size == 1) return 0;
+  const auto n = static_cast<std::size_t>(group_size);
+  const auto m = static_cast<std::size_t>(items);
+  if (bytes <= kSmallBytes) return n * (bytes + 3 * m);
+  const std::size_t rounding = n * static_cast<std::size_t>(kCut) * size_of(tensor::DType::fp32) * m;
+  return (bytes + rounding) / n * (n - 1);
+}
+
+}  // namespace shard8::comm

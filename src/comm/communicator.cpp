@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/communicator.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/check.hpp"
+#include "comm/group.hpp"
+
+namespace shard8::comm {
+namespace {
+
+MPI_Comm duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup", "a new communicator", nullptr);
+  return copy;
+}
+
+}  // namespace
+
+Communicator::Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log)
+    : Communicator(std::make_shared<Group>(duplicate(comm), std::move(name), waiting, log, std::make_shared<Engine>())) {}
+
+Communicator::Communicator(std::shared_ptr<Group> group)
+    : group_(std::move(group)), rank_(group_->rank), size_(group_->size) {}
+
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Communicator Communicator::split(int color, int key, std::string name) const {
+  SHARD8_REQUIRE(color >= 0, "split of group '{}' into '{}': color {} is negative", group_->name, name, color);
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(group_->comm, color, key, &part), "MPI_Comm_split", name, group_.get());
+  return Communicator(std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine));
+}
+
+const std::string& Communicator::name() const { return group_->name; }
+Waiting Communicator::waiting() const { return group_->waiting; }
+void Communicator::progress() const { group_->engine->advance(); }
+std::size_t Communicator::scratch_bytes() const { return group_->scratch.bytes(); }
+
+void Communicator::set_message_limit(std::size_t bytes) {
+  SHARD8_REQUIRE(bytes > 0 && bytes <= std::size_t{1} << 30, "message limit {} is not from 1 to 2^30 bytes", bytes);
+  group_->engine->message_limit = bytes;
+}
+
+}  // namespace shard8::comm

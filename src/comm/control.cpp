@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
+#include "comm/check.hpp"
+#include "comm/communicator.hpp"
+#include "comm/group.hpp"
+
+// Small values that steer a run. Not recorded.
+
+namespace shard8::comm {
+namespace {
+
+// Every rank's `mine`, in rank order.
+template <class T>
+std::vector<T> gather_equal(const Group& group, std::span<const T> mine) {
+  SHARD8_REQUIRE(mine.size_bytes() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                 "all_gather of control values in group '{}': {} bytes are too many, use tensors", group.name,
+                 mine.size_bytes());
+  std::vector<T> all(mine.size() * static_cast<std::size_t>(group.size));
+  const auto bytes = static_cast<int>(mine.size_bytes());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, group.comm, &request),
+            "MPI_Iallgather", "control values", &group);
+  group.wait(request, "MPI_Iallgather", "control values");
+  return all;
+}
+
+template <class T>
+void reduce_values(const Group& group, std::span<T> values, Communicator::Reduce reduce) {
+  if (group.size == 1 || values.empty()) return;
+  const std::vector<T> all = gather_equal<T>(group, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T result = all[i];
+    for (std::size_t at = i + values.size(); at < all.size(); at += values.size()) {
+      if (reduce == Communicator::Reduce::sum) {
+        result += all[at];
+      } else {
+        result = (result >= all[at] || result != result) ? result : all[at];  // NaN wins
+      }
+    }
+    values[i] = result;
+  }
+}
+
+void broadcast_bytes(const Group& group, char* data, std::size_t bytes, int root) {
+  for (std::size_t first = 0; first < bytes; first += group.engine->message_limit) {
+    const auto n = static_cast<int>(std::min(group.engine->message_limit, bytes - first));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibcast(data + first, n, MPI_BYTE, root, group.comm, &request), "MPI_Ibcast", "broadcast", &group);
+    group.wait(request, "MPI_Ibcast", "broadcast");
+  }
+}
+
+}  // namespace
+
+void Communicator::all_reduce(std::span<double> values, Reduce reduce) const { reduce_values(*group_, values, reduce); }
+
+void Communicator::all_reduce(std::span<std::uint64_t> values, Reduce reduce) const {
+  reduce_values(*group_, values, reduce);
+}
+
+std::vector<double> Communicator::all_gather(std::span<const double> values) const {
+  return gather_equal(*group_, values);
+}
+
+std::vector<std::string> Communicator::all_gather(std::string_view value) const {
+  const std::uint64_t length = value.size();
+  const std::vector<std::uint64_t> lengths = gather_equal<std::uint64_t>(*group_, {&length, 1});
+  const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<char> padded(longest, '\0');
+  std::copy(value.begin(), value.end(), padded.begin());
+  const std::vector<char> all = gather_equal<char>(*group_, padded);
+  std::vector<std::string> values;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);
+    values.emplace_back(first, first + static_cast<std::ptrdiff_t>(lengths[rank]));
+  }
+  return values;
+}
+
+void Communicator::broadcast(std::string& value, int root) const {
+  SHARD8_REQUIRE(root >= 0 && root < size_, "broadcast in group '{}' from rank {}: its ranks are 0 to {}", name(), root,
+                 size_ - 1);
+  std::uint64_t length = value.size();
+  broadcast_bytes(*group_, reinterpret_cast<char*>(&length), sizeof length, root);
+  value.resize(length);
+  broadcast_bytes(*group_, value.data(), value.size(), root);
+}
+
+void Communicator::barrier() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(group_->comm, &request), "MPI_Ibarrier", "barrier", group_.get());
+  group_->wait(request, "MPI_Ibarrier", "barrier");
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/group.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "comm/check.hpp"
+#include "comm/pending.hpp"
+
+namespace shard8::comm {
+
+void Engine::advance() {
+  // A collective that completes leaves the list.
+  for (std::size_t i = outstanding.size(); i-- > 0;) outstanding[i]->advance();
+}
+
+void Engine::advance_staged(const PendingCollective* but) {
+  for (std::size_t i = outstanding.size(); i-- > 0;) {
+    if (outstanding[i] != but && outstanding[i]->staged()) outstanding[i]->advance();
+  }
+}
+
+bool Engine::any_staged(const PendingCollective* but) const {
+  for (const PendingCollective* pending : outstanding) {
+    if (pending != but && pending->staged()) return true;
+  }
+  return false;
+}
+
+Group::Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
+             std::shared_ptr<Engine> shared)
+    : comm(owned), name(std::move(group_name)), waiting(way), log(calls), engine(std::move(shared)) {
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", "a new communicator", this);
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", "a new communicator", this);
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", "a new communicator", this);
+}
+
+Group::~Group() {
+  // MPI may wait for the others in MPI_Comm_free; an error of this rank alone must not.
+  if (comm == MPI_COMM_NULL || std::uncaught_exceptions() > 0) return;
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&comm);
+}
+
+void Group::wait(MPI_Request& request, std::string_view call, std::string_view purpose) const {
+  Pause pause(waiting);
+  for (;;) {
+    if (waiting == Waiting::spin && !engine->any_staged(nullptr)) {
+      check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), call, purpose, this);
+      return;
+    }
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call, purpose, this);
+    if (done != 0) return;
+    engine->advance_staged(nullptr);
+    pause();
+  }
+}
+
+}  // namespace shard8::comm

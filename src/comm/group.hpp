@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/scratch.hpp"
+#include "comm/waiting.hpp"
+#include "profile/collective_log.hpp"
+
+namespace shard8::comm {
+
+class PendingCollective;
+
+/// What a communicator and all its splits share: the collectives under way in this process.
+struct Engine {
+  std::vector<PendingCollective*> outstanding;
+  /// Longest message; longer ones are cut, since MPI counts are ints.
+  std::size_t message_limit = std::size_t{1} << 30;
+  /// When to stop waiting for collectives that an exception has left behind.
+  std::optional<std::chrono::steady_clock::time_point> give_up;
+
+  /// Advances every outstanding collective.
+  void advance();
+  /// Advances those that have a stage left to start. Peers may wait for it, so every wait calls it.
+  void advance_staged(const PendingCollective* but);
+  bool any_staged(const PendingCollective* but) const;
+};
+
+/// The state of a communicator, kept alive by it and by its pending collectives.
+class Group {
+ public:
+  /// Takes over `owned`.
+  Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
+        std::shared_ptr<Engine> shared);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Blocks until `request` is complete, by this group's way of waiting.
+  void wait(MPI_Request& request, std::string_view call, std::string_view purpose) const;
+
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::string name;
+  Waiting waiting{};
+  profile::CollectiveLog* log = nullptr;
+  std::shared_ptr<Engine> engine;
+  ScratchPool scratch;
+  unsigned sequence = 0;  ///< collectives started; makes tags
+};
+
+}  // namespace shard8::comm

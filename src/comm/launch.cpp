@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+namespace shard8::comm {
+namespace {
+
+std::optional<int> number(const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  int value = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Variables process_variables() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::optional<std::string> launch_problem(const Variables& variable, int ranks) {
+  // A batch script has SLURM_NTASKS and SLURM_PROCID, too; only a step's tasks have a step.
+  if (!variable("SLURM_STEP_ID") || !variable("SLURM_PROCID")) return std::nullopt;
+  auto tasks = number(variable("SLURM_STEP_NUM_TASKS"));
+  if (!tasks) tasks = number(variable("SLURM_NTASKS"));
+  if (!tasks || *tasks == ranks) return std::nullopt;
+  // mpiexec inside a step starts as many ranks as it is told.
+  for (const char* name : {"PMI_FD", "PMI_PORT", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
+    if (variable(name)) return std::nullopt;
+  }
+  return fmt::format(
+      "slurm started {} tasks in this step, but mpi counts {} rank{}: the launcher did not connect them; start with "
+      "srun --mpi=pmi2 (or the type that `srun --mpi=list` has for this mpi library), or with mpiexec",
+      *tasks, ranks, ranks == 1 ? "" : "s");
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace shard8::comm {
+
+/// The value of an environment variable, or nothing.
+using Variables = std::function<std::optional<std::string>(const std::string& name)>;
+Variables process_variables();
+
+/// What is wrong with how the ranks were started, or nothing: Slurm started several tasks of a step,
+/// but MPI counts one rank, because the launcher did not speak MPI's process management (as after
+/// `srun --mpi=none`, where each task would train alone).
+std::optional<std::string> launch_problem(const Variables& variable, int ranks);
+
+}  // namespace shard8::comm

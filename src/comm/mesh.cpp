@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mesh.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::comm {
+
+MeshPlace place_of(const MeshShape& shape, int rank) {
+  SHARD8_REQUIRE(rank >= 0 && rank < shape.ranks(), "rank {} is not on the mesh of {} ranks", rank, shape.ranks());
+  return {.replicate = rank / (shape.shard * shape.tensor),
+          .shard = rank / shape.tensor % shape.shard,
+          .tensor = rank % shape.tensor};
+}
+
+Mesh make_mesh(Communicator world, const MeshShape& shape) {
+  if (shape.replicate < 1 || shape.shard < 1 || shape.tensor < 1 || world.size() != shape.ranks()) {
+    base::fail(base::ExitCode::environment,
+               "the mesh needs {} ranks (replicate {} x shard {} x tensor {}), but {} were started; start {} or change "
+               "the group 'mesh' of the deck",
+               shape.ranks(), shape.replicate, shape.shard, shape.tensor, world.size(), shape.ranks());
+  }
+  const MeshPlace place = place_of(shape, world.rank());
+  const int data_rank = place.replicate * shape.shard + place.shard;
+  const int model_rank = place.shard * shape.tensor + place.tensor;
+  Communicator replicate = world.split(model_rank, place.replicate, "replicate");
+  Communicator shard = world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard");
+  Communicator tensor = world.split(data_rank, place.tensor, "tensor");
+  Communicator data = world.split(place.tensor, data_rank, "data");
+  Communicator model = world.split(place.replicate, model_rank, "model");
+  return {.shape = shape,
+          .place = place,
+          .world = std::move(world),
+          .replicate = std::move(replicate),
+          .shard = std::move(shard),
+          .tensor = std::move(tensor),
+          .data = std::move(data),
+          .model = std::move(model)};
+}
+
+}  // namespace shard8::comm

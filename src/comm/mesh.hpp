@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/communicator.hpp"
+
+namespace shard8::comm {
+
+/// Extents of the mesh; ranks = product, tensor varies fastest, replicate slowest.
+struct MeshShape {
+  int replicate = 1, shard = 1, tensor = 1;
+  int ranks() const { return replicate * shard * tensor; }
+  int data_ranks() const { return replicate * shard; }
+};
+
+/// This rank's place: rank = (replicate·S + shard)·T + tensor.
+struct MeshPlace {
+  int replicate = 0, shard = 0, tensor = 0;
+};
+MeshPlace place_of(const MeshShape& shape, int rank);
+
+/// The communicators of a run.
+struct Mesh {
+  MeshShape shape;
+  MeshPlace place;
+  Communicator world;
+  Communicator replicate;     ///< same shard and tensor place
+  Communicator shard;         ///< same replicate and tensor place
+  Communicator tensor;        ///< same replicate and shard place
+  Communicator data;          ///< replicate × shard, same tensor place
+  Communicator model;         ///< shard × tensor, same replica: owns every parameter once
+  int data_rank() const { return place.replicate * shape.shard + place.shard; }
+};
+
+/// Splits `world`, which must have shape.ranks() ranks (Error(environment) with both numbers).
+Mesh make_mesh(Communicator world, const MeshShape& shape);
+
+}  // namespace shard8::comm

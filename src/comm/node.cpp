@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/node.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <fstream>
+#include <thread>
+
+#include "comm/check.hpp"
+
+namespace shard8::comm {
+namespace {
+
+constexpr std::size_t kMaskWords = 256;  // 16384 CPUs
+using Mask = std::array<std::uint64_t, kMaskWords>;
+
+// All zero when it cannot be had.
+Mask affinity() {
+  Mask mask{};
+  if (::sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
+  return mask;
+}
+
+}  // namespace
+
+std::optional<int> cpu_quota(const std::string& file) {
+  std::ifstream in(file);
+  std::int64_t quota = 0, period = 0;
+  if (!(in >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;  // "max 100000": no limit
+  return static_cast<int>((quota + period - 1) / period);
+}
+
+Node survey_node(MPI_Comm comm) {
+  Node node;
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(host.data(), &length), "MPI_Get_processor_name", "surveying the node", nullptr);
+  node.host.assign(host.data(), static_cast<std::size_t>(length));
+
+  MPI_Comm local = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local), "MPI_Comm_split_type",
+            "surveying the node", nullptr);
+  check_mpi(MPI_Comm_size(local, &node.ranks), "MPI_Comm_size", "surveying the node", nullptr);
+  Mask mask = affinity();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UINT64_T, MPI_BOR, local),
+            "MPI_Allreduce", "surveying the node", nullptr);
+  check_mpi(MPI_Comm_free(&local), "MPI_Comm_free", "surveying the node", nullptr);
+
+  int cores = 0;
+  for (const std::uint64_t word : mask) cores += std::popcount(word);
+  if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (const auto quota = cpu_quota()) cores = std::min(cores, *quota);
+  node.cores = std::max(cores, 1);
+  return node;
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/group.hpp"
+#include "profile/collective_log.hpp"
+
+namespace shard8::comm {
+
+/// A collective under way: messages posted, and what is to be done when they are complete. Each
+/// collective has a tag of its own, so that stages may start in any order on any rank.
+class PendingCollective {
+ public:
+  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype,
+                    std::uint64_t bytes);
+  virtual ~PendingCollective();
+  PendingCollective(const PendingCollective&) = delete;
+  PendingCollective& operator=(const PendingCollective&) = delete;
+
+  /// Tests; does what follows complete messages. True when nothing is left to do.
+  bool advance();
+  /// Blocks until complete and records the call.
+  void wait();
+  /// For one left behind by an exception: waits a little, for all such together at most two
+  /// seconds. False when it is still under way (it must then be leaked: MPI may still write).
+  bool abandon() noexcept;
+  /// More messages will be started when those under way are complete.
+  virtual bool staged() const { return false; }
+
+ protected:
+  /// Called when every message is complete: the local work, and the messages of a next stage. True
+  /// when the collective is complete.
+  virtual bool next_stage() = 0;
+
+  /// Cut to the engine's message_limit. Nothing for 0 bytes.
+  void send(const std::byte* data, std::size_t bytes, int to);
+  void receive(std::byte* data, std::size_t bytes, int from);
+  /// The k-th peer to receive from and to send to (k = 1 … size − 1), so that not all ranks turn to
+  /// the same one at once.
+  int source(int k) const { return (group_->rank + k) % group_->size; }
+  int destination(int k) const { return (group_->rank - k + group_->size) % group_->size; }
+
+  std::shared_ptr<Group> group_;
+  std::vector<MPI_Request> requests_;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void leave_engine() noexcept;
+  bool test_messages();
+
+  profile::Collective op_;
+  std::string_view dtype_;
+  std::uint64_t bytes_;
+  int tag_;
+  bool done_ = false;
+  Clock::time_point started_;
+  Clock::time_point completed_{};
+};
+
+}  // namespace shard8::comm

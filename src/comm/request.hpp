@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+namespace shard8::comm {
+
+class PendingCollective;
+
+/// A collective under way. wait() blocks by the communicator's way of waiting and records the call;
+/// the destructor of one that was never waited for waits, too. Move-only; an empty one is complete.
+class Request {
+ public:
+  Request();
+  explicit Request(std::unique_ptr<PendingCollective> pending);
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
+  void wait();
+  /// Lets the library make progress; true when complete (wait() then returns at once).
+  bool test();
+  bool active() const { return pending_ != nullptr; }
+
+ private:
+  std::unique_ptr<PendingCollective> pending_;
+};
+
+}  // namespace shard8::comm

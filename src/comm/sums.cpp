@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/sums.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "tensor/bfloat16.hpp"
+
+namespace shard8::comm {
+namespace {
+
+// Elements accumulated at a time: stays in the first-level cache.
+constexpr std::int64_t kBlock = 2048;
+
+struct Add {
+  float operator()(float a, float x) const { return a + x; }
+};
+struct Max {
+  float operator()(float a, float x) const { return (a >= x || a != a) ? a : x; }
+};
+
+template <class T, class Op>
+void combine(T* out, std::span<const std::byte* const> sources, std::int64_t count, Op op) {
+  std::array<float, kBlock> block;
+  float* const acc = block.data();
+  for (std::int64_t first = 0; first < count; first += kBlock) {
+    const std::int64_t n = std::min(kBlock, count - first);
+    const T* source = reinterpret_cast<const T*>(sources[0]) + first;
+    for (std::int64_t i = 0; i < n; ++i) acc[i] = static_cast<float>(source[i]);
+    for (std::size_t s = 1; s < sources.size(); ++s) {
+      source = reinterpret_cast<const T*>(sources[s]) + first;
+      for (std::int64_t i = 0; i < n; ++i) acc[i] = op(acc[i], static_cast<float>(source[i]));
+    }
+    for (std::int64_t i = 0; i < n; ++i) out[first + i] = static_cast<T>(acc[i]);
+  }
+}
+
+template <class Op>
+void combine(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
+             Op op) {
+  if (count == 0) return;
+  if (dtype == tensor::DType::fp32) {
+    combine(reinterpret_cast<float*>(out), sources, count, op);
+  } else {
+    SHARD8_REQUIRE(dtype == tensor::DType::bf16, "reduction of {}: only fp32 and bf16 can be reduced",
+                   name_of(dtype));
+    combine(reinterpret_cast<tensor::BFloat16*>(out), sources, count, op);
+  }
+}
+
+}  // namespace
+
+void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
+                  tensor::DType dtype) {
+  combine(out, sources, count, dtype, Add{});
+}
+
+void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
+                  tensor::DType dtype) {
+  combine(out, sources, count, dtype, Max{});
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+namespace shard8::profile {
+
+enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+std::string_view name_of(Collective op);
+
+/// What one kind of collective call is: operation, group ("shard", "tensor", "replicate", "world"),
+/// dtype name and bytes as nccl-tests counts them (the size of the whole: all-gather the gathered
+/// output, reduce-scatter the input before reduction, all-reduce the buffer).
+struct CollectiveKey {
+  Collective op;
+  std::string group;
+  int group_size;
+  std::string dtype;
+  std::uint64_t bytes;
+  auto operator<=>(const CollectiveKey&) const = default;
+};
+
+struct CollectiveStats {
+  std::uint64_t calls = 0;
+  double total_s = 0;    ///< from start to completion as this rank saw it
+  double exposed_s = 0;  ///< of that, time in which this rank did nothing but wait
+};
+
+/// Counts every collective of this rank that ends while it is measuring (from the start on; a run
+/// switches it off for the steps left out).
+class CollectiveLog {
+ public:
+  void set_measuring(bool on) { measuring_ = on; }
+  bool measuring() const { return measuring_; }
+  void record(const CollectiveKey& key, double total_s, double exposed_s);
+  void clear();
+  const std::map<CollectiveKey, CollectiveStats>& entries() const { return entries_; }
+
+ private:
+  std::map<CollectiveKey, CollectiveStats> entries_;
+  bool measuring_ = true;
+};
+
+/// Bytes/s as nccl-tests defines them: algbw = bytes/time; busbw = algbw·(n−1)/n for all-gather and
+/// reduce-scatter, ·2(n−1)/n for all-reduce, ·1 for broadcast; 0 for no time or a barrier
+/// (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+double algbw(const CollectiveKey& key, double seconds_per_call);
+double busbw(const CollectiveKey& key, double seconds_per_call);
+
+}  // namespace shard8::profile

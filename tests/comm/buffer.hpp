@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::comm::tests {
+
+/// Reproducible, in [-2, 2], of several magnitudes, so that the order of a sum shows. Made without
+/// rounding, so that a compiler's fused multiply-add of it changes nothing.
+inline float value(int rank, std::int64_t i, int salt = 0) {
+  auto x = static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(i) * 0xbf58476d1ce4e5b9u +
+           static_cast<std::uint64_t>(salt) * 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  x *= 0xd6e8feb86659fd93u;
+  x ^= x >> 32;
+  const auto digits = static_cast<float>(static_cast<std::int64_t>(x % 8388609u) - 4194304);
+  return std::ldexp(digits, -21 - static_cast<int>(x >> 48) % 8);
+}
+
+/// Memory of a tensor.
+class Buffer {
+ public:
+  Buffer(const tensor::Shape& shape, tensor::DType dtype)
+      : shape_(shape), dtype_(dtype), bytes_(static_cast<std::size_t>(shape.count()) * size_of(dtype), std::byte{0xee}) {}
+
+  /// value(rank, i, salt) for every element; integers by truncation.
+  void fill(int rank, int salt = 0, std::int64_t first = 0) {
+    for (std::int64_t i = 0; i < shape_.count(); ++i) set(i, value(rank, first + i, salt));
+  }
+  void set(std::int64_t i, float x) {
+    std::byte* const at = bytes_.data() + static_cast<std::size_t>(i) * size_of(dtype_);
+    const auto store = [at](auto v) { std::memcpy(at, &v, sizeof v); };
+    switch (dtype_) {
+      case tensor::DType::fp32: return store(x);
+      case tensor::DType::bf16: return store(tensor::BFloat16(x));
+      case tensor::DType::i32: return store(static_cast<std::int32_t>(x * 1e6f));
+      case tensor::DType::u8: return store(static_cast<std::uint8_t>(static_cast<int>(x * 60) + 128));
+    }
+  }
+  float get(std::int64_t i) const {
+    const std::byte* const at = bytes_.data() + static_cast<std::size_t>(i) * size_of(dtype_);
+    if (dtype_ == tensor::DType::bf16) {
+      tensor::BFloat16 x;
+      std::memcpy(&x, at, sizeof x);
+      return static_cast<float>(x);
+    }
+    float x = 0;
+    std::memcpy(&x, at, sizeof x);
+    return x;
+  }
+
+  tensor::Tensor tensor() { return {bytes_.empty() ? nullptr : bytes_.data(), shape_, dtype_}; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  std::vector<std::byte>& bytes() { return bytes_; }
+
+ private:
+  tensor::Shape shape_;
+  tensor::DType dtype_;
+  std::vector<std::byte> bytes_;
+};
+
+/// Every rank's bytes in rank order, by the library's own blocking collective.
+inline std::vector<std::byte> plain_all_gather(const std::vector<std::byte>& mine, int ranks) {
+  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(ranks));
+  const auto n = static_cast<int>(mine.size());
+  MPI_Allgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, MPI_COMM_WORLD);
+  return all;
+}
+
+/// True on every rank if `mine` is the same on all.
+inline bool same_everywhere(const std::vector<std::byte>& mine, int ranks) {
+  const auto all = plain_all_gather(mine, ranks);
+  for (int r = 0; r < ranks; ++r) {
+    if (std::memcmp(all.data() + static_cast<std::size_t>(r) * mine.size(), mine.data(), mine.size()) != 0) return false;
+  }
+  return true;
+}
+
+inline Communicator world(profile::CollectiveLog* log = nullptr, Waiting waiting = Waiting::yield) {
+  return {MPI_COMM_WORLD, "world", waiting, log};
+}
+
+inline constexpr std::int64_t kRows[] = {0, 1, 7, 1000, 100000};
+
+}  // namespace shard8::comm::tests

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "comm/mesh.hpp"
+#include "comm/node.hpp"
+#include "tests/comm/buffer.hpp"
+
+namespace shard8::comm::tests {
+namespace {
+
+using Reduce = Communicator::Reduce;
+
+std::vector<int> members(const Communicator& group, int my_number) {
+  std::vector<int> all;
+  for (const double x : group.all_gather(std::array<double, 1>{static_cast<double>(my_number)})) {
+    all.push_back(static_cast<int>(x));
+  }
+  return all;
+}
+
+TEST(Split, orders_by_key_and_is_independent) {
+  const Communicator group = world();
+  const Communicator part = group.split(group.rank() % 2, -group.rank(), "parity");
+  std::vector<int> expected;
+  for (int r = group.size() - 1; r >= 0; --r) {
+    if (r % 2 == group.rank() % 2) expected.push_back(r);
+  }
+  EXPECT_EQ(part.size(), static_cast<int>(expected.size()));
+  EXPECT_EQ(members(part, group.rank()), expected);
+  EXPECT_EQ(expected[static_cast<std::size_t>(part.rank())], group.rank());
+  EXPECT_EQ(part.name(), "parity");
+  EXPECT_EQ(part.waiting(), group.waiting());
+}
+
+TEST(Split, survives_a_move) {
+  Communicator group = world();
+  Communicator moved = std::move(group);
+  EXPECT_EQ(members(moved, moved.rank()).size(), static_cast<std::size_t>(moved.size()));
+  Communicator other = moved.split(0, moved.rank(), "all");
+  other = std::move(moved);
+  EXPECT_EQ(other.name(), "world");
+  other.barrier();
+}
+
+// Every factorisation of the number of ranks.
+std::vector<MeshShape> shapes_of(int ranks) {
+  std::vector<MeshShape> shapes;
+  for (int r = 1; r <= ranks; ++r) {
+    for (int s = 1; r * s <= ranks; ++s) {
+      if (ranks % (r * s) == 0) shapes.push_back({r, s, ranks / (r * s)});
+    }
+  }
+  return shapes;
+}
+
+TEST(Mesh, places_and_groups) {
+  const int ranks = world().size();
+  for (const MeshShape& shape : shapes_of(ranks)) {
+    const Mesh mesh = make_mesh(world(), shape);
+    const int me = mesh.world.rank();
+    const auto [r, s, t] = mesh.place;
+    EXPECT_EQ((r * shape.shard + s) * shape.tensor + t, me);
+    EXPECT_EQ(mesh.data_rank(), r * shape.shard + s);
+    const auto at = [&](int replicate, int shard, int tensor) { return (replicate * shape.shard + shard) * shape.tensor + tensor; };
+    std::vector<int> along_r, along_s, along_t, data, model;
+    for (int i = 0; i < shape.replicate; ++i) along_r.push_back(at(i, s, t));
+    for (int i = 0; i < shape.shard; ++i) along_s.push_back(at(r, i, t));
+    for (int i = 0; i < shape.tensor; ++i) along_t.push_back(at(r, s, i));
+    for (int i = 0; i < shape.replicate; ++i) {
+      for (int j = 0; j < shape.shard; ++j) data.push_back(at(i, j, t));
+    }
+    for (int i = 0; i < shape.shard; ++i) {
+      for (int j = 0; j < shape.tensor; ++j) model.push_back(at(r, i, j));
+    }
+    EXPECT_EQ(members(mesh.replicate, me), along_r);
+    EXPECT_EQ(members(mesh.shard, me), along_s);
+    EXPECT_EQ(members(mesh.tensor, me), along_t);
+    EXPECT_EQ(members(mesh.data, me), data);
+    EXPECT_EQ(members(mesh.model, me), model);
+    EXPECT_EQ(mesh.data.rank(), mesh.data_rank());
+  }
+}
+
+TEST(Mesh, needs_as_many_ranks_as_it_has_places) {
+  const int ranks = world().size();
+  try {
+    make_mesh(world(), {ranks, 2, 1});
+    FAIL() << "a mesh of twice the ranks was made";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::environment);
+    const std::string text = e.what();
+    EXPECT_NE(text.find("needs " + std::to_string(2 * ranks) + " ranks"), std::string::npos) << text;
+    EXPECT_NE(text.find("but " + std::to_string(ranks) + " were started"), std::string::npos) << text;
+  }
+}
+
+TEST(Agree, nothing_wrong) {
+  const Communicator group = world();
+  int runs = 0;
+  agree(group, [&] { ++runs; });
+  EXPECT_EQ(runs, 1);
+}
+
+void expect_agreed(const Communicator& group, const std::function<void()>& action, base::ExitCode code, const std::string& message) {
+  try {
+    agree(group, action);
+    FAIL() << "no error";
+  } catch (const AgreedError& e) {
+    EXPECT_EQ(e.code(), code);
+    EXPECT_EQ(std::string(e.what()), message);
+    EXPECT_EQ(e.ranks(), group.size());
+  }
+  group.barrier();
+}
+
+TEST(Agree, one_ranks_error_is_everybodys) {
+  const Communicator group = world();
+  const int last = group.size() - 1;
+  const std::string prefix = group.size() == 1 ? "" : "rank " + std::to_string(last) + ": ";
+  expect_agreed(group, [&] {
+    if (group.rank() == last) base::fail(base::ExitCode::checkpoint, "no such file");
+  }, base::ExitCode::checkpoint, prefix + "no such file");
+  expect_agreed(group, [&] {
+    if (group.rank() == last) throw std::runtime_error("plain");
+  }, base::ExitCode::failed, prefix + "plain");
+}
+
+TEST(Agree, all_failed_has_no_rank_and_the_lowest_speaks) {
+  const Communicator group = world();
+  expect_agreed(group, [] { base::fail(base::ExitCode::deck, "bad deck"); }, base::ExitCode::deck, "bad deck");
+  if (group.size() < 3) return;
+  expect_agreed(group, [&] {
+    if (group.rank() == 1) base::fail(base::ExitCode::environment, "one");
+    if (group.rank() == 2) base::fail(base::ExitCode::stopped, "two, with a longer text");
+  }, base::ExitCode::environment, "rank 1: one");
+}
+
+TEST(Log, counts_calls_and_bytes) {
+  profile::CollectiveLog log;
+  const Communicator group = world(&log);
+  const int n = group.size();
+  Buffer gathered({n * 10, 3}, tensor::DType::bf16), second({n * 4}, tensor::DType::bf16), mine({10, 3}, tensor::DType::bf16);
+  Buffer gradient({n * 6}, tensor::DType::fp32), out({6}, tensor::DType::fp32);
+  for (Buffer* b : {&gathered, &second, &mine, &gradient}) b->fill(group.rank());
+  for (int i = 0; i < 2; ++i) group.all_gather_in_place(std::vector{gathered.tensor(), second.tensor()}).wait();
+  group.all_gather(gathered.tensor(), mine.tensor());
+  group.reduce_scatter(out.tensor(), gradient.tensor());
+  group.all_reduce(std::vector{out.tensor()}, Reduce::sum).wait();
+  group.barrier();
+  log.set_measuring(false);
+  group.all_gather(gathered.tensor(), mine.tensor());
+  if (n == 1) {
+    EXPECT_TRUE(log.entries().empty());
+    return;
+  }
+  using profile::Collective;
+  const auto un = static_cast<std::uint64_t>(n);
+  const std::map<profile::CollectiveKey, std::uint64_t> expected = {
+      {{Collective::all_gather, "world", n, "bf16", un * 10 * 3 * 2 + un * 4 * 2}, 2},
+      {{Collective::all_gather, "world", n, "bf16", un * 10 * 3 * 2}, 1},
+      {{Collective::reduce_scatter, "world", n, "fp32", un * 6 * 4}, 1},
+      {{Collective::all_reduce, "world", n, "fp32", 6 * 4}, 1}};
+  std::map<profile::CollectiveKey, std::uint64_t> calls;
+  for (const auto& [key, stats] : log.entries()) {
+    calls[key] = stats.calls;
+    EXPECT_GT(stats.total_s, 0);
+    EXPECT_GT(stats.exposed_s, 0);
+    EXPECT_LT(stats.total_s, 20);
+  }
+  EXPECT_EQ(calls, expected);
+  log.clear();
+  EXPECT_TRUE(log.entries().empty());
+}
+
+TEST(Log, exposed_is_the_time_spent_waiting) {
+  profile::CollectiveLog log;
+  const Communicator group = world(&log);
+  if (group.size() == 1) return;
+  Buffer mine({1000}, tensor::DType::fp32);
+  mine.fill(group.rank());
+  group.barrier();
+  Request request = group.all_reduce(std::vector{mine.tensor()}, Reduce::sum);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (!request.test() || std::chrono::steady_clock::now() < until) {
+  }
+  request.wait();
+  const auto& stats = log.entries().begin()->second;
+  EXPECT_GT(stats.total_s, 0);
+  EXPECT_LT(stats.exposed_s, 0.1);  // it was complete
+}
+
+TEST(Node, counts_the_ranks_and_their_cores) {
+  const Node node = survey_node(MPI_COMM_WORLD);
+  const int ranks = world().size();
+  EXPECT_EQ(node.ranks, ranks);  // the tests run on one node
+  EXPECT_GE(node.cores, 1);
+  EXPECT_FALSE(node.host.empty());
+}
+
+}  // namespace
+}  // namespace shard8::comm::tests

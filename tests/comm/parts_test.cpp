@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "comm/launch.hpp"
+#include "comm/mesh.hpp"
+#include "comm/node.hpp"
+#include "comm/scratch.hpp"
+#include "comm/sums.hpp"
+#include "comm/waiting.hpp"
+
+namespace shard8::comm::tests {
+namespace {
+
+TEST(Waiting, more_ranks_than_cores_yield) {
+  EXPECT_EQ(choose_waiting(4, 2), Waiting::yield);
+  EXPECT_EQ(choose_waiting(2, 2), Waiting::spin);
+  EXPECT_EQ(choose_waiting(1, 64), Waiting::spin);
+  EXPECT_EQ(name_of(Waiting::yield), "yield");
+  EXPECT_EQ(name_of(Waiting::spin), "spin");
+}
+
+TEST(Waiting, pause_yields_first_and_sleeps_later) {
+  Pause pause(Waiting::yield);
+  const auto begin = std::chrono::steady_clock::now();
+  int turns = 0;
+  for (; std::chrono::steady_clock::now() - begin < Pause::kYieldFor; ++turns) pause();
+  std::chrono::steady_clock::duration shortest = std::chrono::seconds(1);
+  for (int i = 0; i < 20; ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    pause();
+    shortest = std::min(shortest, std::chrono::steady_clock::now() - before);
+  }
+  EXPECT_GE(shortest, Pause::kSleep);
+}
+
+TEST(Place, tensor_varies_fastest_and_replicate_slowest) {
+  const MeshShape shape{2, 3, 4};
+  EXPECT_EQ(shape.ranks(), 24);
+  EXPECT_EQ(shape.data_ranks(), 6);
+  const MeshPlace place = place_of(shape, 1 * 12 + 2 * 4 + 3);
+  EXPECT_EQ(place.replicate, 1);
+  EXPECT_EQ(place.shard, 2);
+  EXPECT_EQ(place.tensor, 3);
+  EXPECT_THROW(place_of(shape, 24), base::Error);
+  EXPECT_THROW(place_of(shape, -1), base::Error);
+}
+
+TEST(Sums, of_bf16_round_once) {
+  // 1 + 2^-8 + 2^-8: rounding after each addition would lose both halves of the last bit.
+  const auto bf = [](float x) { return tensor::BFloat16(x); };
+  const std::vector<tensor::BFloat16> a{bf(1)}, b{bf(0x1p-8f)}, c{bf(0x1p-8f)};
+  const std::vector<const std::byte*> sources = {reinterpret_cast<const std::byte*>(a.data()),
+                                                 reinterpret_cast<const std::byte*>(b.data()),
+                                                 reinterpret_cast<const std::byte*>(c.data())};
+  tensor::BFloat16 out;
+  sum_in_order(reinterpret_cast<std::byte*>(&out), sources, 1, tensor::DType::bf16);
+  EXPECT_EQ(static_cast<float>(out), 1 + 0x1p-7f);
+}
+
+TEST(Sums, keep_the_order_over_blocks) {
+  constexpr std::int64_t n = 5000;  // more than two blocks
+  std::vector<float> a(n), b(n), c(n), expected(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i] = 1e8f;
+    b[i] = static_cast<float>(i) + 3;
+    c[i] = -1e8f;
+    expected[i] = (a[i] + b[i]) + c[i];
+  }
+  EXPECT_NE(expected[1], b[1]);  // so the order shows
+  const std::vector<const std::byte*> sources = {reinterpret_cast<const std::byte*>(a.data()),
+                                                 reinterpret_cast<const std::byte*>(b.data()),
+                                                 reinterpret_cast<const std::byte*>(c.data())};
+  sum_in_order(reinterpret_cast<std::byte*>(b.data()), sources, n, tensor::DType::fp32);  // over a source
+  EXPECT_EQ(b, expected);
+}
+
+TEST(Sums, maximum_lets_nan_win) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> a{1, nan, 3, -inf}, b{2, 1, nan, -5}, c{1.5f, 7, inf, -7};
+  const std::vector<const std::byte*> sources = {reinterpret_cast<const std::byte*>(a.data()),
+                                                 reinterpret_cast<const std::byte*>(b.data()),
+                                                 reinterpret_cast<const std::byte*>(c.data())};
+  std::vector<float> out(4);
+  max_in_order(reinterpret_cast<std::byte*>(out.data()), sources, 4, tensor::DType::fp32);
+  EXPECT_EQ(out[0], 2);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_TRUE(std::isnan(out[2]));
+  EXPECT_EQ(out[3], -5);
+  EXPECT_THROW(max_in_order(reinterpret_cast<std::byte*>(out.data()), sources, 4, tensor::DType::i32), base::Error);
+}
+
+TEST(Scratch, is_kept_and_grows_to_the_most_needed_at_once) {
+  ScratchPool pool;
+  EXPECT_EQ(pool.take(0).data(), nullptr);
+  {
+    auto a = pool.take(1000);
+    auto b = pool.take(500);
+    EXPECT_EQ(pool.bytes(), 1500u);
+    EXPECT_NE(a.data(), b.data());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % ScratchPool::kAlignment, 0u);
+  }
+  {
+    auto a = pool.take(400);  // the smaller block is enough
+    auto b = pool.take(900);
+    EXPECT_EQ(pool.bytes(), 1500u);
+  }
+  {
+    auto a = pool.take(2000);  // replaces the larger one
+    EXPECT_EQ(pool.bytes(), 2500u);
+  }
+  auto a = pool.take(2000);
+  a.give_back();
+  a.give_back();
+  auto b = pool.take(2000), c = pool.take(500);
+  EXPECT_EQ(pool.bytes(), 2500u);
+}
+
+std::optional<std::string> problem(std::map<std::string, std::string> variables, int ranks) {
+  return launch_problem(
+      [&](const std::string& name) -> std::optional<std::string> {
+        const auto it = variables.find(name);
+        return it == variables.end() ? std::nullopt : std::optional(it->second);
+      },
+      ranks);
+}
+
+TEST(Launch, singletons_of_a_slurm_step_are_found) {
+  const std::map<std::string, std::string> step = {
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  const auto text = problem(step, 1);
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("4 tasks"), std::string::npos);
+  EXPECT_NE(text->find("1 rank:"), std::string::npos);
+  EXPECT_NE(text->find("srun --mpi=pmi2"), std::string::npos);
+  EXPECT_FALSE(problem(step, 4));
+}
+
+TEST(Launch, other_launches_are_left_alone) {
+  EXPECT_FALSE(problem({}, 1));
+  // In a batch script, and under mpiexec there.
+  EXPECT_FALSE(problem({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}, 1));
+  // mpiexec started its own ranks from within a step.
+  EXPECT_FALSE(problem({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"PMI_FD", "6"}}, 4));
+  EXPECT_FALSE(problem({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "four"}}, 1));
+}
+
+TEST(Launch, reads_this_process) {
+  EXPECT_TRUE(process_variables()("PATH"));
+  EXPECT_FALSE(process_variables()("SHARD8_NO_SUCH_VARIABLE"));
+}
+
+TEST(Quota, of_a_cgroup) {
+  const std::string file = testing::TempDir() + "shard8_cpu_max";
+  const auto quota_of = [&](const char* text) {
+    std::ofstream(file) << text;
+    return cpu_quota(file);
+  };
+  EXPECT_EQ(quota_of("150000 100000\n"), 2);
+  EXPECT_EQ(quota_of("400000 100000\n"), 4);
+  EXPECT_EQ(quota_of("max 100000\n"), std::nullopt);
+  EXPECT_EQ(quota_of(""), std::nullopt);
+  std::remove(file.c_str());
+  EXPECT_EQ(cpu_quota(file), std::nullopt);
+}
+
+}  // namespace
+}  // namespace shard8::comm::tests
