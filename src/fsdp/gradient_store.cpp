@@ -86,6 +86,10 @@ void GradientStore::complete(int s) {
   if (buffers_.options().shards > 1 && buffers_.options().replicas > 1)
     slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
   if (buffers_.options().reduce == tensor::DType::fp32) {
+    if (replica_sums_.size() >= kReductionsInFlight) {
+      replica_sums_.front().wait();
+      replica_sums_.pop_front();
+    }
     replica_sums_.push_back(std::move(slot.replica_sum));
   } else {
     slot.replica_sum.wait();
@@ -101,14 +105,6 @@ void GradientStore::finish() {
   auto scope = timer_.phase(profile::Phase::reduce_wait);
   for (comm::Request& sum : replica_sums_) sum.wait();
   replica_sums_.clear();
-}
-
-void GradientStore::progress() {
-  for (Slot& slot : slots_) {
-    slot.scatter.test();
-    slot.replica_sum.test();
-  }
-  for (comm::Request& sum : replica_sums_) sum.test();
 }
 
 }  // namespace shard8::fsdp

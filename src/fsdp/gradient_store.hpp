@@ -36,7 +36,6 @@ class GradientStore {
   void reduce(int unit);
   /// Waits for everything (reduce_wait); after it UnitBuffers::gradient() are the step's gradients.
   void finish();
-  void progress();
 
  private:
   struct Slot {
@@ -55,7 +54,7 @@ class GradientStore {
   profile::StepTimer& timer_;
   std::vector<Slot> slots_;
   std::deque<int> in_flight_;  ///< slots, oldest first
-  std::vector<comm::Request> replica_sums_;
+  std::deque<comm::Request> replica_sums_;
   int next_rotating_ = 0;
 };
 

@@ -44,10 +44,6 @@ std::span<const Tensor> WeightStore::in_use(int unit) const {
   return slots_[static_cast<std::size_t>(schedule_.slot_of(unit))].view;
 }
 
-void WeightStore::progress() {
-  for (Slot& slot : slots_) slot.request.test();
-}
-
 void WeightStore::start(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   const GatherSlot& memory = buffers_.gather_slots()[static_cast<std::size_t>(gather.slot)];

@@ -40,9 +40,6 @@ class WeightStore {
   /// The visit is over; the buffer may be used for another unit.
   void release(int unit) { schedule_.release(unit); }
 
-  /// Lets gathers under way advance; called between kernels.
-  void progress();
-
   const GatherSchedule& schedule() const { return schedule_; }
 
  private:

@@ -12,6 +12,15 @@ namespace shard8::model {
 using profile::Phase;
 using tensor::Tensor;
 
+namespace {
+
+/// With a tied table the embedding has parameters only if there are learned positions.
+bool has_embedding_unit(const deck::ModelConfig& model) {
+  return !model.tie_embeddings || model.arch == deck::Arch::gpt2;
+}
+
+}  // namespace
+
 Transformer::Transformer(const deck::ModelConfig& model, const Dims& dims, int tensor_rank, Activations activations)
     : model_(model),
       dims_(dims),
@@ -19,22 +28,23 @@ Transformer::Transformer(const deck::ModelConfig& model, const Dims& dims, int t
       embedding_(dims, tensor_rank),
       layer_(dims),
       head_(dims, tensor_rank),
-      embedding_has_parameters_(!model.tie_embeddings || model.arch == deck::Arch::gpt2) {}
+      embedding_has_parameters_(has_embedding_unit(model)) {}
 
 void Transformer::prepare(const tensor::Exec& exec) {
   if (!activations_.rope_table.empty())
     kernels::rope_table(exec, activations_.rope_table, static_cast<float>(model_.rope_theta));
 }
 
-std::vector<int> Transformer::visits(std::int64_t micro_batches) const {
+std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batches) {
+  const bool embedding = has_embedding_unit(model);
   std::vector<int> order;
-  const int root = root_unit(model_.layers);
+  const int root = root_unit(model.layers);
   for (std::int64_t m = 0; m < micro_batches; ++m) {
-    if (model_.tie_embeddings) order.push_back(root);
-    if (embedding_has_parameters_) order.push_back(embedding_unit());
-    for (std::int64_t layer = 0; layer < model_.layers; ++layer) order.push_back(layer_unit(layer));
-    if (!model_.tie_embeddings) order.push_back(root);
-    for (std::int64_t layer = model_.layers; layer-- > 0;) order.push_back(layer_unit(layer));
+    if (model.tie_embeddings) order.push_back(root);
+    if (embedding) order.push_back(embedding_unit());
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) order.push_back(layer_unit(layer));
+    if (!model.tie_embeddings) order.push_back(root);
+    for (std::int64_t layer = model.layers; layer-- > 0;) order.push_back(layer_unit(layer));
   }
   return order;
 }

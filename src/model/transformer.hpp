@@ -12,6 +12,9 @@
 
 namespace shard8::model {
 
+/// The order in which a step of so many micro-batches uses the weights of units.
+std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batches);
+
 /// The whole decoder over sharded weights: asks for each unit's weights when it needs them and
 /// hands each unit's gradients over when they are complete.
 class Transformer {
@@ -20,9 +23,6 @@ class Transformer {
 
   /// Fills what never changes (rotary table).
   void prepare(const tensor::Exec& exec);
-
-  /// The order in which a step of so many micro-batches uses units.
-  std::vector<int> visits(std::int64_t micro_batches) const;
 
   struct MicroBatch {
     bool first = true, last = true;  ///< of the step

@@ -14,7 +14,7 @@ StepResult Trainer::step(std::int64_t step) {
   const std::int64_t micro_batches = setup_.layout.micro_batches;
   const double rate = optim::learning_rate(setup_.config.optimizer, step);
 
-  weights_.begin_step(model_.visits(micro_batches));
+  weights_.begin_step(model::visits(setup_.config.model, micro_batches));
   double loss_sum = 0;
   for (std::int64_t m = 0; m < micro_batches; ++m) {
     load(step, m);                      // tokens of this data rank

@@ -27,10 +27,7 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       replicated_(setup.replicated()),
       weights_(state_.units, mesh.shard, timer, gather_hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
-      context_{exec, mesh.tensor, timer, state_.activations.workspace, [this] {
-                 weights_.progress();
-                 gradients_.progress();
-               }} {}
+      context_{exec, mesh.tensor, timer, state_.activations.workspace, [&mesh] { mesh.world.progress(); }} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);

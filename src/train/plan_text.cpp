@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include "train/plan.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 0.1 * 1024 * 1024 * 1024) return fmt::format("{:.2f} GiB", bytes / (1024.0 * 1024 * 1024));
+  if (bytes >= 0.1 * 1024 * 1024) return fmt::format("{:.2f} MiB", bytes / (1024.0 * 1024));
+  return fmt::format("{:.2f} KiB", bytes / 1024.0);
+}
+
+std::string flops_text(double flops) {
+  if (flops >= 1e15) return fmt::format("{:.4g} PFLOP", flops / 1e15);
+  if (flops >= 1e12) return fmt::format("{:.4g} TFLOP", flops / 1e12);
+  return fmt::format("{:.4g} GFLOP", flops / 1e9);
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan, const deck::Config& config) {
+  const auto ranks = static_cast<double>(config.mesh.ranks());
+  std::string text = fmt::format("parameters        {} ({:.4g} B)\n", plan.parameters, static_cast<double>(plan.parameters) / 1e9);
+  text += fmt::format("ranks             {} = replicate {} × shard {} × tensor {}\n", config.mesh.ranks(),
+                      config.mesh.replicate, config.mesh.shard, config.mesh.tensor);
+  text += fmt::format("tokens per step   {}\n", plan.tokens_per_step);
+  text += fmt::format("FLOPs per step    {}, {} per rank\n\n", flops_text(plan.flops_per_step),
+                      flops_text(plan.flops_per_step / ranks));
+  text += "memory per rank                      bytes\n";
+  for (std::size_t k = 0; k < plan.memory.size(); ++k)
+    text += fmt::format("  {:<22}{:>18}  {:>12}\n", tensor::name_of(static_cast<tensor::MemoryKind>(k)), plan.memory[k],
+                        bytes_text(static_cast<double>(plan.memory[k])));
+  text += fmt::format("  {:<22}{:>18}  {:>12}\n", "reduction buffers", plan.reduction_buffers,
+                      bytes_text(static_cast<double>(plan.reduction_buffers)));
+  text += fmt::format("  {:<22}{:>18}  {:>12}\n\n", "total", plan.total_bytes(),
+                      bytes_text(static_cast<double>(plan.total_bytes())));
+  text += "collectives per rank and step\n";
+  text += fmt::format("  {:<15} {:<9} {:>5} {:<5} {:>14} {:>7} {:>12}\n", "operation", "group", "ranks", "dtype",
+                      "bytes a call", "calls", "bytes");
+  if (plan.traffic.empty()) text += "  none: one rank\n";
+  for (const auto& [key, calls] : plan.traffic)
+    text += fmt::format("  {:<15} {:<9} {:>5} {:<5} {:>14} {:>7} {:>12}\n", profile::name_of(key.op), key.group,
+                        key.group_size, key.dtype, key.bytes, calls,
+                        bytes_text(static_cast<double>(key.bytes) * static_cast<double>(calls)));
+  return text;
+}
+
+}  // namespace shard8::train
