@@ -13,22 +13,21 @@ namespace {
 
 const char* type_name(H5O_type_t type) { return type == H5O_TYPE_GROUP ? "group" : "dataset"; }
 
-/// Whether every part of "/a/b/c" is a link that leads somewhere.
-bool exists(hid_t file, const std::string& path, const std::string& object) {
-  for (auto slash = object.find('/', 1);; slash = object.find('/', slash + 1)) {
-    const auto part = object.substr(0, slash);
-    if (part.size() > 1 && part.back() != '/') {
-      if (SHARD8_H5(path, H5Lexists(file, part.c_str(), H5P_DEFAULT)) == 0) return false;
-      if (SHARD8_H5(path, H5Oexists_by_name(file, part.c_str(), H5P_DEFAULT)) == 0) return false;
-    }
-    if (slash == std::string::npos) return true;
-  }
-}
-
 H5O_type_t type_of(hid_t at, const std::string& name, const std::string& where) {
   H5O_info_t info;
   SHARD8_H5(where, H5Oget_info_by_name(at, name.c_str(), &info, H5P_DEFAULT));
   return info.type;
+}
+
+/// Whether "/a/b/c" leads to an object: each part before the last must be a group.
+bool exists(hid_t file, const std::string& path, const std::string& object) {
+  for (auto slash = object.find('/', 1);; slash = object.find('/', slash + 1)) {
+    const auto part = object.substr(0, slash);
+    if (SHARD8_H5(path, H5Lexists(file, part.c_str(), H5P_DEFAULT)) == 0) return false;
+    if (SHARD8_H5(path, H5Oexists_by_name(file, part.c_str(), H5P_DEFAULT)) == 0) return false;
+    if (slash == std::string::npos) return true;
+    if (type_of(file, part, path) != H5O_TYPE_GROUP) return false;
+  }
 }
 
 herr_t append_name(hid_t, const char* name, const H5L_info_t*, void* names) {

@@ -68,11 +68,12 @@ void InputFile::read(std::span<std::byte> out, std::int64_t offset) const {
                  out.size(), offset, reason(errno));
     }
     if (got == 0) {
+      struct stat now = {};
+      const std::int64_t bytes = ::fstat(descriptor_, &now) == 0 ? now.st_size : -1;
       base::fail(base::ExitCode::failed,
-                 "'{}': ends at byte {}, but bytes {} to {} are needed; it had {} bytes when it "
-                 "was opened: was it changed meanwhile?",
-                 path_, offset + static_cast<std::int64_t>(done), offset,
-                 offset + static_cast<std::int64_t>(out.size()), size_);
+                 "'{}': bytes {} to {} are needed, but it has {} (it had {} when it was opened: "
+                 "was it changed meanwhile?)",
+                 path_, offset, offset + static_cast<std::int64_t>(out.size()), bytes, size_);
     }
     done += static_cast<std::size_t>(got);
   }

@@ -184,7 +184,8 @@ std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file) {
   const auto text = read_text(file);
   const auto data_first = kLengthBytes + static_cast<std::int64_t>(text.size());
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, json] : parse(file, text).items()) {
+  const auto header = parse(file, text);
+  for (const auto& [name, json] : header.items()) {
     if (name != "__metadata__") entries.push_back(parse_entry(file, name, json, data_first));
   }
   require_cover(file, entries, data_first);

@@ -37,7 +37,8 @@ class IndexedFiles final : public TensorFile {
     file.read(std::as_writable_bytes(std::span(text)), 0);
     std::map<std::string, std::string> out;
     try {
-      for (const auto& [name, part] : nlohmann::json::parse(text).at("weight_map").items()) {
+      const auto index = nlohmann::json::parse(text);
+      for (const auto& [name, part] : index.at("weight_map").items()) {
         out[name] = part.get<std::string>();
       }
     } catch (const nlohmann::json::exception& error) {

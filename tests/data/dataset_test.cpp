@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/dataset.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "io/token_file.hpp"
+#include "tests/io/files.hpp"
+#include "tests/io/h5_writer.hpp"
+
+using namespace shard8;
+
+namespace {
+
+const std::string kGold = SHARD8_SOURCE_DIR "/tests/gold/llama_tiny.h5:/tokens";
+
+deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64_t batch,
+                        std::uint64_t seed = 1234) {
+  deck::DataConfig out;
+  out.kind = kind;
+  out.path = path;
+  out.batch = batch;
+  out.seed = seed;
+  return out;
+}
+
+std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step,
+                               const data::Slots& slots) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(slots.count * (dataset.seq() + 1)));
+  dataset.read(out, step, slots);
+  return out;
+}
+
+std::vector<std::int32_t> read_step(const data::Dataset& dataset, std::int64_t step) {
+  return read(dataset, step, {0, dataset.batch(), 1});
+}
+
+/// Any slots of a step are the same sequences as in the whole step.
+void expect_slots_agree(const data::Dataset& dataset, std::int64_t step) {
+  const auto whole = read_step(dataset, step);
+  const auto width = static_cast<std::size_t>(dataset.seq() + 1);
+  for (const data::Slots slots : {data::Slots{0, 1, 1}, {1, 2, 3}, {dataset.batch() - 1, 1, 9},
+                                  {2, 3, 1}, {0, 0, 1}}) {
+    const auto part = read(dataset, step, slots);
+    for (std::int64_t k = 0; k < slots.count; ++k) {
+      const auto at = static_cast<std::size_t>(slots.first + k * slots.stride) * width;
+      for (std::size_t t = 0; t < width; ++t) {
+        ASSERT_EQ(part[static_cast<std::size_t>(k) * width + t], whole[at + t]);
+      }
+    }
+  }
+}
+
+/// Sequences of a stream 0, 1, 2, ...: the first token says which sample it is.
+std::vector<std::int64_t> samples_of_step(const data::Dataset& dataset, std::int64_t step) {
+  const auto tokens = read_step(dataset, step);
+  const auto width = static_cast<std::size_t>(dataset.seq() + 1);
+  std::vector<std::int64_t> out;
+  for (std::size_t at = 0; at < tokens.size(); at += width) {
+    EXPECT_EQ(tokens[at] % dataset.seq(), 0);
+    for (std::size_t t = 0; t < width; ++t) {
+      EXPECT_EQ(tokens[at + t], tokens[at] + static_cast<std::int32_t>(t));
+    }
+    out.push_back(tokens[at] / dataset.seq());
+  }
+  return out;
+}
+
+/// A file t.h5:/t with the tokens 0, 1, ..., length-1.
+std::string counting_stream(const test::TempFolder& folder, std::int64_t length) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  test::H5Writer writer(folder / "t.h5");
+  writer.dataset("t", H5T_STD_U32LE, {static_cast<hsize_t>(length)}, tokens);
+  writer.close();
+  return folder / "t.h5:/t";
+}
+
+}  // namespace
+
+// Samples of seq + 1 tokens that overlap by one; what is left at the end is not used. 7 a step do
+// not divide 33, so steps straddle epochs.
+TEST(Stream, EverySampleOnceAnEpoch) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  constexpr std::int64_t kSeq = 3, kSamples = 33, kBatch = 7;
+  for (const std::int64_t rest : {1, 2, 3}) {
+    const auto path = counting_stream(folder, kSamples * kSeq + rest);
+    const auto dataset =
+        data::open_dataset(config(deck::DataKind::tokens, path, kBatch), kSeq, 1000, io);
+    ASSERT_EQ(dataset->samples(), kSamples);
+    EXPECT_EQ(dataset->steps_available(), std::nullopt);
+    std::vector<std::int64_t> seen;
+    for (std::int64_t step = 0; step < kSamples; ++step) {  // kBatch epochs
+      for (const auto sample : samples_of_step(*dataset, step)) seen.push_back(sample);
+    }
+    std::vector<std::vector<std::int64_t>> epochs;
+    for (std::int64_t epoch = 0; epoch < kBatch; ++epoch) {
+      epochs.emplace_back(seen.begin() + epoch * kSamples, seen.begin() + (epoch + 1) * kSamples);
+      auto sorted = epochs.back();
+      std::sort(sorted.begin(), sorted.end());
+      for (std::int64_t i = 0; i < kSamples; ++i) {
+        ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i) << "epoch " << epoch;
+      }
+    }
+    for (std::size_t i = 0; i < epochs.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) EXPECT_NE(epochs[i], epochs[j]);
+    }
+  }
+}
+
+TEST(Stream, OrderIsOneOfStepAndSeed) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto path = counting_stream(folder, 1001);
+  const auto open = [&](std::int64_t batch, std::uint64_t seed) {
+    return data::open_dataset(config(deck::DataKind::tokens, path, batch, seed), 4, 1001, io);
+  };
+  const auto reference = open(6, 3);
+  expect_slots_agree(*reference, 17);
+  EXPECT_EQ(samples_of_step(*open(6, 3), 17), samples_of_step(*reference, 17));
+  EXPECT_NE(samples_of_step(*open(6, 4), 17), samples_of_step(*reference, 17));
+  // A step of another batch takes other pieces of the same row of samples.
+  auto joined = samples_of_step(*reference, 34);
+  for (const auto sample : samples_of_step(*reference, 35)) joined.push_back(sample);
+  EXPECT_EQ(samples_of_step(*open(12, 3), 17), joined);
+}
+
+TEST(Stream, BatchesLargerThanTheDataGoOn) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto path = counting_stream(folder, 9);  // two samples of four tokens
+  const auto dataset = data::open_dataset(config(deck::DataKind::tokens, path, 8), 4, 9, io);
+  const auto samples = samples_of_step(*dataset, 5);
+  for (std::size_t i = 0; i < 8; i += 2) EXPECT_EQ(samples[i] + samples[i + 1], 1);
+}
+
+TEST(Stream, TooShortIsADeckError) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  test::write_bytes(folder / "empty", "");
+  test::write_bytes(folder / "short", "12345678");
+  const auto open = [&](deck::DataKind kind, const std::string& path, std::int64_t seq) {
+    return [&io, kind, path, seq] { data::open_dataset(config(kind, path, 1), seq, 300, io); };
+  };
+  const auto code = base::ExitCode::deck;
+  test::expect_error(open(deck::DataKind::bytes, folder / "empty", 8), code,
+                     {"empty': holds 0 tokens", "needs at least seq+1 = 9", "model.seq = 8"});
+  test::expect_error(open(deck::DataKind::bytes, folder / "short", 8), code,
+                     {"short': holds 8 tokens", "needs at least seq+1 = 9"});
+  open(deck::DataKind::bytes, folder / "short", 7)();
+  test::expect_error(open(deck::DataKind::tokens, counting_stream(folder, 5), 5), code,
+                     {"t.h5:/t': holds 5 tokens", "needs at least seq+1 = 6"});
+  std::filesystem::create_directory(folder / "nothing");
+  test::expect_error(open(deck::DataKind::bytes, folder / "nothing", 5), code,
+                     {"nothing': holds 0 tokens"});
+}
+
+TEST(Stream, TokensOutsideTheVocabulary) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto path = counting_stream(folder, 41);
+  const auto dataset = data::open_dataset(config(deck::DataKind::tokens, path, 10), 4, 38, io);
+  test::expect_error([&] { read_step(*dataset, 0); }, base::ExitCode::failed,
+                     {"t.h5:/t': position 38: token 38 is outside the vocabulary",
+                      "0 to 37 (model.vocab = 38)"});
+}
+
+TEST(Bytes, FilesOfAFolderInBytewiseOrder) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  test::write_bytes(folder / "b", "5678");
+  test::write_bytes(folder / "Z", "01");
+  test::write_bytes(folder / "a", "");
+  test::write_bytes(folder / "a0", "234");
+  test::write_bytes(folder / "\xc3\xa4", "9\xff");
+  test::write_bytes(folder / ".hidden", "no");
+  const auto dataset =
+      data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 10, 256, io);
+  const auto tokens = read_step(*dataset, 0);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9',
+                                               255}));
+  EXPECT_NE(dataset->description().find("11 bytes in 4 files, 1 samples of 10 tokens"),
+            std::string::npos)
+      << dataset->description();
+}
+
+// Few files stay open, many are opened for each read: both must give the same.
+TEST(Bytes, ManyFilesReadAsOne) {
+  const test::TempFolder many;
+  const test::TempFolder one;
+  io::IoThread io;
+  std::string joined;
+  for (int i = 0; i < 300; ++i) {
+    const std::string text(static_cast<std::size_t>(i % 7), static_cast<char>(i));
+    test::write_bytes(many / std::to_string(1000 + i), text);
+    joined += text;
+  }
+  test::write_bytes(one / "text", joined);
+  const auto open = [&](const std::string& path) {
+    return data::open_dataset(config(deck::DataKind::bytes, path, 9), 20, 256, io);
+  };
+  const auto a = open(many.path());
+  const auto b = open(one / "text");
+  for (std::int64_t step = 0; step < 12; ++step) EXPECT_EQ(read_step(*a, step), read_step(*b, step));
+  EXPECT_EQ(a->histogram(), b->histogram());
+  expect_slots_agree(*a, 3);
+}
+
+TEST(Bytes, SaysWhatIsWrong) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto code = base::ExitCode::deck;
+  const auto open = [&](const std::string& path, std::int64_t vocab) {
+    data::open_dataset(config(deck::DataKind::bytes, path, 1), 2, vocab, io);
+  };
+  test::expect_error([&] { open(folder / "x", 255); }, code,
+                     {"model.vocab >= 256", "model.vocab = 255"});
+  test::expect_error([&] { open(folder / "x", 256); }, code, {"x': cannot open", "No such file"});
+  std::filesystem::create_directory(folder / "inner");
+  test::expect_error([&] { open(folder.path(), 256); }, code, {"holds 'inner'", "not a file"});
+  std::filesystem::remove(folder / "inner");
+  test::write_bytes(folder / "text", "0123456789");
+  const auto dataset =
+      data::open_dataset(config(deck::DataKind::bytes, folder.path(), 5), 2, 256, io);
+  std::filesystem::resize_file(folder / "text", 4);
+  test::expect_error([&] { read_step(*dataset, 0); }, base::ExitCode::failed,
+                     {"text': bytes", "but it has 4 (it had 10"});
+}
+
+TEST(Slabs, AreConsumedAsTheyAre) {
+  io::IoThread io;
+  const io::TokenFile file(io, kGold);
+  const auto dataset = data::open_dataset(config(deck::DataKind::tokens, kGold, 8), 32, 256, io);
+  EXPECT_EQ(dataset->steps_available(), 20);
+  EXPECT_EQ(dataset->samples(), 160);
+  for (const std::int64_t step : {0, 7, 19}) {
+    std::vector<std::int32_t> slab(8 * 33);
+    const std::vector<io::Range> ranges = {{step, 1, 1}, {0, 8, 1}, {0, 33, 1}};
+    file.read(slab, ranges);
+    EXPECT_EQ(read_step(*dataset, step), slab);
+    expect_slots_agree(*dataset, step);
+  }
+}
+
+TEST(Slabs, SayWhatIsWrong) {
+  io::IoThread io;
+  const auto code = base::ExitCode::deck;
+  const auto open = [&](std::int64_t batch, std::int64_t seq, std::int64_t vocab) {
+    return data::open_dataset(config(deck::DataKind::tokens, kGold, batch), seq, vocab, io);
+  };
+  test::expect_error([&] { open(4, 32, 256); }, code,
+                     {"shape (20, 8, 33)", "slabs of 8 sequences of 33 tokens", "data.batch = 4",
+                      "set data.batch = 8 and model.seq = 32"});
+  test::expect_error([&] { open(8, 33, 256); }, code, {"model.seq + 1 = 34"});
+  test::expect_error([&] { read_step(*open(8, 32, 256), 20); }, base::ExitCode::failed,
+                     {"step 20", "slab 20", "there are 20 slabs", "run.steps to at most 20"});
+  const auto small = open(8, 32, 255);
+  std::string message;
+  for (std::int64_t step = 0; step < 20 && message.empty(); ++step) {
+    try {
+      read(*small, step, {1, 3, 2});
+    } catch (const base::Error& error) {
+      message = error.what();
+      // The position in the message leads to the token.
+      long s = -1, b = -1, t = -1;
+      const auto at = message.find("slab ");
+      ASSERT_EQ(std::sscanf(message.c_str() + at, "slab %ld, sequence %ld, position %ld", &s, &b,
+                            &t),
+                3)
+          << message;
+      const auto slab = read_step(*open(8, 32, 256), s);
+      EXPECT_EQ(s, step);
+      EXPECT_EQ(b % 2, 1);
+      EXPECT_EQ(slab[static_cast<std::size_t>(b * 33 + t)], 255);
+    }
+  }
+  EXPECT_NE(message.find("token 255 is outside"), std::string::npos) << message;
+
+  const test::TempFolder folder;
+  test::H5Writer writer(folder / "t.h5");
+  writer.dataset<std::int32_t>("flat", H5T_STD_I32LE, {2, 2}, {1, 2, 3, 4});
+  writer.close();
+  test::expect_error(
+      [&] { data::open_dataset(config(deck::DataKind::tokens, folder / "t.h5:/flat", 1), 1, 9, io); },
+      code, {"has 2 dimensions (shape (2, 2))", "one (a stream", "three"});
+}
+
+TEST(Synthetic, IsUniformAndNeverRepeats) {
+  io::IoThread io;
+  constexpr std::int64_t kVocab = 11, kSeq = 99, kBatch = 10, kSteps = 20;
+  const auto dataset =
+      data::open_dataset(config(deck::DataKind::synthetic, "", kBatch), kSeq, kVocab, io);
+  EXPECT_EQ(dataset->samples(), 0);
+  EXPECT_EQ(dataset->steps_available(), std::nullopt);
+  expect_slots_agree(*dataset, 3);
+  std::vector<double> counts(kVocab);
+  std::map<std::vector<std::int32_t>, int> sequences;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    const auto tokens = read_step(*dataset, step);
+    for (const auto token : tokens) {
+      ASSERT_GE(token, 0);
+      ASSERT_LT(token, kVocab);
+      ++counts[static_cast<std::size_t>(token)];
+    }
+    for (auto at = tokens.begin(); at != tokens.end(); at += kSeq + 1) {
+      ++sequences[std::vector(at, at + kSeq + 1)];
+    }
+  }
+  EXPECT_EQ(sequences.size(), static_cast<std::size_t>(kBatch * kSteps));
+  // Chi-square of 10 degrees of freedom: above 36 with a probability of 1e-4.
+  constexpr double kExpected = kSteps * kBatch * (kSeq + 1) / double{kVocab};
+  double chi = 0.0;
+  for (const auto count : counts) chi += (count - kExpected) * (count - kExpected) / kExpected;
+  EXPECT_LT(chi, 36.0);
+}
+
+TEST(Synthetic, DependsOnTheSeedAndReachesTheWholeVocabulary) {
+  io::IoThread io;
+  const auto open = [&](std::uint64_t seed, std::int64_t vocab) {
+    return data::open_dataset(config(deck::DataKind::synthetic, "", 4, seed), 8, vocab, io);
+  };
+  EXPECT_EQ(read_step(*open(1, 1000), 5), read_step(*open(1, 1000), 5));
+  EXPECT_NE(read_step(*open(1, 1000), 5), read_step(*open(2, 1000), 5));
+  for (const auto token : read_step(*open(1, 1), 0)) EXPECT_EQ(token, 0);
+  std::int32_t largest = 0;
+  for (std::int64_t step = 0; step < 50; ++step) {
+    for (const auto token : read_step(*open(1, 128'256), step)) largest = std::max(largest, token);
+  }
+  EXPECT_GT(largest, 127'000);
+  EXPECT_LT(largest, 128'256);
+}

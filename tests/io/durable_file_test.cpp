@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/durable_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+
+#include "io/input_file.hpp"
+#include "tests/io/files.hpp"
+
+using namespace shard8;
+
+TEST(DurableFile, WritesAndReplaces) {
+  const test::TempFolder folder;
+  const auto path = folder / "summary.json";
+  io::write_durably(path, "first");
+  EXPECT_EQ(test::read_bytes(path), "first");
+  const std::string large(3'000'000, 'x');
+  io::write_durably(path, large);
+  EXPECT_EQ(test::read_bytes(path), large);
+  io::write_durably(path, "");
+  EXPECT_EQ(test::read_bytes(path), "");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST(DurableFile, NamesPathAndReason) {
+  const test::TempFolder folder;
+  test::expect_error([&] { io::write_durably(folder / "none/x.json", "text"); },
+                     base::ExitCode::failed,
+                     {"none/x.json.tmp'", "cannot create", "No such file or directory"});
+  test::expect_error([&] { io::sync_folder(folder / "none"); }, base::ExitCode::failed,
+                     {"none'", "cannot open the folder"});
+}
+
+TEST(DurableFile, LeavesNothingBehindWhenItFails) {
+  const test::TempFolder folder;
+  const auto path = folder / "taken";
+  std::filesystem::create_directories(path + "/by a folder");
+  test::expect_error([&] { io::write_durably(path, "text"); }, base::ExitCode::failed,
+                     {"taken'", "cannot rename"});
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST(InputFile, ReadsAnywhere) {
+  const test::TempFolder folder;
+  test::write_bytes(folder / "a", "0123456789");
+  io::InputFile file(folder / "a");
+  EXPECT_EQ(file.size(), 10);
+  std::array<std::byte, 3> out = {};
+  file.read(out, 7);
+  EXPECT_EQ(out[0], std::byte{'7'});
+  EXPECT_EQ(out[2], std::byte{'9'});
+  const io::InputFile moved = std::move(file);
+  moved.read(out, 0);
+  EXPECT_EQ(out[0], std::byte{'0'});
+  test::expect_error([&] { moved.read(out, 8); }, base::ExitCode::failed,
+                     {"/a'", "bytes 8 to 11", "but it has 10 (it had 10"});
+}
+
+TEST(InputFile, SaysWhyItCannotOpen) {
+  const test::TempFolder folder;
+  test::expect_error([&] { io::InputFile file(folder / "none"); }, base::ExitCode::deck,
+                     {"none'", "No such file"});
+  test::expect_error([&] { io::InputFile file(folder.path()); }, base::ExitCode::deck,
+                     {"not a regular file"});
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/token_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+#include "tests/io/files.hpp"
+#include "tests/io/h5_writer.hpp"
+
+using namespace shard8;
+
+namespace {
+
+const std::string kLlama = SHARD8_SOURCE_DIR "/tests/gold/llama_tiny.h5:/tokens";
+
+std::vector<std::int32_t> all_of(const io::TokenFile& file) {
+  std::vector<io::Range> ranges;
+  for (const auto size : file.shape()) ranges.push_back({0, size, 1});
+  std::vector<std::int32_t> out(static_cast<std::size_t>(file.elements()));
+  file.read(out, ranges);
+  return out;
+}
+
+}  // namespace
+
+// Values of tests/gold/llama_tiny.h5 as h5py reads them.
+TEST(TokenFile, ReadsTheGold) {
+  io::IoThread io;
+  const io::TokenFile file(io, kLlama);
+  EXPECT_EQ(file.shape(), (std::vector<std::int64_t>{20, 8, 33}));
+  const auto tokens = all_of(file);
+  EXPECT_EQ(std::accumulate(tokens.begin(), tokens.end(), 0L), 698737);
+  EXPECT_EQ(tokens.back(), 132);
+
+  std::vector<std::int32_t> piece(4);
+  file.read(piece, std::array<io::Range, 3>{{{3, 1, 1}, {5, 1, 1}, {7, 4, 1}}});
+  EXPECT_EQ(piece, (std::vector<std::int32_t>{35, 70, 240, 215}));
+}
+
+TEST(TokenFile, ReadsStridedRanges) {
+  io::IoThread io;
+  const io::TokenFile file(io, kLlama);
+  const auto tokens = all_of(file);
+  std::vector<std::int32_t> out(2 * 3 * 4);
+  file.read(out, std::array<io::Range, 3>{{{4, 2, 5}, {1, 3, 3}, {2, 4, 10}}});
+  std::size_t i = 0;
+  for (const std::size_t s : {4, 9}) {
+    for (const std::size_t b : {1, 4, 7}) {
+      for (const std::size_t t : {2, 12, 22, 32}) {
+        EXPECT_EQ(out[i++], tokens[(s * 8 + b) * 33 + t]) << s << " " << b << " " << t;
+      }
+    }
+  }
+}
+
+TEST(TokenFile, ReadsEveryIntegerType) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const std::vector<std::pair<std::string, hid_t>> types = {
+      {"i8", H5T_STD_I8LE},       {"u8", H5T_STD_U8LE},       {"i16", H5T_STD_I16LE},
+      {"u16be", H5T_STD_U16BE},   {"i32", H5T_STD_I32LE},     {"u32", H5T_STD_U32LE},
+      {"i64be", H5T_STD_I64BE},   {"u64", H5T_STD_U64LE}};
+  const std::vector<std::int32_t> values = {0, 1, 127, 3, 99};
+  test::H5Writer writer(folder / "t.h5");
+  for (const auto& [name, type] : types) writer.dataset(name, type, {5}, values);
+  writer.close();
+  for (const auto& [name, type] : types) {
+    const io::TokenFile file(io, folder / "t.h5:/" + name);
+    EXPECT_EQ(all_of(file), values) << name;
+  }
+}
+
+TEST(TokenFile, NeverClipsInSilence) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  test::H5Writer writer(folder / "t.h5");
+  writer.dataset<std::int64_t>("wide", H5T_STD_I64LE, {2}, {1, 5'000'000'000});
+  writer.dataset<std::int64_t>("negative", H5T_STD_I64LE, {1}, {-5'000'000'000});
+  writer.dataset<std::int64_t>("u32", H5T_STD_U32LE, {1}, {4'000'000'000});
+  writer.close();
+  const auto read = [&](const char* name) { all_of(io::TokenFile(io, folder / "t.h5:/" + name)); };
+  test::expect_error([&] { read("wide"); }, base::ExitCode::failed, {"t.h5:/wide'", "5000000000"});
+  test::expect_error([&] { read("negative"); }, base::ExitCode::failed, {"token -5000000000"});
+  test::expect_error([&] { read("u32"); }, base::ExitCode::failed, {"token 4000000000"});
+}
+
+TEST(TokenFile, HandsOnEverythingInPieces) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  constexpr std::int64_t kCount = 9'000'001;  // three pieces, the last one short
+  std::vector<std::int32_t> values(kCount);
+  std::iota(values.begin(), values.end(), 0);
+  test::H5Writer writer(folder / "t.h5");
+  writer.dataset("s", H5T_STD_I32LE, {kCount}, values);
+  writer.close();
+  const io::TokenFile file(io, folder / "t.h5:/s");
+  std::int64_t next = 0;
+  int pieces = 0;
+  file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
+    ASSERT_EQ(first, next);
+    EXPECT_EQ(piece.front(), first);
+    EXPECT_EQ(piece.back(), first + static_cast<std::int64_t>(piece.size()) - 1);
+    next += static_cast<std::int64_t>(piece.size());
+    ++pieces;
+  });
+  EXPECT_EQ(next, kCount);
+  EXPECT_EQ(pieces, 3);
+
+  const io::TokenFile gold(io, kLlama);
+  std::vector<std::int32_t> joined;
+  gold.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
+    EXPECT_EQ(first, static_cast<std::int64_t>(joined.size()));
+    joined.insert(joined.end(), piece.begin(), piece.end());
+  });
+  EXPECT_EQ(joined, all_of(gold));
+}
+
+TEST(TokenFile, SaysWhatIsWrong) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  test::H5Writer writer(folder / "t.h5");
+  writer.group("inside");
+  writer.dataset<double>("real", H5T_IEEE_F64LE, {1}, {1.0});
+  writer.dataset<std::int32_t>("tokens", H5T_STD_I32LE, {3}, {1, 2, 3});
+  writer.close();
+  test::write_bytes(folder / "text.h5", "this is no HDF5 file");
+  test::write_bytes(folder / "empty.h5", "");
+  const auto open = [&](const std::string& spec) {
+    return [&io, &folder, spec] { io::TokenFile file(io, folder / spec); };
+  };
+  const auto failed = base::ExitCode::failed;
+  test::expect_error(open("none.h5:/x"), base::ExitCode::deck, {"none.h5'", "no such file"});
+  test::expect_error(open("t.h5"), base::ExitCode::deck,
+                     {"names no dataset", "file.h5:/dataset", "(real, tokens)"});
+  test::expect_error(open("t.h5:/"), base::ExitCode::deck, {"names no dataset"});
+  test::expect_error(open("text.h5:/x"), failed, {"text.h5'", "not an HDF5 file"});
+  test::expect_error(open("empty.h5:/x"), failed, {"empty.h5'"});
+  test::expect_error(open("t.h5:/token"), failed,
+                     {"no dataset '/token'", "groups (inside)", "datasets (real, tokens)"});
+  test::expect_error(open("t.h5:/none/tokens"), failed, {"no dataset '/none/tokens'"});
+  test::expect_error(open("t.h5:/tokens/x"), failed, {"no dataset '/tokens/x'"});
+  test::expect_error(open("t.h5:/inside"), failed, {"no dataset '/inside'"});
+  test::expect_error(open("t.h5:/real"), failed, {"t.h5:/real'", "floating-point"});
+
+  const io::TokenFile file(io, folder / "t.h5:/tokens");
+  std::vector<std::int32_t> out(4);
+  test::expect_error([&] { file.read(out, std::array<io::Range, 1>{{{1, 3, 1}}}); }, failed,
+                     {"3 indices from 1 in steps of 1", "dimension 0", "has 3"});
+  test::expect_error([&] { file.read(out, std::array<io::Range, 1>{{{-1, 1, 1}}}); }, failed,
+                     {"from -1"});
+  test::expect_error([&] { file.read({}, std::array<io::Range, 1>{{{0, 2, 1}}}); }, failed,
+                     {"buffer of 0"});
+}
+
+TEST(TokenFile, NamesATruncatedFile) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  {
+    test::H5Writer writer(folder / "t.h5");
+    writer.dataset("tokens", H5T_STD_I32LE, {100'000}, std::vector<std::int32_t>(100'000, 5));
+    writer.close();
+  }
+  std::filesystem::resize_file(folder / "t.h5", 100'000);
+  test::expect_error([&] { io::TokenFile(io, folder / "t.h5:/tokens"); }, base::ExitCode::failed,
+                     {"t.h5", "HDF5 says", "truncated"});
+}
