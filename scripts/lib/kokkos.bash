@@ -117,6 +117,10 @@ kokkos_download() {
       break
     fi
     sed 's/^/[shard8]     /' "$work/log" >&2
+    if grep -q 'is expired' "$work/log"; then
+      say "Kokkos: apt refuses that mirror's copy of the suite as too old, and so does this script"
+      say "Kokkos: use a mirror that is up to date, or, to trust this one, set Acquire::Check-Valid-Until in apt's configuration"
+    fi
   done < <(debian_mirror | awk '!seen[$0]++')
   if ((ok == 0)); then
     library="$(private_apt "$work" apt-cache show --no-all-versions libkokkos-dev 2>/dev/null |
