@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <thread>
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
@@ -27,7 +29,11 @@ void print_error(const std::string& line) {
 [[noreturn]] void end_job(MPI_Comm world, int rank, int ranks, int code, std::string_view message) {
   const std::string who = ranks > 1 ? fmt::format("rank {}: ", rank) : std::string();
   print_error(fmt::format("shard8: {}{}\n", who, message));
-  if (ranks > 1) MPI_Abort(world, code);
+  if (ranks > 1) {
+    // A launcher may drop what it has not yet read from the ranks when it ends the job.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    MPI_Abort(world, code);
+  }
   ::_exit(code);
 }
 

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// A job in which one rank ends in the way that the first argument says while the others wait for it
+// in a collective. Run by dying_rank.sh.
+
+#include <mpi.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "comm/communicator.hpp"
+#include "comm/environment.hpp"
+
+namespace {
+
+using namespace shard8;
+
+void die(const std::string& way) {
+  if (way == "error") base::fail(base::ExitCode::checkpoint, "cannot read block 7");
+  if (way == "ok_error") base::fail(base::ExitCode::ok, "an error that calls itself ok");
+  if (way == "exception") throw std::runtime_error("a plain exception");
+  if (way == "unknown") throw 7;
+  if (way == "kill") ::kill(::getpid(), SIGKILL);
+  if (way == "abort") std::abort();
+  if (way == "exit0") std::exit(0);
+  if (way == "exit9") std::exit(9);
+}
+
+int body(const comm::Environment& environment, const std::string& way, comm::Waiting waiting) {
+  const comm::Communicator world(environment.world(), "world", waiting, nullptr);
+  std::vector<float> data(100000, 1);
+  const std::vector tensors{tensor::Tensor{reinterpret_cast<std::byte*>(data.data()), {100000}, tensor::DType::fp32}};
+  world.all_reduce(tensors, comm::Communicator::Reduce::sum).wait();
+
+  const int last = world.size() - 1;
+  if (way == "well") return base::to_int(base::ExitCode::ok);
+  if (way == "stopped") return base::to_int(base::ExitCode::stopped);
+  if (way == "agreed") {
+    comm::agree(world, [&] {
+      if (world.rank() == last) base::fail(base::ExitCode::environment, "no device");
+    });
+  }
+  if (way == "agreed_in_part") {
+    const comm::Communicator part = world.split(world.rank() % 2, world.rank(), "part");
+    if (world.rank() % 2 == 1) comm::agree(part, [] { base::fail(base::ExitCode::environment, "no odd device"); });
+  }
+  // While this one is under way.
+  comm::Request request = world.all_reduce(tensors, comm::Communicator::Reduce::sum);
+  if (world.rank() == last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    die(way);
+  }
+  request.wait();
+  world.barrier();
+  if (world.rank() != last) world.barrier();  // the others wait for ever
+  std::this_thread::sleep_for(std::chrono::minutes(1));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  comm::Environment environment(argc, argv, MPI_COMM_WORLD);
+  const std::string way = argc > 1 ? argv[1] : "well";
+  const auto waiting = argc > 2 && std::string(argv[2]) == "spin" ? comm::Waiting::spin : comm::Waiting::yield;
+  if (way == "unguarded") {
+    try {
+      const comm::Environment* inside = &environment;
+      if (inside->rank() == inside->size() - 1) environment.abort(base::ExitCode::ok, "said by hand");
+      std::this_thread::sleep_for(std::chrono::minutes(1));
+    } catch (...) {
+    }
+  }
+  return comm::run_guarded(environment, [&] { return body(environment, way, waiting); });
+}

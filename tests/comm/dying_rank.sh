@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# dying_rank.sh PROGRAM MPIEXEC [ARGUMENT...]
+#
+# However one rank ends, all others must end within 10 s, with a code that is not 0 and a message.
+set -euo pipefail
+
+program=$1
+shift
+failures=0
+
+# way waiting expected-code expected-text
+expect() {
+  local way=$1 waiting=$2 code=$3 text=$4 begin end status=0 output
+  begin=$(date +%s%N)
+  output=$(timeout -k 5 30 "${launch[@]}" "$program" "$way" "$waiting" 2>&1 </dev/null) || status=$?
+  end=$(date +%s%N)
+  local ms=$(((end - begin) / 1000000)) problem=""
+  if ((ms >= 10000)); then problem="took too long; "; fi
+  if [[ $code == any ]]; then
+    if ((status == 0)); then problem+="expected a code that is not 0; "; fi
+  elif ((status != code)); then
+    problem+="expected code $code; "
+  fi
+  if ! grep -qF -- "$text" <<<"$output"; then problem+="expected the text '$text'; "; fi
+  printf '%-16s %-6s code %3d after %5d ms %s\n' "$way" "$waiting" "$status" "$ms" "${problem:-ok}"
+  if [[ -n $problem ]]; then
+    printf '%s\n' "$output" | sed 's/^/    /'
+    failures=$((failures + 1))
+  fi
+}
+
+launch=("$@" 4)
+expect well yield 0 ""
+expect stopped yield 75 ""
+expect error yield 4 "shard8: rank 3: cannot read block 7"
+expect error spin 4 "shard8: rank 3: cannot read block 7"
+expect ok_error yield 5 "shard8: rank 3: an error that calls itself ok"
+expect exception yield 5 "shard8: rank 3: a plain exception"
+expect unknown yield 5 "shard8: rank 3: an exception of unknown type"
+expect unguarded yield 5 "shard8: rank 3: said by hand"
+expect agreed yield 3 "shard8: rank 3: no device"
+expect agreed_in_part yield 3 "no odd device"
+expect kill yield any "signal 9"
+expect kill spin any "signal 9"
+expect abort yield any "signal 6"
+expect exit0 yield 5 "shard8: rank 3: left by exit(0)"
+expect exit9 yield 9 "shard8: rank 3: left by exit(9)"
+launch=("$@" 1)
+expect error yield 4 "shard8: cannot read block 7"
+
+exit $((failures > 0))
