@@ -17,10 +17,8 @@ std::string_view short_path(std::string_view path) {
 
 }  // namespace
 
-void require_failed(const char* expression, const char* file, int line,
-                    const std::string& message) {
-  fail(ExitCode::failed, "{} (requirement '{}' does not hold at {}:{})", message, expression,
-       short_path(file), line);
+void require_failed(const char* expression, const char* file, int line, const std::string& message) {
+  fail(ExitCode::failed, "{} (requirement '{}' does not hold at {}:{})", message, expression, short_path(file), line);
 }
 
 }  // namespace shard8::base

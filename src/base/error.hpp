@@ -31,17 +31,15 @@ template <class... Args>
 }
 
 /// Throws Error(failed) "message (requirement 'expression' does not hold at folder/file:line)".
-[[noreturn]] void require_failed(const char* expression, const char* file, int line,
-                                 const std::string& message);
+[[noreturn]] void require_failed(const char* expression, const char* file, int line, const std::string& message);
 
 }  // namespace shard8::base
 
 /// Throws base::Error(ExitCode::failed) unless the expression holds. The rest is an fmt format
 /// string and its arguments, evaluated on failure only.
-#define SHARD8_REQUIRE(expression, ...)                                        \
-  do {                                                                         \
-    if (!(expression)) {                                                       \
-      ::shard8::base::require_failed(#expression, __FILE__, __LINE__,          \
-                                     ::fmt::format(__VA_ARGS__));              \
-    }                                                                          \
+#define SHARD8_REQUIRE(expression, ...)                                                            \
+  do {                                                                                             \
+    if (!(expression)) {                                                                           \
+      ::shard8::base::require_failed(#expression, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                              \
   } while (false)

@@ -29,15 +29,14 @@ class FileChecker {
   FileChecker(const Checker& check, const std::string& folder) : check_(check), folder_(folder) {}
 
   // `name` is a file, or with `folder_too` a folder; `inside` ("/dataset") follows it in the deck.
-  void find(std::string_view path, std::string& name, const std::string& inside = {},
-            bool folder_too = false) const {
+  void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) const {
     const fs::path here = name;
     const fs::path beside = fs::path(folder_) / here;
     const bool two_places = here.is_relative() && !folder_.empty();
     const fs::path found = is_there(here) || !two_places ? here : beside;
     if (!is_there(found)) {
       check_.fail({path}, fmt::format("{}: '{}' does not exist", path, name),
-                  two_places ? fmt::format("nor '{}'", beside.string()) : "");
+                  two_places ? fmt::format("nor does '{}'", beside.string()) : "");
     } else if (is_folder(found) && !folder_too) {
       check_.fail({path}, fmt::format("{}: '{}' is a folder", path, name), "expected a file");
     }
@@ -73,15 +72,13 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& folde
     if (model.init_file.ends_with(".safetensors")) {
       files.find("model.init_file", model.init_file);
     } else {
-      files.find_object("model.init_file", model.init_file,
-                        "expected 'file.h5:/group' or 'file.safetensors'");
+      files.find_object("model.init_file", model.init_file, "expected 'file.h5:/group' or 'file.safetensors'");
     }
   }
   if (!verify.gold.empty()) files.find("verify.gold", verify.gold);
   if (!check.sound({"data.kind", "data.path"}) || data.kind == DataKind::synthetic) return;
   if (data.path.empty()) {
-    check.fail({"data.path", "data.kind"},
-               fmt::format("data.kind = {} needs data.path", to_string(data.kind)));
+    check.fail({"data.path", "data.kind"}, fmt::format("data.kind = {} needs data.path", to_string(data.kind)));
   } else if (data.kind == DataKind::bytes) {
     files.find("data.path", data.path, {}, true);
   } else {

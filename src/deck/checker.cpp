@@ -11,9 +11,8 @@
 namespace shard8::deck {
 
 bool Checker::sound(std::initializer_list<std::string_view> paths) const {
-  return std::none_of(paths.begin(), paths.end(), [this](std::string_view path) {
-    return reading_.broken.find(path) != reading_.broken.end();
-  });
+  return std::none_of(paths.begin(), paths.end(),
+                      [this](std::string_view path) { return reading_.broken.find(path) != reading_.broken.end(); });
 }
 
 std::string Checker::shown(std::string_view path) const {
@@ -24,8 +23,7 @@ std::string Checker::shown(std::string_view path) const {
   return fmt::format("{} (by default {})", value, field.default_note);
 }
 
-void Checker::fail(std::initializer_list<std::string_view> blame, std::string message,
-                   std::string hint) const {
+void Checker::fail(std::initializer_list<std::string_view> blame, std::string message, std::string hint) const {
   errors_.error(place(blame), std::move(message), std::move(hint));
 }
 

@@ -25,8 +25,7 @@ class Checker {
 
   /// An error at the first key that the command line gives, else at the first that the deck gives,
   /// else at the first one's group.
-  void fail(std::initializer_list<std::string_view> blame, std::string message,
-            std::string hint = {}) const;
+  void fail(std::initializer_list<std::string_view> blame, std::string message, std::string hint = {}) const;
 
   /// Error unless the value of one key is a multiple of that of the other.
   void divisible(std::string_view path, std::string_view by) const;

@@ -18,18 +18,15 @@ void check_model(const Checker& check, const Config& config) {
   const ModelConfig& m = config.model;
   check.divisible("model.hidden", "model.heads");
   check.divisible("model.heads", "model.kv_heads");
-  if (check.sound({"model.arch", "model.hidden", "model.heads"}) && m.arch == Arch::llama &&
-      m.hidden % m.heads == 0 && m.hidden / m.heads % 2 != 0) {
+  if (check.sound({"model.arch", "model.hidden", "model.heads"}) && m.arch == Arch::llama && m.hidden % m.heads == 0 &&
+      m.hidden / m.heads % 2 != 0) {
     check.fail({"model.heads", "model.hidden"},
-               fmt::format("model.hidden / model.heads = {} / {} = {} is odd", m.hidden, m.heads,
-                           m.hidden / m.heads),
+               fmt::format("model.hidden / model.heads = {} / {} = {} is odd", m.hidden, m.heads, m.hidden / m.heads),
                "rotary embedding turns pairs: the width of a head must be even");
   }
-  if (check.sound({"model.arch", "model.heads", "model.kv_heads"}) && m.arch == Arch::gpt2 &&
-      m.kv_heads != m.heads) {
+  if (check.sound({"model.arch", "model.heads", "model.kv_heads"}) && m.arch == Arch::gpt2 && m.kv_heads != m.heads) {
     check.fail({"model.kv_heads", "model.heads"},
-               fmt::format("{} differs from {}", check.shown("model.kv_heads"),
-                           check.shown("model.heads")),
+               fmt::format("{} differs from {}", check.shown("model.kv_heads"), check.shown("model.heads")),
                "gpt2 has no grouped queries: leave kv_heads out");
   }
 }
@@ -44,19 +41,18 @@ void check_mesh(const Checker& check, const Config& config) {
   if (!check.sound({"mesh.replicate", "mesh.shard", "mesh.tensor"})) return;
   if (mesh.ranks() > kMostInteger) {
     check.fail({"mesh.replicate", "mesh.shard", "mesh.tensor"},
-               fmt::format("replicate * shard * tensor = {} * {} * {} = {} ranks are too many",
-                           mesh.replicate, mesh.shard, mesh.tensor, mesh.ranks()),
+               fmt::format("replicate * shard * tensor = {} * {} * {} = {} ranks are too many", mesh.replicate,
+                           mesh.shard, mesh.tensor, mesh.ranks()),
                fmt::format("at most {}", kMostInteger));
   }
   if (!check.sound({"model.seq", "data.batch", "data.micro_batch"})) return;
   const std::int64_t micro = lay_out(config).micro_batch;
   const std::int64_t seq = config.model.seq;
   if (micro * seq % mesh.tensor == 0) return;
-  const std::string source =
-      micro == config.data.micro_batch
-          ? ""
-          : fmt::format(" (ceil(data.batch / data ranks) = ceil({} / {}) = {} sequences)",
-                        config.data.batch, mesh.data_ranks(), micro);
+  const std::string source = micro == config.data.micro_batch
+                                 ? ""
+                                 : fmt::format(" (ceil(data.batch / data ranks) = ceil({} / {}) = {} sequences)",
+                                               config.data.batch, mesh.data_ranks(), micro);
   check.fail({"data.micro_batch", "mesh.tensor", "model.seq", "data.batch"},
              fmt::format("micro-batch * model.seq = {} * {} = {} tokens are not divisible by "
                          "mesh.tensor = {}{}",
@@ -65,18 +61,16 @@ void check_mesh(const Checker& check, const Config& config) {
 }
 
 void check_weights(const Checker& check, const Config& config) {
-  if (check.sound({"precision.compute", "fsdp.gather"}) &&
-      config.precision.compute == FloatType::fp32 && config.fsdp.gather == Gather::bf16) {
-    check.fail({"fsdp.gather", "precision.compute"},
-               fmt::format("{} would round the weights of {}", check.shown("fsdp.gather"),
-                           check.shown("precision.compute")),
-               "expected gather auto or fp32, or compute bf16");
+  if (check.sound({"precision.compute", "fsdp.gather"}) && config.precision.compute == FloatType::fp32 &&
+      config.fsdp.gather == Gather::bf16) {
+    check.fail(
+        {"fsdp.gather", "precision.compute"},
+        fmt::format("{} would round the weights of {}", check.shown("fsdp.gather"), check.shown("precision.compute")),
+        "expected gather auto or fp32, or compute bf16");
   }
-  if (check.sound({"fsdp.prefetch", "model.layers"}) &&
-      config.fsdp.prefetch > config.model.layers) {
+  if (check.sound({"fsdp.prefetch", "model.layers"}) && config.fsdp.prefetch > config.model.layers) {
     check.fail({"fsdp.prefetch", "model.layers"},
-               fmt::format("{} is more than {}", check.shown("fsdp.prefetch"),
-                           check.shown("model.layers")));
+               fmt::format("{} is more than {}", check.shown("fsdp.prefetch"), check.shown("model.layers")));
   }
 }
 
@@ -84,28 +78,23 @@ void check_training(const Checker& check, const Config& config) {
   const OptimizerConfig& o = config.optimizer;
   if (check.sound({"optimizer.lr", "optimizer.min_lr"}) && o.min_lr > o.lr) {
     check.fail({"optimizer.min_lr", "optimizer.lr"},
-               fmt::format("{} is more than {}", check.shown("optimizer.min_lr"),
-                           check.shown("optimizer.lr")));
+               fmt::format("{} is more than {}", check.shown("optimizer.min_lr"), check.shown("optimizer.lr")));
   }
   if (check.sound({"optimizer.warmup", "optimizer.decay_steps"}) && o.warmup >= o.decay_steps) {
-    check.fail({"optimizer.warmup", "optimizer.decay_steps"},
-               fmt::format("{} is not less than {}", check.shown("optimizer.warmup"),
-                           check.shown("optimizer.decay_steps")));
+    check.fail(
+        {"optimizer.warmup", "optimizer.decay_steps"},
+        fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("optimizer.decay_steps")));
   }
-  if (check.sound({"run.timing_skip", "run.steps"}) &&
-      config.run.timing_skip >= config.run.steps) {
+  if (check.sound({"run.timing_skip", "run.steps"}) && config.run.timing_skip >= config.run.steps) {
     check.fail({"run.timing_skip", "run.steps"},
-               fmt::format("{} is not less than {}", check.shown("run.timing_skip"),
-                           check.shown("run.steps")),
+               fmt::format("{} is not less than {}", check.shown("run.timing_skip"), check.shown("run.steps")),
                "no step would be left to time");
   }
 }
 
 void check_data(const Checker& check, const Config& config) {
-  if (check.sound({"data.kind", "model.vocab"}) && config.data.kind == DataKind::bytes &&
-      config.model.vocab < 256) {
-    check.fail({"model.vocab"},
-               fmt::format("{} is less than 256", check.shown("model.vocab")),
+  if (check.sound({"data.kind", "model.vocab"}) && config.data.kind == DataKind::bytes && config.model.vocab < 256) {
+    check.fail({"model.vocab"}, fmt::format("{} is less than 256", check.shown("model.vocab")),
                "data.kind = bytes makes a token of each of 256 bytes");
   }
 }
@@ -114,19 +103,16 @@ void check_ends(const Checker& check, const Config& config) {
   const VerifyConfig& v = config.verify;
   if (check.sound({"verify.final_loss_min", "verify.final_loss_max"}) && v.final_loss_max > 0 &&
       v.final_loss_min > v.final_loss_max) {
-    check.fail({"verify.final_loss_min"},
-               fmt::format("{} is more than {}", check.shown("verify.final_loss_min"),
-                           check.shown("verify.final_loss_max")));
+    check.fail({"verify.final_loss_min"}, fmt::format("{} is more than {}", check.shown("verify.final_loss_min"),
+                                                      check.shown("verify.final_loss_max")));
   }
   constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.summary"};
-  const std::string* names[] = {&config.output.metrics, &config.output.timing,
-                                &config.output.summary};
+  const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.summary};
   for (int i = 0; i < 3; ++i) {
     for (int j = i + 1; j < 3; ++j) {
       if (*names[i] != *names[j]) continue;
       check.fail({files[j], files[i]},
-                 fmt::format("{} is the same file as {}", check.shown(files[j]),
-                             check.shown(files[i])));
+                 fmt::format("{} is the same file as {}", check.shown(files[j]), check.shown(files[i])));
     }
   }
 }

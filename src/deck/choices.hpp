@@ -45,9 +45,7 @@ struct Choices<DataKind> {
 
 /// The name of a value, as in a deck.
 template <class E>
-  requires std::is_enum_v<E>
-constexpr std::string_view to_string(E value) {
-  return Choices<E>::names[static_cast<std::size_t>(value)];
-}
+requires std::is_enum_v<E>
+constexpr std::string_view to_string(E value) { return Choices<E>::names[static_cast<std::size_t>(value)]; }
 
 }  // namespace shard8::deck

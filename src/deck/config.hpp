@@ -21,20 +21,20 @@ enum class DataKind { synthetic, bytes, tokens };
 
 /// The transformer, as in Hugging Face configurations.
 struct ModelConfig {
-  Arch arch = Arch::llama;           ///< llama: RMSNorm, rotary, SwiGLU; gpt2: LayerNorm, GELU
-  std::int64_t hidden = 0;           ///< width of the residual stream
-  std::int64_t ffn = 0;              ///< width inside the feed-forward block
-  std::int64_t layers = 0;           ///< transformer layers
-  std::int64_t heads = 0;            ///< query heads; hidden / heads is the head's width
-  std::int64_t kv_heads = 0;         ///< key and value heads; loaded default: heads
-  std::int64_t vocab = 0;            ///< entries of the vocabulary, without any padding
-  std::int64_t seq = 0;              ///< tokens in a sequence
-  double norm_eps = 1e-5;            ///< added to the variance in norms
-  double rope_theta = 10000.0;       ///< base of the rotary frequencies (llama)
-  bool tie_embeddings = false;       ///< head = embedding; loaded default: true for gpt2
-  std::uint64_t init_seed = 1234;    ///< of the initial weights
-  double init_std = 0.02;            ///< standard deviation of the initial weights
-  std::string init_file;             ///< "file.h5:/group" or ".safetensors"; empty: random
+  Arch arch = Arch::llama;                ///< llama: RMSNorm, rotary, SwiGLU; gpt2: LayerNorm, GELU
+  std::int64_t hidden = 0;                ///< width of the residual stream
+  std::int64_t ffn = 0;                   ///< width inside the feed-forward block
+  std::int64_t layers = 0;                ///< transformer layers
+  std::int64_t heads = 0;                 ///< query heads; hidden / heads is the head's width
+  std::int64_t kv_heads = 0;              ///< key and value heads; loaded default: heads
+  std::int64_t vocab = 0;                 ///< entries of the vocabulary, without any padding
+  std::int64_t seq = 0;                   ///< tokens in a sequence
+  double norm_eps = 1e-5;                 ///< added to the variance in norms
+  double rope_theta = 10000.0;            ///< base of the rotary frequencies (llama)
+  bool tie_embeddings = false;            ///< head = embedding; loaded default: true for gpt2
+  std::uint64_t init_seed = 1234;         ///< of the initial weights
+  double init_std = 0.02;                 ///< standard deviation of the initial weights
+  std::string init_file;                  ///< "file.h5:/group" or ".safetensors"; empty: random
   Recompute recompute = Recompute::none;  ///< what backward computes again
 };
 
@@ -67,15 +67,15 @@ struct FsdpConfig {
 /// AdamW with FP32 master weights and moments. Learning rate at step s (from 0), N = decay_steps:
 /// lr (s+1)/warmup while s < warmup, then min_lr + (lr-min_lr)/2 (1+cos(pi (s-warmup)/(N-warmup))).
 struct OptimizerConfig {
-  double lr = 0.0;                ///< peak learning rate
-  double min_lr = 0.0;            ///< learning rate at the end of the decay
-  std::int64_t warmup = 0;        ///< steps of linear warm-up
-  std::int64_t decay_steps = 0;   ///< step at which min_lr is reached; loaded default: run.steps
-  double beta1 = 0.9;             ///< decay of the first moment
-  double beta2 = 0.95;            ///< decay of the second moment
-  double eps = 1e-8;              ///< added to the root of the second moment
-  double weight_decay = 0.1;      ///< decoupled, on parameters of two dimensions or more
-  double clip = 1.0;              ///< largest global gradient norm; 0: off
+  double lr = 0.0;               ///< peak learning rate
+  double min_lr = 0.0;           ///< learning rate at the end of the decay
+  std::int64_t warmup = 0;       ///< steps of linear warm-up
+  std::int64_t decay_steps = 0;  ///< step at which min_lr is reached; loaded default: run.steps
+  double beta1 = 0.9;            ///< decay of the first moment
+  double beta2 = 0.95;           ///< decay of the second moment
+  double eps = 1e-8;             ///< added to the root of the second moment
+  double weight_decay = 0.1;     ///< decoupled, on parameters of two dimensions or more
+  double clip = 1.0;             ///< largest global gradient norm; 0: off
 };
 
 struct DataConfig {

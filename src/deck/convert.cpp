@@ -14,8 +14,7 @@ namespace {
 
 class Converter {
  public:
-  Converter(Config& config, const Field& field, std::string_view path, const Token& word,
-            bool text_needs_quotes)
+  Converter(Config& config, const Field& field, std::string_view path, const Token& word, bool text_needs_quotes)
       : config_(config), field_(field), path_(path), word_(word), strict_(text_needs_quotes) {}
 
   Problem operator()(Access<std::int64_t> member) {
@@ -23,8 +22,7 @@ class Converter {
     const auto parsed = parse_integer(word_.text);
     if (!parsed.value) return wrong_type("an integer", parsed.why);
     if (*parsed.value > kMostInteger) {
-      return {fmt::format("{} = {} is too large", path_, word_.text),
-              fmt::format("at most {}", kMostInteger)};
+      return {fmt::format("{} = {} is too large", path_, word_.text), fmt::format("at most {}", kMostInteger)};
     }
     return assign(member, *parsed.value);
   }
@@ -53,9 +51,8 @@ class Converter {
 
   Problem operator()(Access<std::string> member) {
     if (strict_ && !word_.quoted) return needs_quotes();
-    const bool control = std::any_of(word_.text.begin(), word_.text.end(), [](char c) {
-      return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    });
+    const bool control = std::any_of(word_.text.begin(), word_.text.end(),
+                                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
     if (control) return {fmt::format("{} has a control character in it", path_), {}};
     if (field_.not_empty && word_.text.empty()) {
       return {fmt::format("{} is empty", path_), "expected " + expected(field_)};
@@ -66,13 +63,13 @@ class Converter {
 
   Problem operator()(const ChoiceAccess& member) {
     if (strict_ && !word_.quoted) return needs_quotes();
+    if (word_.text.empty()) return wrong_type({}, {});
     const auto at = std::find(member.names.begin(), member.names.end(), word_.text);
     if (at == member.names.end()) {
       const auto near = nearest(word_.text, member.names);
-      return {fmt::format("unknown choice '{}' for {}", word_.text, path_),
-              fmt::format("{}expected {}",
-                          near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
-                          expected(field_))};
+      return {
+          fmt::format("unknown choice '{}' for {}", word_.text, path_),
+          fmt::format("{}expected {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near), expected(field_))};
     }
     member.set(config_, static_cast<int>(at - member.names.begin()));
     return {};
@@ -82,8 +79,7 @@ class Converter {
   template <class T>
   Problem assign(Access<T> member, T value) {
     if (!field_.bounds.hold(static_cast<double>(value))) {
-      return {fmt::format("{} = {} is out of bounds", path_, word_.text),
-              "expected " + expected(field_)};
+      return {fmt::format("{} = {} is out of bounds", path_, word_.text), "expected " + expected(field_)};
     }
     member(config_) = value;
     return {};
@@ -93,19 +89,17 @@ class Converter {
     if (word_.text.empty()) {
       return {fmt::format("{} has no value", path_), "expected " + expected(field_)};
     }
-    return {fmt::format("{} = {} is not {}{}{}", path_, word_.text, type, why.empty() ? "" : ": ",
-                        why),
+    return {fmt::format("{} = {} is not {}{}{}", path_, word_.text, type, why.empty() ? "" : ": ", why),
             "expected " + expected(field_)};
   }
 
   Problem no_quotes() const {
-    return {fmt::format("{} = '{}' is a text", path_, word_.text),
+    return {fmt::format("{} = '{}' is a quoted text", path_, word_.text),
             fmt::format("expected {}, without quotes", expected(field_))};
   }
 
   Problem needs_quotes() const {
-    return {fmt::format("{} = {} is not quoted", path_, word_.text),
-            fmt::format("in a namelist: '{}'", word_.text)};
+    return {fmt::format("{} = {} is not quoted", path_, word_.text), "in a namelist texts and choices stand in quotes"};
   }
 
   Config& config_;
@@ -117,8 +111,7 @@ class Converter {
 
 }  // namespace
 
-Problem convert(Config& config, const Field& field, std::string_view path, const Token& word,
-                bool text_needs_quotes) {
+Problem convert(Config& config, const Field& field, std::string_view path, const Token& word, bool text_needs_quotes) {
   return std::visit(Converter(config, field, path, word, text_needs_quotes), field.slot);
 }
 

@@ -19,7 +19,6 @@ struct Problem {
 
 /// Sets the field's member to the value that the word means, if it is of the field's type and in
 /// its bounds. `path` is the key's name in messages.
-Problem convert(Config& config, const Field& field, std::string_view path, const Token& word,
-                bool text_needs_quotes);
+Problem convert(Config& config, const Field& field, std::string_view path, const Token& word, bool text_needs_quotes);
 
 }  // namespace shard8::deck

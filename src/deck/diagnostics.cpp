@@ -14,6 +14,7 @@ namespace shard8::deck {
 namespace {
 
 constexpr std::size_t kMostShown = 50;
+constexpr std::size_t kWidest = 200;  // characters of a line or message, before and after a place
 
 // What a terminal can show: other control characters than tabs become '?'.
 std::string printable(std::string text) {
@@ -22,6 +23,10 @@ std::string printable(std::string text) {
     if ((byte < 0x20 && c != '\t') || byte == 0x7f) c = '?';
   }
   return text;
+}
+
+std::string shortened(const std::string& text) {
+  return text.size() <= 2 * kWidest ? text : text.substr(0, 2 * kWidest) + "...";
 }
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -43,37 +48,37 @@ int Diagnostics::add_source(Source source) {
 }
 
 void Diagnostics::error(Span where, std::string message, std::string hint) {
-  entries_.push_back({where, printable(std::move(message)), printable(std::move(hint))});
+  entries_.push_back({where, shortened(printable(std::move(message))), printable(std::move(hint))});
 }
 
 std::string Diagnostics::render(const Entry& entry) const {
   const Span& at = entry.where;
   const Source& from = source(at.source);
-  std::string out = from.numbered ? fmt::format("{}:{}:{}", from.name, at.line, at.column)
-                                  : from.name;
+  std::string out = from.numbered ? fmt::format("{}:{}:{}", from.name, at.line, at.column) : from.name;
   out += ": error: " + entry.message;
   const auto row = static_cast<std::size_t>(at.line - 1);
   if (at.length == 0 || row >= from.lines.size()) {
     return out + (entry.hint.empty() ? "" : "; " + entry.hint) + '\n';
   }
-  const std::string line = printable(from.lines[row]);
-  const auto before = std::min(static_cast<std::size_t>(at.column - 1), line.size());
-  std::string caret = blank_like(std::string_view(line).substr(
-      before, static_cast<std::size_t>(at.length)));
+  std::string line = printable(from.lines[row]);
+  auto before = std::min(static_cast<std::size_t>(at.column - 1), line.size());
+  if (before > kWidest) {
+    line = "..." + line.substr(before - kWidest);
+    before = kWidest + 3;
+  }
+  line = shortened(line);
+  std::string caret = blank_like(std::string_view(line).substr(before, static_cast<std::size_t>(at.length)));
   caret.assign(std::max<std::size_t>(caret.size(), 1), '~');
   caret[0] = '^';
-  out += fmt::format("\n{:>5} | {}\n      | {}{}", from.numbered ? std::to_string(at.line) : "",
-                     line, blank_like(std::string_view(line).substr(0, before)), caret);
+  out += fmt::format("\n{:>5} | {}\n      | {}{}", from.numbered ? std::to_string(at.line) : "", line,
+                     blank_like(std::string_view(line).substr(0, before)), caret);
   return out + (entry.hint.empty() ? "" : "  " + entry.hint) + '\n';
 }
 
 std::string Diagnostics::text() const {
   std::vector<Entry> sorted = entries_;
-  const auto key = [](const Entry& e) {
-    return std::tie(e.where.source, e.where.line, e.where.column);
-  };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
+  const auto key = [](const Entry& e) { return std::tie(e.where.source, e.where.line, e.where.column); };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
   std::vector<std::string> shown;
   for (const Entry& entry : sorted) {
     std::string one = render(entry);

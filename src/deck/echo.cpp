@@ -19,9 +19,12 @@ Origin origin_of(const Reading& reading, const std::string& path) {
 
 std::string_view to_string(Origin origin) {
   switch (origin) {
-    case Origin::deck: return "deck";
-    case Origin::command_line: return "command line";
-    default: return "default";
+    case Origin::deck:
+      return "deck";
+    case Origin::command_line:
+      return "command line";
+    default:
+      return "default";
   }
 }
 

@@ -18,8 +18,7 @@ std::string bounds_text(const Bounds& bounds) {
   std::string text;
   if (is_finite(bounds.low)) text += fmt::format(" {} {}", bounds.open_low ? ">" : ">=", bounds.low);
   if (is_finite(bounds.high)) {
-    text += fmt::format("{} {} {}", text.empty() ? "" : " and", bounds.open_high ? "<" : "<=",
-                        bounds.high);
+    text += fmt::format("{} {} {}", text.empty() ? "" : " and", bounds.open_high ? "<" : "<=", bounds.high);
   }
   return text;
 }
@@ -48,12 +47,18 @@ std::string list_of(std::span<const std::string_view> names, std::string_view la
 std::string expected(const Field& field) {
   const std::string bounds = bounds_text(field.bounds);
   switch (field.slot.index()) {
-    case 0: return "an integer" + bounds;
-    case 1: return "an unsigned integer";
-    case 2: return "a real number" + bounds;
-    case 3: return "true or false";
-    case 4: return field.not_empty ? "a text, not empty" : "a text";
-    default: return list_of(std::get<ChoiceAccess>(field.slot).names);
+    case 0:
+      return "an integer" + bounds;
+    case 1:
+      return "an unsigned integer";
+    case 2:
+      return "a real number" + bounds;
+    case 3:
+      return "true or false";
+    case 4:
+      return field.not_empty ? "a text, not empty" : "a text";
+    default:
+      return list_of(std::get<ChoiceAccess>(field.slot).names);
   }
 }
 

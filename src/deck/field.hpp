@@ -26,17 +26,16 @@ struct ChoiceAccess {
   std::span<const std::string_view> names;  ///< in the order of the enumeration
 };
 
-using Slot = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>,
-                          Access<bool>, Access<std::string>, ChoiceAccess>;
+using Slot = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
+                          Access<std::string>, ChoiceAccess>;
 
 template <auto group, auto member>
 constexpr Slot slot() {
   using T = std::remove_cvref_t<decltype(std::declval<Config&>().*group.*member)>;
   if constexpr (std::is_enum_v<T>) {
-    return ChoiceAccess{
-        [](const Config& config) { return static_cast<int>(config.*group.*member); },
-        [](Config& config, int value) { config.*group.*member = static_cast<T>(value); },
-        Choices<T>::names};
+    return ChoiceAccess{[](const Config& config) { return static_cast<int>(config.*group.*member); },
+                        [](Config& config, int value) { config.*group.*member = static_cast<T>(value); },
+                        Choices<T>::names};
   } else {
     return Access<T>{[](Config& config) -> T& { return config.*group.*member; }};
   }
@@ -60,9 +59,7 @@ inline constexpr std::int64_t kMostInteger = 2147483647;
 constexpr Bounds at_least(double low) { return {.low = low}; }
 constexpr Bounds above(double low) { return {.low = low, .open_low = true}; }
 constexpr Bounds from_to(double low, double high) { return {.low = low, .high = high}; }
-constexpr Bounds from_below(double low, double high) {
-  return {.low = low, .high = high, .open_high = true};
-}
+constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
 
 /// One key of a deck.
 struct Field {
@@ -70,8 +67,8 @@ struct Field {
   Slot slot;
   Bounds bounds = {};
   bool required = false;
-  bool not_empty = false;             ///< for text
-  std::string_view default_note = {}; ///< in place of the value where it depends on other keys
+  bool not_empty = false;              ///< for text
+  std::string_view default_note = {};  ///< in place of the value where it depends on other keys
   std::string_view unit = {};
   std::string_view help;
 };

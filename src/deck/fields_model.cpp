@@ -75,9 +75,7 @@ constexpr Field kModel[] = {
      .slot = model<&ModelConfig::tie_embeddings>(),
      .default_note = "false for llama, true for gpt2",
      .help = "the head is the embedding table, one parameter"},
-    {.key = "init_seed",
-     .slot = model<&ModelConfig::init_seed>(),
-     .help = "seed of the initial weights"},
+    {.key = "init_seed", .slot = model<&ModelConfig::init_seed>(), .help = "seed of the initial weights"},
     {.key = "init_std",
      .slot = model<&ModelConfig::init_std>(),
      .bounds = at_least(0),
@@ -108,9 +106,7 @@ constexpr Field kMesh[] = {
      .bounds = from_to(1, kMostRanks),
      .unit = "ranks",
      .help = "ranks that share each matrix product and its tokens; varies fastest over ranks"},
-    {.key = "backend",
-     .slot = mesh<&MeshConfig::backend>(),
-     .help = "what moves data between ranks"},
+    {.key = "backend", .slot = mesh<&MeshConfig::backend>(), .help = "what moves data between ranks"},
     {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run"},
 };
 

@@ -100,9 +100,7 @@ constexpr Field kData[] = {
      .bounds = at_least(0),
      .unit = "sequences",
      .help = "sequences that a data rank computes at once; 0: all that it has"},
-    {.key = "seed",
-     .slot = data<&DataConfig::seed>(),
-     .help = "seed of the order of samples and of synthetic tokens"},
+    {.key = "seed", .slot = data<&DataConfig::seed>(), .help = "seed of the order of samples and of synthetic tokens"},
 };
 
 constexpr Field kRun[] = {

@@ -19,10 +19,9 @@ std::string count(std::int64_t n, const char* one, const char* many) {
 }
 
 std::string describe_model(const ModelConfig& m) {
-  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv), vocab {}, seq {}{}",
-                     to_string(m.arch), count(m.layers, "layer", "layers"), m.hidden, m.ffn,
-                     count(m.heads, "head", "heads"), m.hidden / m.heads, m.kv_heads, m.vocab,
-                     m.seq, m.tie_embeddings ? ", tied embeddings" : "");
+  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv), vocab {}, seq {}{}", to_string(m.arch),
+                     count(m.layers, "layer", "layers"), m.hidden, m.ffn, count(m.heads, "head", "heads"),
+                     m.hidden / m.heads, m.kv_heads, m.vocab, m.seq, m.tie_embeddings ? ", tied embeddings" : "");
 }
 
 std::string describe_data(const DataConfig& data) {
@@ -31,27 +30,23 @@ std::string describe_data(const DataConfig& data) {
 }
 
 std::string describe_batch(const Config& config, const Layout& layout) {
-  return fmt::format(
-      "{} a step = {} x {} x {}{}; {} tokens of a micro-batch on a tensor rank",
-      count(config.data.batch, "sequence", "sequences"),
-      count(layout.data_ranks, "data rank", "data ranks"),
-      count(layout.micro_batches, "micro-batch", "micro-batches"), layout.micro_batch,
-      layout.padding == 0 ? "" : fmt::format(" - {} of padding", layout.padding),
-      layout.tensor_tokens);
+  return fmt::format("{} a step = {} x {} x {}{}; {} tokens of a micro-batch on a tensor rank",
+                     count(config.data.batch, "sequence", "sequences"),
+                     count(layout.data_ranks, "data rank", "data ranks"),
+                     count(layout.micro_batches, "micro-batch", "micro-batches"), layout.micro_batch,
+                     layout.padding == 0 ? "" : fmt::format(" - {} of padding", layout.padding), layout.tensor_tokens);
 }
 
 std::string describe_schedule(const Config& config) {
   const OptimizerConfig& o = config.optimizer;
-  return fmt::format("{}, lr {} after {}, {} at step {}",
-                     count(config.run.steps, "step", "steps"), format_real(o.lr),
-                     o.warmup == 0 ? "no warm-up" : fmt::format("{} of warm-up", o.warmup),
-                     format_real(o.min_lr), o.decay_steps);
+  return fmt::format("{}, lr {} after {}, {} at step {}", count(config.run.steps, "step", "steps"), format_real(o.lr),
+                     o.warmup == 0 ? "no warm-up" : fmt::format("{} of warm-up", o.warmup), format_real(o.min_lr),
+                     o.decay_steps);
 }
 
 std::string describe_weights(const Config& config) {
-  return fmt::format("gathered as {}, {} ahead, {} after forward; recompute {}",
-                     to_string(config.fsdp.gather), config.fsdp.prefetch,
-                     config.fsdp.reshard_after_forward ? "freed" : "kept",
+  return fmt::format("gathered as {}, {} ahead, {} after forward; recompute {}", to_string(config.fsdp.gather),
+                     config.fsdp.prefetch, config.fsdp.reshard_after_forward ? "freed" : "kept",
                      to_string(config.model.recompute));
 }
 
@@ -74,12 +69,10 @@ Layout lay_out(const Config& config) {
   layout.ranks = config.mesh.ranks();
   layout.data_ranks = config.mesh.data_ranks();
   layout.rank_batch = ceil_div(config.data.batch, layout.data_ranks);
-  layout.micro_batch = config.data.micro_batch == 0
-                           ? layout.rank_batch
-                           : std::min(config.data.micro_batch, layout.rank_batch);
+  layout.micro_batch =
+      config.data.micro_batch == 0 ? layout.rank_batch : std::min(config.data.micro_batch, layout.rank_batch);
   layout.micro_batches = ceil_div(layout.rank_batch, layout.micro_batch);
-  layout.padding =
-      layout.data_ranks * layout.micro_batches * layout.micro_batch - config.data.batch;
+  layout.padding = layout.data_ranks * layout.micro_batches * layout.micro_batch - config.data.batch;
   layout.tensor_tokens = layout.micro_batch * config.model.seq / config.mesh.tensor;
   return layout;
 }
@@ -93,15 +86,13 @@ std::string describe(const Config& config) {
   };
   line("model", describe_model(config.model));
   line("mesh", fmt::format("{} = replicate {} x shard {} x tensor {}; backend {}, device {}",
-                           count(layout.ranks, "rank", "ranks"), mesh.replicate, mesh.shard,
-                           mesh.tensor, to_string(mesh.backend), to_string(mesh.device)));
+                           count(layout.ranks, "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor,
+                           to_string(mesh.backend), to_string(mesh.device)));
   line("data", describe_data(config.data));
   line("batch", describe_batch(config, layout));
-  line("precision", fmt::format("compute {}, gradients reduced in {}, {}",
-                                to_string(config.precision.compute),
+  line("precision", fmt::format("compute {}, gradients reduced in {}, {}", to_string(config.precision.compute),
                                 to_string(config.precision.reduce),
-                                config.precision.deterministic ? "deterministic"
-                                                               : "not deterministic"));
+                                config.precision.deterministic ? "deterministic" : "not deterministic"));
   line("weights", describe_weights(config));
   line("training", describe_schedule(config));
   line("verify", describe_checks(config.verify));

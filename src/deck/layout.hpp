@@ -12,13 +12,13 @@ namespace shard8::deck {
 /// How a step's sequences fall on the ranks. Every data rank runs `micro_batches` times
 /// `micro_batch` sequences; what the batch does not fill is padding of weight 0.
 struct Layout {
-  std::int64_t ranks = 0;            ///< replicate * shard * tensor
-  std::int64_t data_ranks = 0;       ///< P = replicate * shard
-  std::int64_t rank_batch = 0;       ///< ceil(batch / P): most sequences of a data rank
-  std::int64_t micro_batch = 0;      ///< sequences at once: data.micro_batch, at most rank_batch
-  std::int64_t micro_batches = 0;    ///< ceil(rank_batch / micro_batch)
-  std::int64_t padding = 0;          ///< sequences of weight 0 in a step, over all data ranks
-  std::int64_t tensor_tokens = 0;    ///< tokens of a micro-batch that a tensor rank holds
+  std::int64_t ranks = 0;          ///< replicate * shard * tensor
+  std::int64_t data_ranks = 0;     ///< P = replicate * shard
+  std::int64_t rank_batch = 0;     ///< ceil(batch / P): most sequences of a data rank
+  std::int64_t micro_batch = 0;    ///< sequences at once: data.micro_batch, at most rank_batch
+  std::int64_t micro_batches = 0;  ///< ceil(rank_batch / micro_batch)
+  std::int64_t padding = 0;        ///< sequences of weight 0 in a step, over all data ranks
+  std::int64_t tensor_tokens = 0;  ///< tokens of a micro-batch that a tensor rank holds
 };
 
 /// The config must have passed load(), or have positive batch, mesh and seq.

@@ -27,14 +27,13 @@ Syntax syntax_of(const std::string& name) {
   const std::string end = std::filesystem::path(name).extension().string();
   if (end == ".yaml" || end == ".yml") return Syntax::yaml;
   if (end == ".nml") return Syntax::namelist;
-  base::fail(base::ExitCode::deck,
-             "{}: error: a deck's name ends in .yaml, .yml or .nml, this one in '{}'", name, end);
+  base::fail(base::ExitCode::deck, "{}: error: a deck's name ends in .yaml, .yml or .nml, this one in '{}'", name, end);
 }
 
 void refuse_what_is_no_text(std::string_view text, const std::string& name) {
   if (text.size() > kMostBytes) {
-    base::fail(base::ExitCode::deck, "{}: error: {} bytes are too many for a deck, at most {}",
-               name, text.size(), kMostBytes);
+    base::fail(base::ExitCode::deck, "{}: error: {} bytes are too many for a deck, at most {}", name, text.size(),
+               kMostBytes);
   }
   if (const auto at = text.find('\0'); at != std::string_view::npos) {
     base::fail(base::ExitCode::deck, "{}: error: not a text file: byte {} is zero", name, at + 1);
@@ -59,16 +58,15 @@ std::string read_deck_file(const std::string& path) {
   return text;
 }
 
-LoadResult load_text(std::string_view text, const std::string& name,
-                     std::span<const std::string> overrides) {
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides) {
   const Syntax syntax = syntax_of(name);
   refuse_what_is_no_text(text, name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
 
   Diagnostics errors;
   const int source = errors.add_source({name, split_lines(text)});
-  const RawDeck deck = syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text))
-                                              : read_namelist(errors, source, text);
+  const RawDeck deck =
+      syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text)) : read_namelist(errors, source, text);
   const RawDeck changes = read_overrides(errors, overrides);
 
   Reading reading;

@@ -24,8 +24,7 @@ LoadResult load(const std::string& path, std::span<const std::string> overrides 
 
 /// The same for a text already read; `name` is what messages call it, its folder is where relative
 /// names of files are looked for beside the working directory.
-LoadResult load_text(std::string_view text, const std::string& name,
-                     std::span<const std::string> overrides = {});
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// The text of a deck; throws base::Error(deck) if it cannot be read or is none.
 std::string read_deck_file(const std::string& path);

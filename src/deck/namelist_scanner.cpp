@@ -12,9 +12,7 @@ bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) !=
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-bool ends_value(char c) {
-  return is_blank(c) || std::string_view(",/!;=()'\"&$%").find(c) != std::string_view::npos;
-}
+bool ends_value(char c) { return is_blank(c) || std::string_view(",/!;=()'\"&$%").find(c) != std::string_view::npos; }
 
 }  // namespace
 
@@ -38,8 +36,7 @@ bool NamelistScanner::at_group_end() const {
   if (peek() == '/') return true;
   if (!at_group_mark()) return false;
   if (peek() == '$' && !begins_name(peek(1))) return true;
-  return lower(peek(1)) == 'e' && lower(peek(2)) == 'n' && lower(peek(3)) == 'd' &&
-         !in_name(peek(4));
+  return lower(peek(1)) == 'e' && lower(peek(2)) == 'n' && lower(peek(3)) == 'd' && !in_name(peek(4));
 }
 
 bool NamelistScanner::at_item() const {

@@ -25,8 +25,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t cost = same(a[i - 1], b[j - 1]) ? 0 : 1;
       row[j] = std::min({up[j] + 1, row[j - 1] + 1, up[j - 1] + cost});
-      const bool swapped =
-          i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
+      const bool swapped = i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
       if (swapped) row[j] = std::min(row[j], two_up[j - 2] + 1);
     }
   }

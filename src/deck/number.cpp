@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <system_error>
 
 namespace shard8::deck {
@@ -50,8 +50,7 @@ Shape shape_of(std::string_view text) {
     s.point = s.whole + s.fraction > 0;
     if (s.point) s.size += 1 + s.fraction;
   }
-  if (s.is_number() && s.size < text.size() &&
-      std::string_view("eEdD").find(text[s.size]) != std::string_view::npos) {
+  if (s.is_number() && s.size < text.size() && std::string_view("eEdD").find(text[s.size]) != std::string_view::npos) {
     std::size_t at = s.size + 1;
     if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
     if (const std::size_t n = digits_at(text, at); n > 0) s.exponent = at + n - s.size;
@@ -63,8 +62,7 @@ Shape shape_of(std::string_view text) {
 // Why a text is not written as one plain number; empty if it is.
 std::string bad_spelling(std::string_view text, const Shape& s) {
   const std::string low = lower(text.substr(s.sign));
-  if (low.find("nan") == 0 || low.find("inf") == 0 || low.find(".nan") == 0 ||
-      low.find(".inf") == 0) {
+  if (low.find("nan") == 0 || low.find("inf") == 0 || low.find(".nan") == 0 || low.find(".inf") == 0) {
     return "it must be finite";
   }
   if (!s.is_number()) return "it does not begin with a number";
@@ -94,13 +92,9 @@ Parsed<T> parse_whole_number(std::string_view text) {
 
 }  // namespace
 
-Parsed<std::int64_t> parse_integer(std::string_view text) {
-  return parse_whole_number<std::int64_t>(text);
-}
+Parsed<std::int64_t> parse_integer(std::string_view text) { return parse_whole_number<std::int64_t>(text); }
 
-Parsed<std::uint64_t> parse_unsigned(std::string_view text) {
-  return parse_whole_number<std::uint64_t>(text);
-}
+Parsed<std::uint64_t> parse_unsigned(std::string_view text) { return parse_whole_number<std::uint64_t>(text); }
 
 Parsed<double> parse_real(std::string_view text) {
   const Shape shape = shape_of(text);

@@ -29,16 +29,13 @@ bool RawBuilder::key(const Token& name) {
   return fresh;
 }
 
-void RawBuilder::entry(const Token& key, const Token& value) {
-  deck_.groups.back().entries.push_back({key, value});
-}
+void RawBuilder::entry(const Token& key, const Token& value) { deck_.groups.back().entries.push_back({key, value}); }
 
 void RawBuilder::missing(const Token& key) {
   deck_.groups.back().entries.push_back({key, {{}, false, key.where}, RawEntry::State::missing});
 }
 
-void RawBuilder::rejected(const Token& key, const Span& where, std::string message,
-                          std::string hint) {
+void RawBuilder::rejected(const Token& key, const Span& where, std::string message, std::string hint) {
   deck_.groups.back().entries.push_back({key, {{}, false, where}, RawEntry::State::rejected});
   error(where, std::move(message), std::move(hint));
 }

@@ -31,6 +31,8 @@ class RawBuilder {
   void rejected(const Token& key, const Span& where, std::string message, std::string hint = {});
 
   void error(const Span& where, std::string message, std::string hint = {});
+  /// The deck cannot be understood as a whole: what it lacks is not to be reported.
+  void incomplete() { deck_.complete = false; }
 
   /// Line and column from 1; the length is cut at the end of the line, at least 1.
   Span span(int line, int column, std::size_t length) const;

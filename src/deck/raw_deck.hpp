@@ -39,7 +39,7 @@ struct RawGroup {
 struct RawDeck {
   std::vector<RawGroup> groups;
   bool text_needs_quotes = false;  ///< namelists
-  bool complete = true;            ///< false: reading stopped at a syntax error
+  bool complete = true;            ///< false: too broken to say what is missing
 };
 
 }  // namespace shard8::deck

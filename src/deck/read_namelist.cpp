@@ -14,18 +14,14 @@ constexpr const char* kItem = "expected 'name = value', or '/' to close the grou
 
 class NamelistReader {
  public:
-  NamelistReader(Diagnostics& errors, int source, std::string_view text)
-      : build_(errors, source), in_(text) {}
+  NamelistReader(Diagnostics& errors, int source, std::string_view text) : build_(errors, source), in_(text) {}
 
   RawDeck read() {
     for (in_.skip_blanks(); !in_.at_end(); in_.skip_blanks()) {
       if (in_.at_group_mark()) {
         read_group();
       } else {
-        const auto here = in_.mark();
-        in_.skip_line();
-        build_.error(span(here, in_.offset() - here.offset), "text outside of groups",
-                     "begin a comment with '!', a group with '&'");
+        skip_outside();
       }
     }
     RawDeck deck = build_.take();
@@ -34,24 +30,39 @@ class NamelistReader {
   }
 
  private:
+  // One error for all up to the next group.
+  void skip_outside() {
+    const auto here = in_.mark();
+    in_.skip_line();
+    build_.error(span(here, in_.offset() - here.offset), "text outside of groups",
+                 "begin a comment with '!', a group with '&'");
+    for (in_.skip_blanks(); !in_.at_end() && !in_.at_group_mark(); in_.skip_blanks()) {
+      in_.skip_line();
+    }
+  }
+
   void read_group() {
     const auto here = in_.mark();
     in_.take();
     Token name = token(in_.take_name(), here);
-    if (name.text.empty() || name.text == "end") {
+    if (name.text == "end") {
       build_.error(name.where, "no group is open here", "a group begins with '&name'");
       return;
+    }
+    if (name.text.empty()) {
+      build_.error(name.where, "a group's name should follow at once", "a group begins with '&name'");
+      in_.skip_blanks();
+      const auto there = in_.mark();
+      name = token(in_.take_value(), there);
+      if (name.text.empty()) return;
     }
     wanted_ = build_.group(name);
     while (true) {
       in_.skip_blanks();
       if (in_.at_end() || (in_.at_group_mark() && !in_.at_group_end())) {
-        build_.error(name.where,
-                     fmt::format("group '{}', opened on line {}, is not closed", name.text,
-                                 here.line),
+        build_.error(name.where, fmt::format("group '{}', opened on line {}, is not closed", name.text, here.line),
                      in_.at_end() ? "end it with '/'"
-                                  : fmt::format("end it with '/' before the next group, line {}",
-                                                in_.mark().line));
+                                  : fmt::format("end it with '/' before the next group, line {}", in_.mark().line));
         return;
       }
       if (in_.take_group_end()) return;
@@ -84,15 +95,13 @@ class NamelistReader {
 
   void read_value(const Token& key, bool fresh) {
     const auto here = in_.mark();
-    if (in_.at_item() || in_.at_end() || in_.at_group_mark() || in_.peek() == '/' ||
-        in_.peek() == ',') {
+    if (in_.at_item() || in_.at_end() || in_.at_group_mark() || in_.peek() == '/' || in_.peek() == ',') {
       if (fresh) build_.missing(key);
       if (in_.peek() == ',') in_.take();
       return;
     }
     if (in_.peek() == '(') {
-      return reject(key, fresh, span(here, 1),
-                    fmt::format("'{}' is given a complex number", key.text));
+      return reject(key, fresh, span(here, 1), fmt::format("'{}' is given a complex number", key.text));
     }
     Token value;
     if (in_.at_quote()) {
@@ -109,8 +118,7 @@ class NamelistReader {
         return reject(key, fresh, value.where, fmt::format("'{}' has no value", key.text), kItem);
       }
       if (value.text.find('*') != std::string::npos) {
-        return reject(key, fresh, value.where,
-                      fmt::format("'{}' is given a repeated value", key.text));
+        return reject(key, fresh, value.where, fmt::format("'{}' is given a repeated value", key.text));
       }
     }
     if (fresh) build_.entry(key, value);
@@ -126,7 +134,11 @@ class NamelistReader {
     }
     if (in_.at_end() || in_.at_group_mark() || in_.peek() == '/' || in_.at_item()) return;
     const auto here = in_.mark();
+    const char next = in_.peek();
     const auto length = in_.at_quote() ? 1 : in_.skip_word();
+    if (next == ';') {
+      return give_up(span(here, 1), "';' separates nothing", "use a comma or a new line");
+    }
     give_up(span(here, length), fmt::format("'{}' has its value already", key.text),
             "a key has one value; a name needs '=' after it");
   }

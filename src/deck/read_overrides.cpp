@@ -26,15 +26,12 @@ RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> argumen
     const auto equals = all.find('=');
     const std::string_view path = all.substr(0, equals);
     const auto dot = path.find('.');
-    if (equals == std::string_view::npos || dot == std::string_view::npos || dot == 0 ||
-        dot + 1 == path.size()) {
-      errors.error(token(all, source, 0).where, "this changes no key of the deck",
-                   "expected group.key=value");
+    if (equals == std::string_view::npos || dot == std::string_view::npos || dot == 0 || dot + 1 == path.size()) {
+      errors.error(token(all, source, 0).where, "this changes no key of the deck", "expected group.key=value");
       continue;
     }
     if (!seen.insert(std::string(path)).second) {
-      errors.error(token(path, source, 0).where,
-                   fmt::format("{} stands on the command line a second time", path));
+      errors.error(token(path, source, 0).where, fmt::format("{} stands on the command line a second time", path));
       continue;
     }
     const Token key = token(path.substr(dot + 1), source, dot + 1);

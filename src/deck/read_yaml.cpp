@@ -57,9 +57,12 @@ class DeckEvents : public YAML::EventHandler {
                 const std::string& value) override {
     if (!wanted(mark, tag, anchor)) return;
     Token token{value, tag == "!", span(mark, value.size())};
-    if (token.quoted) token.where.length = quoted_length(token.where);
+    const bool one_line = measure(token);
     if (depth_ == 0) {
-      build_.error(token.where, "this is a single value", kShape);
+      reject_root(token.where, "a single value");
+    } else if (key_next_ && !one_line) {
+      pass_over();
+      build_.error(token.where, "this name does not end on its line", "close the quotes");
     } else if (key_next_) {
       on_key(token);
     } else {
@@ -67,10 +70,10 @@ class DeckEvents : public YAML::EventHandler {
       if (bad_key_) return;
       if (depth_ == 1) {
         build_.group_has_value();
-      } else if (value.find('\n') != std::string::npos || opens_block(token)) {
-        build_.rejected(key_, key_.where,
-                        fmt::format("the value of '{}' spans several lines", key_.text),
-                        "write it on one");
+      } else if (!one_line) {
+        build_.rejected(key_, token.where, fmt::format("the value of '{}' does not end on its line", key_.text),
+                        "write it on one, close quotes; lines indented more than a key go on "
+                        "with its value");
       } else {
         build_.entry(key_, token);
       }
@@ -117,6 +120,11 @@ class DeckEvents : public YAML::EventHandler {
     return true;
   }
 
+  void reject_root(const Span& where, const char* what) {
+    build_.error(where, fmt::format("this is {}", what), kShape);
+    build_.incomplete();
+  }
+
   void on_key(const Token& token) {
     key_ = token;
     key_next_ = false;
@@ -139,15 +147,11 @@ class DeckEvents : public YAML::EventHandler {
   }
 
   void reject_collection(const YAML::Mark& mark, const char* what) {
-    if (depth_ == 0) {
-      build_.error(span(mark, 1), fmt::format("this is {}", what), kShape);
-      return;
-    }
+    if (depth_ == 0) return reject_root(span(mark, 1), what);
     if (key_next_) build_.error(span(mark, 1), fmt::format("{} cannot be a name", what), kShape);
     if (!pass_over() || bad_key_) return;
     if (depth_ == 2) {
-      build_.rejected(key_, key_.where, fmt::format("key '{}' holds {}", key_.text, what),
-                      "a key has one value");
+      build_.rejected(key_, key_.where, fmt::format("key '{}' holds {}", key_.text, what), "a key has one value");
     } else {
       build_.error(key_.where, fmt::format("group '{}' holds {}", key_.text, what), kShape);
     }
@@ -157,23 +161,33 @@ class DeckEvents : public YAML::EventHandler {
     return build_.span(mark.line + 1, mark.column + 1, length);
   }
 
-  bool opens_block(const Token& token) const {
+  // Corrects the length of a token in quotes; false if it is not to be found on its line. Then
+  // it may have swallowed what follows.
+  bool measure(Token& token) {
     const std::string rest = build_.rest_of_line(token.where);
-    return token.quoted && (rest.empty() || rest[0] == '|' || rest[0] == '>');
+    bool whole = rest.compare(0, token.text.size(), token.text) == 0;
+    if (token.quoted) {
+      const std::size_t end = closing_quote(rest);
+      whole = end != std::string::npos;
+      token.where.length = static_cast<int>(whole ? end + 1 : std::max<std::size_t>(rest.size(), 1));
+      if (!whole) build_.incomplete();
+    }
+    return whole;
   }
 
-  int quoted_length(const Span& where) const {
-    const std::string rest = build_.rest_of_line(where);
-    std::size_t i = 1;
-    for (; i < rest.size(); ++i) {
-      if (rest[0] == '"' && rest[i] == '\\') {
+  // Of a text that begins with a quote; npos too for the '|' and '>' of longer texts.
+  static std::size_t closing_quote(const std::string& text) {
+    const char quote = text.empty() ? '\0' : text[0];
+    if (quote != '"' && quote != '\'') return std::string::npos;
+    for (std::size_t i = 1; i < text.size(); ++i) {
+      const bool doubled = quote == '\'' && text.compare(i, 2, "''") == 0;
+      if (doubled || (quote == '"' && text[i] == '\\')) {
         ++i;
-      } else if (rest[i] == rest[0]) {
-        if (rest[0] != '\'' || i + 1 >= rest.size() || rest[i + 1] != '\'') break;
-        ++i;
+      } else if (text[i] == quote) {
+        return i;
       }
     }
-    return static_cast<int>(std::min(i + 1, rest.size()));
+    return std::string::npos;
   }
 
   RawBuilder build_;
@@ -194,8 +208,8 @@ bool indented_by_tab(Diagnostics& errors, int source) {
     if (text == std::string::npos || lines[i][text] == '#') continue;
     const auto tab = lines[i].find('\t');
     if (tab >= text) continue;
-    errors.error({source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1, 1},
-                 "a tab indents this line", "use spaces");
+    errors.error({source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1, 1}, "a tab indents this line",
+                 "use spaces");
     any = true;
   }
   return any;
@@ -220,7 +234,7 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
     }
   }
   RawDeck deck = events.take();
-  deck.complete = complete && !events.stopped();
+  deck.complete = deck.complete && complete && !events.stopped();
   return deck;
 }
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "deck/convert.hpp"
@@ -30,28 +29,30 @@ std::string other_home(std::string_view key) {
   return {};
 }
 
-void unknown_group(Diagnostics& errors, const Token& name) {
-  const auto names = group_names();
+// Returns what was meant, or nothing.
+std::string unknown(Diagnostics& errors, const Token& name, const std::string& what,
+                    const std::vector<std::string_view>& names, std::string_view all) {
+  const std::string near(nearest(name.text, names));
   std::string hint = other_home(name.text);
-  if (const auto near = nearest(name.text, names); !near.empty()) {
+  if (!near.empty()) {
     hint = fmt::format("did you mean '{}'?", near);
   } else if (hint.empty()) {
-    hint = fmt::format("groups are {}", list_of(names, "and"));
+    hint = fmt::format("{} are {}", all, list_of(names, "and"));
   }
-  errors.error(name.where, fmt::format("unknown group '{}'", name.text), hint);
+  errors.error(name.where, what, hint);
+  return near;
 }
 
-void unknown_key(Diagnostics& errors, const Group& group, const Token& key) {
+void unknown_group(Diagnostics& errors, Reading& reading, const Token& name) {
+  reading.misspelt.insert(unknown(errors, name, fmt::format("unknown group '{}'", name.text), group_names(), "groups"));
+}
+
+void unknown_key(Diagnostics& errors, Reading& reading, const Group& group, const Token& key) {
   std::vector<std::string_view> names;
   for (const Field& field : group.fields) names.push_back(field.key);
-  std::string hint = other_home(key.text);
-  if (const auto near = nearest(key.text, names); !near.empty()) {
-    hint = fmt::format("did you mean '{}'?", near);
-  } else if (hint.empty()) {
-    hint = fmt::format("its keys are {}", list_of(names, "and"));
-  }
-  errors.error(key.where, fmt::format("unknown key '{}' in group '{}'", key.text, group.name),
-               hint);
+  const std::string meant =
+      unknown(errors, key, fmt::format("unknown key '{}' in group '{}'", key.text, group.name), names, "its keys");
+  reading.misspelt.insert(fmt::format("{}.{}", group.name, meant));
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ void read_fields(Diagnostics& errors, Reading& reading, const RawDeck& deck) {
   for (const RawGroup& raw : deck.groups) {
     const Group* group = find_group(raw.name.text);
     if (group == nullptr) {
-      unknown_group(errors, raw.name);
+      unknown_group(errors, reading, raw.name);
       continue;
     }
     reading.groups.emplace(raw.name.text, raw.name.where);
@@ -71,7 +72,7 @@ void read_fields(Diagnostics& errors, Reading& reading, const RawDeck& deck) {
     for (const RawEntry& entry : raw.entries) {
       const Field* field = find_field(*group, entry.key.text);
       if (field == nullptr) {
-        unknown_key(errors, *group, entry.key);
+        unknown_key(errors, reading, *group, entry.key);
         continue;
       }
       const std::string path = fmt::format("{}.{}", group->name, field->key);
@@ -91,24 +92,22 @@ void read_fields(Diagnostics& errors, Reading& reading, const RawDeck& deck) {
 
 void check_required(Diagnostics& errors, Reading& reading) {
   for (const Group& group : all_groups()) {
+    const auto at = reading.groups.find(group.name);
+    const bool there = at != reading.groups.end();
     std::vector<std::string_view> missing;
     for (const Field& field : group.fields) {
       const std::string path = fmt::format("{}.{}", group.name, field.key);
       if (!field.required || reading.given(path)) continue;
-      missing.push_back(field.key);
       reading.broken.insert(path);
+      const std::string_view meant = there ? path : group.name;
+      if (reading.misspelt.find(meant) == reading.misspelt.end()) missing.push_back(field.key);
     }
     if (missing.empty()) continue;
-    const auto at = reading.groups.find(group.name);
-    const bool there = at != reading.groups.end();
-    const std::string keys =
-        fmt::format("{} must be given, {} no default", list_of(missing, "and"),
-                    missing.size() == 1 ? "it has" : "they have");
+    const bool one = missing.size() == 1;
     errors.error(there ? at->second : Span{},
-                 fmt::format("{} in group '{}'{}", missing.size() == 1 ? "a key is missing"
-                                                                       : "keys are missing",
-                             group.name, there ? "" : ", which is not there"),
-                 keys);
+                 there ? fmt::format("{} missing in group '{}'", one ? "a key is" : "keys are", group.name)
+                       : fmt::format("group '{}' is missing", group.name),
+                 fmt::format("{} must be given, {} no default", list_of(missing, "and"), one ? "it has" : "they have"));
   }
 }
 

@@ -19,6 +19,7 @@ struct Reading {
   std::map<std::string, Span, std::less<>> groups;  ///< their names in the deck
   std::map<std::string, Span, std::less<>> values;  ///< of the keys that are given
   std::set<std::string, std::less<>> broken;        ///< keys without a value to be used
+  std::set<std::string, std::less<>> misspelt;      ///< groups and keys meant by unknown names
 
   bool given(std::string_view path) const { return values.find(path) != values.end(); }
 };

@@ -69,8 +69,7 @@ std::string template_of(const Group& group, const Style& style) {
   return out + style.close;
 }
 
-[[noreturn]] void unknown(std::string_view what, std::string_view name,
-                          const std::vector<std::string_view>& names) {
+[[noreturn]] void unknown(std::string_view what, std::string_view name, const std::vector<std::string_view>& names) {
   const auto near = nearest(name, names);
   base::fail(base::ExitCode::deck, "unknown {} '{}'; {}expected {}", what, name,
              near.empty() ? "" : fmt::format("did you mean '{}'? ", near), list_of(names));

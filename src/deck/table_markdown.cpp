@@ -19,9 +19,18 @@ constexpr std::string_view kPreface =
 A deck says what is trained, on which mesh, and how the end is judged. It has two levels, groups
 and keys with one value each, and two spellings:
 
-| YAML, `.yaml` or `.yml` | Fortran namelists, `.nml` |
-|---|---|
-| `mesh:`<br>`  shard: 2   # a comment`<br>`  tensor: 2` | `&mesh`<br>`  shard = 2, ! a comment`<br>`  tensor = 2`<br>`/` |
+YAML, in files ending in `.yaml` or `.yml`:
+
+    mesh:
+      shard: 2   # a comment
+      tensor: 2
+
+Fortran namelists, in files ending in `.nml`:
+
+    &mesh
+      shard = 2, ! a comment
+      tensor = 2
+    /
 
 Both are read into the same table, the one below, which `shard8 deck [GROUP] [--format yaml|nml]`
 prints as a deck to be filled in.
@@ -63,8 +72,7 @@ std::string row(const Field& field) {
     const bool value = field.default_note.empty();
     standard = value ? fmt::format("`{}`", default_text(field)) : default_text(field);
   }
-  return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.key, allowed, standard,
-                     field.unit, field.help);
+  return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.key, allowed, standard, field.unit, field.help);
 }
 
 }  // namespace
@@ -72,9 +80,10 @@ std::string row(const Field& field) {
 std::string markdown_page() {
   std::string page(kPreface);
   for (const Group& group : all_groups()) {
-    page += fmt::format("\n## {}\n\n{}\n\n| key | value | default | unit | meaning |\n"
-                        "|---|---|---|---|---|\n",
-                        group.name, group.help);
+    page += fmt::format(
+        "\n## {}\n\n{}\n\n| key | value | default | unit | meaning |\n"
+        "|---|---|---|---|---|\n",
+        group.name, group.help);
     for (const Field& field : group.fields) page += row(field);
   }
   return page;

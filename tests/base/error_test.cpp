@@ -29,18 +29,15 @@ TEST(Error, require_shows_expression_and_place) {
     SHARD8_REQUIRE(rows % 2 == 0, "rows = {} is odd", rows);
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::failed);
-    EXPECT_EQ(std::string(e.what()),
-              fmt::format("rows = 3 is odd (requirement 'rows % 2 == 0' does not hold at "
-                          "base/error_test.cpp:{})",
-                          line));
+    EXPECT_EQ(std::string(e.what()), fmt::format("rows = 3 is odd (requirement 'rows % 2 == 0' does not hold at "
+                                                 "base/error_test.cpp:{})",
+                                                 line));
     return;
   }
   FAIL() << "SHARD8_REQUIRE let it pass";
 }
 
-TEST(Error, require_without_arguments) {
-  EXPECT_THROW(SHARD8_REQUIRE(false, "plain text"), Error);
-}
+TEST(Error, require_without_arguments) { EXPECT_THROW(SHARD8_REQUIRE(false, "plain text"), Error); }
 
 }  // namespace
 }  // namespace shard8::base

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace shard8::deck {
+
+/// One deck in both spellings; every kind of value, quotes, comments and letters in both cases.
+inline constexpr const char* kYamlDeck = R"(# a comment
+model:
+  arch: llama
+  hidden: 64        # comment
+  ffn: 192
+  layers: 2
+  heads: 4
+  kv_heads: 2
+  vocab: 256
+  seq: 32
+  norm_eps: 1.0d-6
+  init_seed: 18446744073709551615
+mesh: {shard: 2, tensor: 2}
+precision:
+  compute: "fp32"
+  deterministic: false
+fsdp:
+  reshard_after_forward: .FALSE.
+  prefetch: 0
+optimizer:
+  lr: 1e-3
+  min_lr: .0001
+  warmup: +4
+  beta2: 0.99
+data:
+  kind: synthetic
+  path: 'it''s a path'
+  batch: 8
+  micro_batch: 3
+run:
+  steps: 20
+output:
+  dir: "out # not a comment"
+)";
+
+inline constexpr const char* kNamelistDeck = R"(! a comment
+&model
+  Arch = 'llama', HIDDEN = 64 ! comment with '
+  ffn=192 layers = 2, heads = 4
+  kv_heads
+    = 2
+  vocab = 256, seq = 32,
+  norm_eps = 1.0d-6, init_seed = 18446744073709551615
+/
+&MESH shard = 2, tensor = 2 /
+$precision compute = "fp32" deterministic = F $end
+&fsdp
+  reshard_after_forward = .FALSE.
+  prefetch = 0
+&end
+&optimizer lr = 1e-3, min_lr = .0001, warmup = +4, beta2 = 0.99/
+&data
+  kind = 'synthetic'
+  path = 'it''s a path'
+  batch = 8
+  micro_batch = 3
+/
+&run steps = 20 / ! the end
+&output dir = "out # not a comment" &END
+)";
+
+/// The least that a deck must give.
+inline constexpr const char* kLeastDeck = R"(
+model: {hidden: 64, ffn: 192, layers: 2, heads: 4, vocab: 256, seq: 32}
+optimizer: {lr: 1e-3}
+data: {kind: synthetic, batch: 8}
+run: {steps: 20}
+)";
+
+}  // namespace shard8::deck

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "deck/load.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "deck/echo.hpp"
+#include "tests/deck/decks.hpp"
+
+namespace shard8::deck {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string message_of(const std::string& text, const std::string& name,
+                       const std::vector<std::string>& overrides = {}) {
+  try {
+    load_text(text, name, overrides);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
+    return error.what();
+  }
+  return "";
+}
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("shard8_deck_" + std::to_string(::getpid()))) {
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return (path_ / name).string();
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Load, every_kind_of_value) {
+  const Config c = load_text(kYamlDeck, "a.yaml").config;
+  EXPECT_EQ(c.model.arch, Arch::llama);
+  EXPECT_EQ(c.model.hidden, 64);
+  EXPECT_EQ(c.model.kv_heads, 2);
+  EXPECT_EQ(c.model.norm_eps, 1e-6);
+  EXPECT_EQ(c.model.init_seed, 18446744073709551615u);
+  EXPECT_EQ(c.mesh.ranks(), 4);
+  EXPECT_EQ(c.precision.compute, FloatType::fp32);
+  EXPECT_FALSE(c.precision.deterministic);
+  EXPECT_FALSE(c.fsdp.reshard_after_forward);
+  EXPECT_EQ(c.fsdp.prefetch, 0);
+  EXPECT_EQ(c.optimizer.min_lr, 1e-4);
+  EXPECT_EQ(c.optimizer.warmup, 4);
+  EXPECT_EQ(c.data.path, "it's a path");
+  EXPECT_EQ(c.output.dir, "out # not a comment");
+}
+
+TEST(Load, defaults_are_those_of_the_structs) {
+  const Config c = load_text(kLeastDeck, "a.yaml").config;
+  Config expected;
+  expected.model.hidden = 64;
+  expected.model.ffn = 192;
+  expected.model.layers = 2;
+  expected.model.heads = 4;
+  expected.model.vocab = 256;
+  expected.model.seq = 32;
+  expected.optimizer.lr = 1e-3;
+  expected.data.batch = 8;
+  expected.run.steps = 20;
+  // What depends on other keys.
+  expected.model.kv_heads = 4;
+  expected.optimizer.decay_steps = 20;
+  expected.fsdp.gather = Gather::bf16;
+  EXPECT_EQ(to_yaml(c), to_yaml(expected));
+}
+
+TEST(Load, defaults_that_depend_on_other_keys) {
+  const auto with = [](std::vector<std::string> overrides) {
+    return load_text(kLeastDeck, "a.yaml", overrides).config;
+  };
+  EXPECT_TRUE(with({"model.arch=gpt2"}).model.tie_embeddings);
+  EXPECT_FALSE(with({"model.arch=gpt2", "model.tie_embeddings=false"}).model.tie_embeddings);
+  EXPECT_TRUE(with({"model.tie_embeddings=true"}).model.tie_embeddings);
+  EXPECT_EQ(with({"model.heads=8"}).model.kv_heads, 8);
+  EXPECT_EQ(with({"run.steps=3"}).run.timing_skip, 2);
+  EXPECT_EQ(with({"run.steps=1"}).run.timing_skip, 0);
+  EXPECT_EQ(with({"run.steps=7"}).optimizer.decay_steps, 7);
+  EXPECT_EQ(with({"optimizer.decay_steps=9"}).optimizer.decay_steps, 9);
+  EXPECT_EQ(with({"precision.compute=fp32"}).fsdp.gather, Gather::fp32);
+  EXPECT_EQ(with({"fsdp.gather=fp32"}).fsdp.gather, Gather::fp32);
+}
+
+TEST(Load, the_command_line_wins) {
+  const std::vector<std::string> overrides = {"mesh.tensor=1", "output.dir=a b='c'"};
+  const LoadResult result = load_text(kYamlDeck, "a.yaml", overrides);
+  EXPECT_EQ(result.config.mesh.tensor, 1);
+  EXPECT_EQ(result.config.mesh.shard, 2);
+  EXPECT_EQ(result.config.output.dir, "a b='c'");
+  std::map<std::string, Echo> echo;
+  for (const Echo& one : result.echo) echo[one.group + "." + one.key] = one;
+  EXPECT_EQ(echo.at("mesh.tensor").origin, Origin::command_line);
+  EXPECT_EQ(echo.at("mesh.shard").origin, Origin::deck);
+  EXPECT_EQ(echo.at("mesh.replicate").origin, Origin::fallback);
+  EXPECT_EQ(std::get<std::int64_t>(echo.at("mesh.tensor").value), 1);
+  EXPECT_EQ(std::get<std::uint64_t>(echo.at("data.seed").value), 1234u);
+  EXPECT_EQ(std::get<double>(echo.at("optimizer.min_lr").value), 1e-4);
+  EXPECT_EQ(std::get<bool>(echo.at("precision.deterministic").value), false);
+  EXPECT_EQ(std::get<std::string>(echo.at("precision.compute").value), "fp32");
+}
+
+TEST(Load, files_are_found_beside_the_deck) {
+  const Folder folder;
+  folder.file("text.txt", "some text");
+  const std::string deck = folder.file("a.yaml", kLeastDeck);
+  const std::vector<std::string> overrides = {"data.kind=bytes", "data.path=text.txt"};
+  EXPECT_EQ(load(deck, overrides).config.data.path, (folder.path() / "text.txt").string());
+
+  folder.file("tokens.h5", "");
+  const std::vector<std::string> tokens = {"data.kind=tokens", "data.path=tokens.h5:/a/b"};
+  EXPECT_EQ(load(deck, tokens).config.data.path, (folder.path() / "tokens.h5:/a/b").string());
+}
+
+TEST(Load, files_of_the_working_directory_come_first) {
+  const Folder folder;
+  folder.file("text.txt", "some text");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  const std::string text = std::string(kLeastDeck) + "verify: {gold: text.txt, tolerance: 0}\n";
+  const Config config = load_text(text, "elsewhere/a.yaml").config;
+  fs::current_path(before);
+  EXPECT_EQ(config.verify.gold, "text.txt");
+}
+
+TEST(Load, what_cannot_be_read) {
+  const Folder folder;
+  const auto message = [](const std::string& path) -> std::string {
+    try {
+      load(path);
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::deck);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("no_such.yaml"), "no_such.yaml: error: cannot read the deck: No such file or directory");
+  EXPECT_EQ(message("deck.json"), "deck.json: error: a deck's name ends in .yaml, .yml or .nml, this one in '.json'");
+  fs::create_directory(folder.path() / "a.yaml");
+  const std::string path = (folder.path() / "a.yaml").string();
+  EXPECT_EQ(message(path), path + ": error: this is a folder, a deck is a file");
+  EXPECT_EQ(message_of(std::string("mesh:\0", 6), "b.nml"), "b.nml: error: not a text file: byte 6 is zero");
+  EXPECT_EQ(message_of(std::string(2 << 20, ' '), "b.yaml"),
+            "b.yaml: error: 2097152 bytes are too many for a deck, at most 1048576");
+}
+
+TEST(Load, line_ends_and_byte_order_marks_do_not_matter) {
+  for (const char* name : {"a.yaml", "a.nml"}) {
+    const std::string plain = fs::path(name).extension() == ".nml" ? kNamelistDeck : kYamlDeck;
+    std::string dos = "\xef\xbb\xbf";
+    for (const char c : plain) dos += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    EXPECT_EQ(to_yaml(load_text(dos, name).config), to_yaml(load_text(plain, name).config));
+  }
+}
+
+TEST(Load, no_more_than_fifty_errors_are_shown) {
+  std::string text = kLeastDeck;
+  text += "mesh:\n";
+  for (int i = 0; i < 60; ++i) text += "  wrong_" + std::to_string(i) + ": 1\n";
+  const std::string message = message_of(text, "a.yaml");
+  EXPECT_NE(message.find("'wrong_49'"), std::string::npos);
+  EXPECT_EQ(message.find("'wrong_50'"), std::string::npos);
+  EXPECT_NE(message.find("and 10 more errors"), std::string::npos);
+}
+
+TEST(Load, long_lines_are_cut_around_the_place) {
+  const std::string text =
+      std::string(kLeastDeck) + "mesh: {" + std::string(5000, ' ') + "tensr: " + std::string(5000, '2') + "}\n";
+  const std::string message = message_of(text, "a.yaml");
+  EXPECT_LT(message.size(), 1000u);
+  EXPECT_NE(message.find("| ..."), std::string::npos) << message;
+  EXPECT_NE(message.find("\n      | " + std::string(203, ' ') + "^~~~~  did you mean 'tensor'?"), std::string::npos)
+      << message;
+}
+
+}  // namespace
+}  // namespace shard8::deck
