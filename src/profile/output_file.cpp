@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/output_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::profile {
+namespace {
+
+[[noreturn]] void fail_with(const std::filesystem::path& path, const char* what, const std::string& reason) {
+  base::fail(base::ExitCode::environment,
+             "cannot {} '{}': {}; set output.dir to a folder that can be written to and has room", what, path.string(),
+             reason);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (path_.has_parent_path()) {
+    std::error_code error;
+    std::filesystem::create_directories(path_.parent_path(), error);
+    if (error) fail_with(path_.parent_path(), "make folder", error.message());
+  }
+  file_.reset(std::fopen(path_.c_str(), "w"));
+  if (file_ == nullptr) fail_with(path_, "open for writing", std::strerror(errno));
+}
+
+void OutputFile::write(std::string_view text) {
+  SHARD8_REQUIRE(file_ != nullptr, "'{}' is closed", path_.string());
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0) {
+    fail_with(path_, "write to", std::strerror(errno));
+  }
+}
+
+void OutputFile::close() {
+  if (file_ == nullptr) return;
+  errno = 0;
+  if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno));
+}
+
+}  // namespace shard8::profile

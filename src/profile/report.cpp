@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/report.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace shard8::profile {
+namespace {
+
+using nlohmann::json;
+
+double mean_of(const Spreads& spreads, std::string_view phase, std::string_view part = "") {
+  for (std::size_t i = 0; i < kTimed; ++i) {
+    if (timed()[i].phase == phase && timed()[i].part == part) return spreads[i].mean;
+  }
+  base::fail(base::ExitCode::failed, "no phase '{}' with part '{}' is timed", phase, part);
+}
+
+std::string encode(const CollectiveLog& log) {
+  json rows = json::array();
+  for (const auto& [key, stats] : log.entries()) {
+    rows.push_back({static_cast<int>(key.op), key.group, key.group_size, key.dtype, key.bytes, stats.calls, stats.total_s,
+                    stats.exposed_s});
+  }
+  return rows.dump();
+}
+
+struct RankSum {
+  CollectiveStats stats;
+  int ranks = 0;
+};
+
+// Ranks may have made different collectives, so all keys are brought together.
+std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double steps, const Gather& gather) {
+  std::map<CollectiveKey, RankSum> sums;
+  for (const std::string& text : gather.texts(encode(log))) {
+    for (const json& row : json::parse(text)) {
+      const CollectiveKey key{static_cast<Collective>(row[0].get<int>()), row[1].get<std::string>(), row[2].get<int>(),
+                              row[3].get<std::string>(), row[4].get<std::uint64_t>()};
+      RankSum& sum = sums[key];
+      sum.stats.calls += row[5].get<std::uint64_t>();
+      sum.stats.total_s += row[6].get<double>();
+      sum.stats.exposed_s += row[7].get<double>();
+      ++sum.ranks;
+    }
+  }
+  std::vector<CollectiveRow> rows;
+  for (const auto& [key, sum] : sums) {
+    const double per_step = 1 / (sum.ranks * std::max(steps, 1.0));
+    const auto calls = static_cast<double>(sum.stats.calls);
+    rows.push_back({.key = key,
+                    .calls_per_step = calls * per_step,
+                    .total_s = sum.stats.total_s * per_step,
+                    .exposed_s = sum.stats.exposed_s * per_step,
+                    .algbw = algbw(key, sum.stats.total_s / calls),
+                    .busbw = busbw(key, sum.stats.total_s / calls)});
+  }
+  return rows;
+}
+
+}  // namespace
+
+Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
+                   const Gather& gather) {
+  Report report;
+  const auto done = static_cast<std::int64_t>(steps.size());
+  report.skipped = std::clamp<std::int64_t>(input.timing_skip, 0, done);
+  report.first_step = input.first_step + report.skipped;
+  report.hosts = gather.texts(input.host);
+  report.ranks = static_cast<int>(report.hosts.size());
+  report.times = spread_over_ranks(std::span(steps).subspan(static_cast<std::size_t>(report.skipped)), gather);
+  const auto measured = static_cast<double>(report.measured_steps());
+  report.collectives = collective_rows(log, measured, gather);
+  report.peak_flops = input.peak_flops;
+  report.verification = input.verification;
+
+  std::vector<double> step_s;
+  for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);
+  report.p50_s = percentile(step_s, 50);
+  report.p95_s = percentile(step_s, 95);
+  report.p99_s = percentile(step_s, 99);
+
+  const Spreads& mean = report.times.mean;
+  const double step = mean.back().mean;
+  if (step > 0) {
+    report.coverage = 1 - mean_of(mean, "other") / step;
+    report.exposed_communication = (mean_of(mean, "gather_wait") + mean_of(mean, "reduce_wait") +
+                                    mean_of(mean, "forward", "tensor_comm") + mean_of(mean, "backward", "tensor_comm")) /
+                                   step;
+  }
+  if (report.times.longest_s > 0) {
+    const double steps_per_s = measured / report.times.longest_s;
+    report.tokens_per_s = input.tokens_per_step * steps_per_s;
+    report.flops_per_s_per_rank = input.flops_per_step * steps_per_s / report.ranks;
+  }
+  return report;
+}
+
+}  // namespace shard8::profile

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "profile/report.hpp"
+
+namespace shard8::profile {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+// Four significant digits or more, never an exponent.
+std::string figure(double x) {
+  const int decimals = x >= 1000 ? 1 : x >= 10 ? 2 : x >= 1 ? 3 : x >= 1e-3 ? 6 : 9;
+  return fmt::format("{:.{}f}", x, decimals);
+}
+
+void phases(Out out, const Report& report) {
+  const double step = report.times.mean.back().mean;
+  fmt::format_to(out, "{:<16}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", "min ms", "mean ms", "max ms", "share %",
+                 "worst rank");
+  for (std::size_t i = 0; i < kTimed; ++i) {
+    const Timed& what = timed()[i];
+    const Spread& s = report.times.mean[i];
+    const std::string name = what.part.empty() ? what.phase : "  " + what.part;
+    fmt::format_to(out, "{:<16}{:>12.3f}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", name, 1e3 * s.min, 1e3 * s.mean,
+                   1e3 * s.max, step > 0 ? 100 * s.mean / step : 0, s.worst_rank,
+                   report.hosts[static_cast<std::size_t>(s.worst_rank)]);
+  }
+  fmt::format_to(out, "named phases cover {:.2f} % of the step\n", 100 * report.coverage);
+  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
+                 1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
+}
+
+void collectives(Out out, const Report& report) {
+  if (report.collectives.empty()) return;
+  fmt::format_to(out, "\n{:<16}{:<16}{:<7}{:>14}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "collective", "group(size)", "dtype",
+                 "bytes", "calls/step", "total ms", "exposed ms", "algbw GB/s", "busbw GB/s");
+  for (const CollectiveRow& row : report.collectives) {
+    fmt::format_to(out, "{:<16}{:<16}{:<7}{:>14}{:>12.2f}{:>12.3f}{:>12.3f}{:>12.3f}{:>12.3f}\n", name_of(row.key.op),
+                   fmt::format("{}({})", row.key.group, row.key.group_size), row.key.dtype, row.key.bytes,
+                   row.calls_per_step, 1e3 * row.total_s, 1e3 * row.exposed_s, 1e-9 * row.algbw, 1e-9 * row.busbw);
+  }
+}
+
+void figures(Out out, const Report& report) {
+  fmt::format_to(out, "\ntokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",
+                 figure(report.tokens_per_s), figure(report.tokens_per_s / report.ranks),
+                 figure(1e-12 * report.flops_per_s_per_rank), 100 * report.exposed_communication);
+  if (report.peak_flops > 0) {
+    fmt::format_to(out, "MFU: {:.2f} % of {} TFLOP/s per rank\n", 100 * report.flops_per_s_per_rank / report.peak_flops,
+                   figure(1e-12 * report.peak_flops));
+  }
+  fmt::format_to(out, "Figure of Merit (FOM): {} tokens/s\n", figure(report.tokens_per_s));
+}
+
+void verification(Out out, const Verification& v) {
+  switch (v.status) {
+    case Verification::Status::passed: fmt::format_to(out, "VERIFICATION: PASSED\n"); return;
+    case Verification::Status::failed: fmt::format_to(out, "VERIFICATION: FAILED: {}\n", v.why); return;
+    case Verification::Status::not_configured: fmt::format_to(out, "VERIFICATION: NOT CONFIGURED\n"); return;
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Report& report) {
+  std::string text;
+  const Out out(text);
+  if (report.measured_steps() > 0) {
+    phases(out, report);
+    collectives(out, report);
+    figures(out, report);
+  } else {
+    fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);
+  }
+  verification(out, report.verification);
+  return text;
+}
+
+}  // namespace shard8::profile

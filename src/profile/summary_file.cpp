@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/summary_file.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "profile/output_file.hpp"
+
+namespace shard8::profile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json object_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Json object = Json::object();
+  for (const auto& [name, value] : pairs) object[name] = value;
+  return object;
+}
+
+Json deck_of(const std::vector<SummaryInput::DeckValue>& deck) {
+  Json object = Json::object();
+  for (const auto& [group, key, value, text] : deck) {
+    Json parsed = text ? Json(value) : Json::parse(value, nullptr, false);
+    object[group][key] = parsed.is_discarded() ? Json(value) : std::move(parsed);
+  }
+  return object;
+}
+
+Json phases_of(const Report& report) {
+  Json rows = Json::array();
+  const double step = report.times.mean.back().mean;
+  for (std::size_t i = 0; i < kTimed; ++i) {
+    const Spread& s = report.times.mean[i];
+    Json row;
+    row["phase"] = timed()[i].phase;
+    row["part"] = timed()[i].part;
+    row["min_s"] = s.min;
+    row["mean_s"] = s.mean;
+    row["max_s"] = s.max;
+    row["share"] = step > 0 ? s.mean / step : 0;
+    row["worst_rank"] = s.worst_rank;
+    row["worst_host"] = report.hosts[static_cast<std::size_t>(s.worst_rank)];
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json collectives_of(const Report& report) {
+  Json rows = Json::array();
+  for (const CollectiveRow& c : report.collectives) {
+    Json row;
+    row["operation"] = name_of(c.key.op);
+    row["group"] = c.key.group;
+    row["group_size"] = c.key.group_size;
+    row["dtype"] = c.key.dtype;
+    row["bytes"] = c.key.bytes;
+    row["calls_per_step"] = c.calls_per_step;
+    row["total_s_per_step"] = c.total_s;
+    row["exposed_s_per_step"] = c.exposed_s;
+    row["algbw_bytes_per_s"] = c.algbw;
+    row["busbw_bytes_per_s"] = c.busbw;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json figures_of(const Report& report) {
+  Json figures;
+  figures["tokens_per_s"] = report.tokens_per_s;
+  figures["tokens_per_s_per_rank"] = report.tokens_per_s / report.ranks;
+  figures["model_flops_per_s_per_rank"] = report.flops_per_s_per_rank;
+  figures["exposed_communication"] = report.exposed_communication;
+  if (report.peak_flops > 0) {
+    figures["peak_flops_per_rank"] = report.peak_flops;
+    figures["mfu"] = report.flops_per_s_per_rank / report.peak_flops;
+  }
+  figures["fom"] = report.tokens_per_s;
+  return figures;
+}
+
+Json verification_of(const Verification& v) {
+  switch (v.status) {
+    case Verification::Status::passed: return {{"status", "passed"}};
+    case Verification::Status::failed: return {{"status", "failed"}, {"why", v.why}};
+    case Verification::Status::not_configured: break;
+  }
+  return {{"status", "not configured"}};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> slurm_variables(const char* const* variables) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (; *variables != nullptr; ++variables) {
+    const std::string_view text = *variables;
+    const auto equals = text.find('=');
+    if (!text.starts_with("SLURM_") || equals == std::string_view::npos) continue;
+    found.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string to_json(const Report& report, const SummaryInput& input) {
+  Json summary;
+  summary["version"] = object_of(input.version);
+  summary["deck"] = deck_of(input.deck);
+  summary["ranks"] = report.ranks;
+  summary["hosts"] = report.hosts;
+  summary["slurm"] = object_of(input.slurm);
+  Json steps;
+  steps["first"] = report.first_step;
+  steps["measured"] = report.measured_steps();
+  steps["left_out"] = report.skipped;
+  steps["p50_s"] = report.p50_s;
+  steps["p95_s"] = report.p95_s;
+  steps["p99_s"] = report.p99_s;
+  summary["steps"] = std::move(steps);
+  summary["phases"] = report.measured_steps() > 0 ? phases_of(report) : Json::array();
+  summary["coverage"] = report.coverage;
+  summary["collectives"] = collectives_of(report);
+  Json memory = Json::array();
+  for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
+  summary["memory_per_rank"] = std::move(memory);
+  summary["figures"] = figures_of(report);
+  summary["verification"] = verification_of(report.verification);
+  // A host or a variable may hold bytes that are no UTF-8: replaced, not an error at the end of a run.
+  return summary.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+void write_summary(const std::filesystem::path& path, const Report& report, const SummaryInput& input) {
+  OutputFile file(path);
+  file.write(to_json(report, input) + '\n');
+  file.close();
+}
+
+}  // namespace shard8::profile

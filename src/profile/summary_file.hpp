@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "profile/report.hpp"
+
+namespace shard8::profile {
+
+/// What the summary says beside the report.
+struct SummaryInput {
+  struct DeckValue {
+    std::string group, key, value;
+    bool text = false;  ///< a string; else a number or a truth value, written as it is
+  };
+  struct Memory {
+    std::string kind;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<std::pair<std::string, std::string>> version{};
+  std::vector<DeckValue> deck{};  ///< resolved
+  std::vector<std::pair<std::string, std::string>> slurm{};
+  std::vector<Memory> memory{}; ///< per rank
+};
+
+/// The SLURM_ variables of `variables` (as in environ: "NAME=value", ends with null), by name.
+std::vector<std::pair<std::string, std::string>> slurm_variables(const char* const* variables);
+
+/// summary.json: what was run, where, and everything of the report.
+std::string to_json(const Report& report, const SummaryInput& input);
+void write_summary(const std::filesystem::path& path, const Report& report, const SummaryInput& input);
+
+}  // namespace shard8::profile

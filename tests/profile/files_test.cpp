@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "profile/metrics.hpp"
+#include "profile/summary_file.hpp"
+#include "profile/timing_file.hpp"
+#include "tests/profile/synthetic.hpp"
+
+namespace shard8::profile::tests {
+namespace {
+
+using nlohmann::ordered_json;
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::path(testing::TempDir()) / ("shard8_profile_" + std::to_string(::getpid()))) {}
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
+
+TEST(Metrics, a_line_keeps_order_and_every_bit) {
+  const StepMetrics m{.step = 17, .loss = 2.0 / 3, .grad_norm = 1e-30 / 7, .lr = 1e-3 / 3, .tokens = 4096, .step_s = 0.1 + 0.2, .tokens_per_s = 1e7 / 3};
+  const auto line = ordered_json::parse(to_json_line(m));
+  std::vector<std::string> keys;
+  for (const auto& item : line.items()) keys.push_back(item.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s"}));
+  EXPECT_EQ(line["step"], 17);
+  EXPECT_EQ(line["tokens"], 4096);
+  EXPECT_EQ(bits(line["loss"]), bits(m.loss));
+  EXPECT_EQ(bits(line["grad_norm"]), bits(m.grad_norm));
+  EXPECT_EQ(bits(line["lr"]), bits(m.lr));
+  EXPECT_EQ(bits(line["step_s"]), bits(m.step_s));
+  EXPECT_EQ(bits(line["tokens_per_s"]), bits(m.tokens_per_s));
+}
+
+TEST(Metrics, what_is_not_finite_is_null) {
+  const auto line = ordered_json::parse(to_json_line({.loss = std::nan(""), .grad_norm = std::numeric_limits<double>::infinity()}));
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["grad_norm"].is_null());
+}
+
+TEST(Metrics, each_line_is_in_the_file_at_once) {
+  const Folder folder;
+  MetricsFile file(folder / "deep/metrics.jsonl");  // makes the folder
+  for (int step = 0; step < 3; ++step) {
+    file.write({.step = step, .loss = 1.5});
+    const auto lines = lines_of(folder / "deep/metrics.jsonl");
+    ASSERT_EQ(lines.size(), static_cast<std::size_t>(step + 1));
+    EXPECT_EQ(ordered_json::parse(lines.back())["step"], step);
+  }
+  file.close();
+}
+
+TEST(Files, say_why_they_cannot_be_written) {
+  const auto expect_error = [](auto&& action, const std::string& path, const std::string& reason) {
+    try {
+      action();
+      ADD_FAILURE() << "no error for " << path;
+    } catch (const base::Error& e) {
+      const std::string text = e.what();
+      EXPECT_EQ(e.code(), base::ExitCode::environment);
+      EXPECT_NE(text.find("'" + path + "'"), std::string::npos) << text;
+      EXPECT_NE(text.find(reason), std::string::npos) << text;
+      EXPECT_NE(text.find("output.dir"), std::string::npos) << text;
+    }
+  };
+  expect_error([] { OutputFile file("/dev/null/x/metrics.jsonl"); }, "/dev/null/x", "Not a directory");
+  expect_error([] { OutputFile file("/proc"); }, "/proc", "Is a directory");
+  if (std::filesystem::exists("/dev/full")) {
+    expect_error([] { OutputFile("/dev/full").write("text"); }, "/dev/full", "No space left");
+  }
+}
+
+TEST(Timing, a_row_for_each_step_and_phase) {
+  const Folder folder;
+  write_timing(folder / "timing.csv", synthetic_report());
+  const auto lines = lines_of(folder / "timing.csv");
+  ASSERT_EQ(lines.size(), 1u + 10 * kTimed);
+  EXPECT_EQ(lines[0], "step,phase,part,min_s,mean_s,max_s,worst_rank");
+  std::map<std::string, std::vector<std::string>> rows;  // of step 3
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    std::vector<std::string> fields;
+    std::istringstream in(lines[i]);
+    for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+    ASSERT_EQ(fields.size(), 7u) << lines[i];
+    ASSERT_EQ(std::stoul(fields[0]), 2 + (i - 1) / kTimed);
+    if (fields[0] == "3") rows[fields[1] + "/" + fields[2]] = fields;
+  }
+  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kTimed));
+  EXPECT_NEAR(std::stod(rows["gather_wait/"][5]), 0.054, 1e-12);
+  EXPECT_NEAR(std::stod(rows["forward/gemm"][3]), 0.020, 1e-12);
+  EXPECT_NEAR(std::stod(rows["forward/gemm"][4]), 0.0225, 1e-12);
+  EXPECT_NEAR(std::stod(rows["forward/gemm"][5]), 0.030, 1e-12);
+  EXPECT_EQ(rows["forward/gemm"][6], "2");
+  EXPECT_NEAR(std::stod(rows["step/"][5]), 0.160, 1e-12);
+}
+
+TEST(Summary, holds_everything) {
+  const Folder folder;
+  const SummaryInput input{
+      .version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
+      .deck = {{"model", "hidden", "256"}, {"model", "arch", "llama", true}, {"precision", "deterministic", "true"},
+               {"data", "path", "123", true}, {"optimizer", "lr", "0.001"}},
+      .slurm = {{"SLURM_JOB_ID", "7"}},
+      .memory = {{"weights", 1000}, {"gathered", 2000}}};
+  write_summary(folder / "summary.json", synthetic_report({Verification::Status::failed, "too high"}, 1e16), input);
+  std::ifstream in(folder / "summary.json");
+  const auto s = ordered_json::parse(in);
+  EXPECT_EQ(s["version"]["git_hash"], "abc");
+  EXPECT_EQ(s["deck"]["model"]["hidden"], 256);
+  EXPECT_EQ(s["deck"]["model"]["arch"], "llama");
+  EXPECT_EQ(s["deck"]["precision"]["deterministic"], true);
+  EXPECT_EQ(s["deck"]["data"]["path"], "123");
+  EXPECT_EQ(s["deck"]["optimizer"]["lr"], 0.001);
+  EXPECT_EQ(s["ranks"], 4);
+  EXPECT_EQ(s["hosts"], (std::vector<std::string>{"node00", "node00", "node01", "node01"}));
+  EXPECT_EQ(s["slurm"]["SLURM_JOB_ID"], "7");
+  EXPECT_EQ(s["steps"]["measured"], 10);
+  EXPECT_EQ(s["steps"]["first"], 2);
+  EXPECT_NEAR(s["steps"]["p50_s"], 0.110, 1e-12);
+  ASSERT_EQ(s["phases"].size(), static_cast<std::size_t>(kTimed));
+  EXPECT_EQ(s["phases"][4]["phase"], "forward");
+  EXPECT_EQ(s["phases"][4]["part"], "gemm");
+  EXPECT_EQ(s["phases"][4]["worst_rank"], 2);
+  EXPECT_EQ(s["phases"][4]["worst_host"], "node01");
+  ASSERT_EQ(s["collectives"].size(), 3u);
+  EXPECT_EQ(s["collectives"][0]["operation"], "all_gather");
+  EXPECT_EQ(s["collectives"][0]["bytes"], 8000000);
+  EXPECT_NEAR(s["collectives"][0]["busbw_bytes_per_s"], 1.5e9, 1);
+  EXPECT_EQ(s["memory_per_rank"][1]["kind"], "gathered");
+  EXPECT_EQ(s["memory_per_rank"][1]["bytes"], 2000);
+  EXPECT_NEAR(s["figures"]["fom"], 1e7 / 1.15, 1e-3);
+  EXPECT_NEAR(s["figures"]["mfu"], 0.25 / 1.15, 1e-9);
+  EXPECT_EQ(s["verification"]["status"], "failed");
+  EXPECT_EQ(s["verification"]["why"], "too high");
+  EXPECT_EQ(s.begin().key(), "version");
+}
+
+TEST(Summary, survives_text_that_is_no_utf8) {
+  const auto text = to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});
+  EXPECT_EQ(ordered_json::parse(text)["slurm"]["SLURM_JOB_NAME"], "caf\xef\xbf\xbd");
+}
+
+TEST(Summary, takes_slurms_variables_only) {
+  const char* const variables[] = {"PATH=/bin", "SLURM_NTASKS=4", "SLURM_JOB_ID=12=3", "XSLURM_A=1", nullptr};
+  const std::vector<std::pair<std::string, std::string>> expected = {{"SLURM_JOB_ID", "12=3"}, {"SLURM_NTASKS", "4"}};
+  EXPECT_EQ(slurm_variables(variables), expected);
+}
+
+}  // namespace
+}  // namespace shard8::profile::tests

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace shard8::profile {
+namespace {
+
+// What `run` prints.
+template <class Run>
+std::string printed(Run run) {
+  std::FILE* file = std::tmpfile();
+  run(file);
+  std::rewind(file);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
+}
+
+std::string run_of(bool terminal, std::int64_t steps, std::int64_t log_every, double step_s) {
+  return printed([&](std::FILE* out) {
+    Progress progress(out, terminal, 0, steps, log_every);
+    for (std::int64_t s = 0; s < steps; ++s) {
+      progress.step({.step = s, .loss = 3.25, .grad_norm = 1.5, .lr = 1e-3, .tokens = 100, .step_s = step_s, .tokens_per_s = 100 / step_s});
+    }
+  });
+}
+
+TEST(Progress, plain_lines_every_so_often_and_at_both_ends) {
+  std::istringstream text(run_of(false, 25, 10, 2.0));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "step 1/25 (4 %)  loss 3.25000  grad norm 1.5  lr 1.000e-03  50.0 tokens/s  left 0:48");
+  EXPECT_EQ(lines[1], "step 10/25 (40 %)  loss 3.25000  grad norm 1.5  lr 1.000e-03  50.0 tokens/s  left 0:30");
+  EXPECT_TRUE(std::regex_search(lines[2], std::regex("^step 20/25 .*left 0:10$")));
+  EXPECT_TRUE(std::regex_search(lines[3], std::regex("^step 25/25 \\(100 %\\) .*left 0:00$")));
+}
+
+TEST(Progress, one_line_on_a_terminal) {
+  const std::string text = run_of(true, 5, 2, 0.5);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 5);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(text.front(), '\r');
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, short_steps_do_not_flood_a_terminal) {
+  const std::string text = run_of(true, 1000, 1, 0.001);
+  const auto writes = std::count(text.begin(), text.end(), '\r');
+  EXPECT_GE(writes, 9);
+  EXPECT_LE(writes, 12);
+}
+
+TEST(Progress, leaves_the_line_when_a_run_stops_early) {
+  const std::string text = printed([](std::FILE* out) {
+    Progress progress(out, true, 0, 100, 1);
+    progress.step({.step = 0, .step_s = 1});
+  });
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, clock_text) {
+  EXPECT_EQ(clock_text(0), "0:00");
+  EXPECT_EQ(clock_text(59.2), "1:00");
+  EXPECT_EQ(clock_text(245), "4:05");
+  EXPECT_EQ(clock_text(3723), "1:02:03");
+}
+
+}  // namespace
+}  // namespace shard8::profile

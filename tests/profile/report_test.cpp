@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "tests/profile/synthetic.hpp"
+
+namespace shard8::profile::tests {
+namespace {
+
+constexpr double kTolerance = 1e-12;  // sums of decimal fractions of a second
+
+const Spread& row(const Spreads& spreads, const std::string& phase, const std::string& part = "") {
+  for (std::size_t i = 0; i < kTimed; ++i) {
+    if (timed()[i].phase == phase && timed()[i].part == part) return spreads[i];
+  }
+  throw std::out_of_range(phase + " " + part);
+}
+
+TEST(Percentiles, linear_between_neighbours) {
+  std::vector<double> values(101);
+  std::iota(values.rbegin(), values.rend(), 0.0);  // 0 … 100, not sorted
+  EXPECT_DOUBLE_EQ(percentile(values, 50), 50);
+  EXPECT_DOUBLE_EQ(percentile(values, 95), 95);
+  EXPECT_DOUBLE_EQ(percentile(values, 99), 99);
+  EXPECT_DOUBLE_EQ(percentile({1, 2}, 50), 1.5);
+  EXPECT_DOUBLE_EQ(percentile({7}, 99), 7);
+  EXPECT_DOUBLE_EQ(percentile({3, 1, 2}, 100), 3);
+  EXPECT_EQ(percentile({}, 50), 0);
+}
+
+TEST(Spreads, name_the_lowest_worst_rank) {
+  const std::vector<double> values{1, 5, 2, 5};
+  const Spread s = spread_of(values);
+  EXPECT_EQ(s.min, 1);
+  EXPECT_EQ(s.max, 5);
+  EXPECT_DOUBLE_EQ(s.mean, 3.25);
+  EXPECT_EQ(s.worst_rank, 1);
+}
+
+TEST(Spreads, every_phase_and_part_is_listed_once) {
+  std::vector<std::string> names;
+  for (const Timed& t : timed()) names.push_back(t.phase + "/" + t.part);
+  for (int p = 0; p < kPhases; ++p) {
+    const std::string phase(name_of(static_cast<Phase>(p)));
+    EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/"), 1) << phase;
+    for (int q = 0; q < kParts; ++q) {
+      const bool has_parts = phase == "forward" || phase == "backward";
+      EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/" + std::string(name_of(static_cast<Part>(q)))), has_parts ? 1 : 0);
+    }
+  }
+  EXPECT_EQ(names.back(), "step/");
+}
+
+TEST(Reports, are_the_same_on_every_rank) {
+  const auto all = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15});
+  for (const Report& report : all) EXPECT_EQ(to_text(report), to_text(all[0]));
+}
+
+TEST(Reports, phases_over_ranks) {
+  const Report r = synthetic_report();
+  EXPECT_EQ(r.ranks, 4);
+  EXPECT_EQ(r.measured_steps(), 10);
+  EXPECT_EQ(r.first_step, 2);
+  const Spread& forward = row(r.times.mean, "forward");
+  EXPECT_NEAR(forward.min, 0.030, kTolerance);
+  EXPECT_NEAR(forward.max, 0.040, kTolerance);
+  EXPECT_NEAR(forward.mean, 0.0325, kTolerance);
+  EXPECT_EQ(forward.worst_rank, 2);
+  EXPECT_EQ(row(r.times.mean, "forward", "gemm").worst_rank, 2);
+  EXPECT_NEAR(row(r.times.mean, "forward", "gemm").max, 0.030, kTolerance);
+  EXPECT_NEAR(row(r.times.mean, "backward", "gemm").mean, 0.040, kTolerance);
+  EXPECT_NEAR(row(r.times.mean, "gather_wait").mean, 0.009, kTolerance);  // step 3 is one of ten
+  EXPECT_NEAR(row(r.times.mean, "step").mean, 0.1075, kTolerance);
+  // other is 1 ms of 107.5
+  EXPECT_NEAR(r.coverage, 1 - 0.001 / 0.1075, kTolerance);
+  // gather_wait 9, reduce_wait 3, tensor_comm 2 + 5
+  EXPECT_NEAR(r.exposed_communication, 0.019 / 0.1075, kTolerance);
+}
+
+TEST(Reports, steps_by_their_slowest_rank) {
+  const Report r = synthetic_report();
+  EXPECT_NEAR(r.p50_s, 0.110, kTolerance);
+  // of ten steps one takes 160 ms: the 95th percentile is at place 8.55, the 99th at 8.91
+  EXPECT_NEAR(r.p95_s, 0.110 + 0.55 * 0.050, kTolerance);
+  EXPECT_NEAR(r.p99_s, 0.110 + 0.91 * 0.050, kTolerance);
+  EXPECT_NEAR(row(r.times.steps[1], "gather_wait").max, 0.054, kTolerance);
+  EXPECT_EQ(row(r.times.steps[1], "step").worst_rank, 2);
+  // the slowest rank took 10 · 110 + 50 ms
+  EXPECT_NEAR(r.tokens_per_s, 1e7 / 1.15, 1e-3);
+  EXPECT_NEAR(r.flops_per_s_per_rank, 1e16 / 1.15 / 4, 1e6);
+}
+
+TEST(Reports, more_steps_than_are_gathered_at_once) {
+  const Report r = Job().reports(200, {.timing_skip = 3, .tokens_per_step = 1})[0];
+  ASSERT_EQ(r.measured_steps(), 197);
+  for (std::size_t s = 0; s < 197; ++s) {
+    const double stall = s == 0 ? 0.050 : 0;  // step 3
+    ASSERT_NEAR(row(r.times.steps[s], "gather_wait").mean, 0.004 + stall, kTolerance) << s;
+    ASSERT_NEAR(row(r.times.steps[s], "step").max, 0.110 + stall, kTolerance) << s;
+  }
+}
+
+TEST(Reports, collectives_per_step) {
+  const Report r = synthetic_report();
+  ASSERT_EQ(r.collectives.size(), 3u);
+  const CollectiveRow& gather = r.collectives[0];
+  EXPECT_EQ(gather.key.op, Collective::all_gather);
+  EXPECT_NEAR(gather.calls_per_step, 2, kTolerance);
+  EXPECT_NEAR(gather.total_s, 0.008, kTolerance);
+  EXPECT_NEAR(gather.exposed_s, 0.002, kTolerance);
+  EXPECT_NEAR(gather.algbw, 2e9, 1);
+  EXPECT_NEAR(gather.busbw, 1.5e9, 1);
+  // made by one rank alone: the mean over it
+  EXPECT_EQ(r.collectives[1].key.group, "tensor");
+  EXPECT_NEAR(r.collectives[1].calls_per_step, 1, kTolerance);
+  EXPECT_NEAR(r.collectives[1].total_s, 0.5, kTolerance);
+  // 1, 5, 1, 1 ms
+  EXPECT_NEAR(r.collectives[2].total_s, 0.002, kTolerance);
+  EXPECT_NEAR(r.collectives[2].busbw, 4000 / 0.002 * 1.5, 1);
+}
+
+void expect_line(const std::string& text, const std::string& pattern) {
+  std::istringstream lines(text);
+  const std::regex regex(pattern);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, regex)) return;
+  }
+  ADD_FAILURE() << "no line matches\n" << pattern << "\nin\n" << text;
+}
+
+TEST(Text, has_the_tables) {
+  const std::string text = to_text(synthetic_report());
+  expect_line(text, "phase +min ms +mean ms +max ms +share % +worst rank");
+  expect_line(text, R"(forward +30\.000 +32\.500 +40\.000 +30\.23  2 \(node01\))");
+  expect_line(text, R"(  gemm +20\.000 +22\.500 +30\.000 +20\.93  2 \(node01\))");
+  expect_line(text, R"(gather_wait +9\.000 +9\.000 +9\.000 +8\.37  0 \(node00\))");
+  expect_line(text, R"(step +105\.000 +107\.500 +115\.000 +100\.00  2 \(node01\))");
+  expect_line(text, R"(named phases cover 99\.07 % of the step)");
+  expect_line(text, R"(step time: p50 110\.000 ms, p95 137\.500 ms, p99 155\.500 ms over 10 steps \(2 left out\))");
+  expect_line(text, "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
+  expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +8\.000 +2\.000 +2\.000 +1\.500)");
+}
+
+TEST(Text, has_the_block_of_figures) {
+  const std::string text = to_text(synthetic_report());
+  expect_line(text, R"(tokens/s: 8695652\.2   tokens/s/rank: 2173913\.0   model TFLOP/s/rank: 2173\.9   exposed communication: 17\.67 %)");
+  expect_line(text, R"(Figure of Merit \(FOM\): 8695652\.2 tokens/s)");
+  EXPECT_EQ(text.find("MFU"), std::string::npos);
+  expect_line(to_text(synthetic_report({}, 1e16)), R"(MFU: 21\.74 % of 10000\.0 TFLOP/s per rank)");
+}
+
+TEST(Text, ends_with_the_verification) {
+  const auto last_line = [](const std::string& text) { return text.substr(text.rfind('\n', text.size() - 2) + 1); };
+  using Status = Verification::Status;
+  EXPECT_EQ(last_line(to_text(synthetic_report({Status::passed, ""}))), "VERIFICATION: PASSED\n");
+  EXPECT_EQ(last_line(to_text(synthetic_report({Status::failed, "final loss 5.5 > 3"}))), "VERIFICATION: FAILED: final loss 5.5 > 3\n");
+  EXPECT_EQ(last_line(to_text(synthetic_report())), "VERIFICATION: NOT CONFIGURED\n");
+}
+
+TEST(Text, says_when_nothing_was_measured) {
+  const Report r = Job().reports(3, {.timing_skip = 5, .tokens_per_step = 1e6, .verification = {Verification::Status::passed, ""}})[0];
+  EXPECT_EQ(to_text(r), "no step was measured: all 3 were left out (run.timing_skip)\nVERIFICATION: PASSED\n");
+  EXPECT_EQ(r.tokens_per_s, 0);
+}
+
+}  // namespace
+}  // namespace shard8::profile::tests

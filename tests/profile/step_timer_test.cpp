@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/step_timer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace shard8::profile {
+namespace {
+
+// A clock that the test sets, in milliseconds.
+std::int64_t& fake_ms() {
+  static std::int64_t ms = 0;
+  return ms;
+}
+StepTimer::Clock::time_point fake_now() { return StepTimer::Clock::time_point(std::chrono::milliseconds(fake_ms())); }
+void pass(std::int64_t ms) { fake_ms() += ms; }
+
+double phase_ms(const StepTimes& t, Phase p) { return 1e3 * t.phase[static_cast<std::size_t>(p)]; }
+double part_ms(const StepTimes& t, int direction, Part p) {
+  return 1e3 * t.part[static_cast<std::size_t>(direction)][static_cast<std::size_t>(p)];
+}
+
+constexpr double kTolerance = 1e-9;  // sums of decimal fractions
+
+TEST(StepTimer, every_moment_belongs_to_one_phase) {
+  StepTimer timer(fake_now);
+  timer.begin_step();
+  pass(1);
+  {
+    const auto data = timer.phase(Phase::data);
+    pass(10);
+  }
+  pass(2);
+  {
+    const auto forward = timer.phase(Phase::forward);
+    pass(100);
+    {
+      const auto wait = timer.phase(Phase::gather_wait);
+      pass(30);
+    }
+    pass(200);
+  }
+  const StepTimes t = timer.end_step();
+  EXPECT_NEAR(phase_ms(t, Phase::data), 10, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::forward), 300, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::gather_wait), 30, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::other), 3, kTolerance);
+  EXPECT_NEAR(1e3 * t.total, 343, kTolerance);
+  EXPECT_NEAR(std::accumulate(t.phase.begin(), t.phase.end(), 0.0), t.total, 1e-12);
+}
+
+TEST(StepTimer, parts_of_forward_and_backward) {
+  StepTimer timer(fake_now);
+  timer.begin_step();
+  {
+    const auto forward = timer.phase(Phase::forward);
+    pass(1);
+    {
+      const auto attention = timer.part(Part::attention);
+      pass(10);
+      {
+        const auto gemm = timer.part(Part::gemm);  // takes the time away from attention
+        pass(20);
+        const auto wait = timer.phase(Phase::gather_wait);  // and this from gemm and forward
+        pass(40);
+      }
+      pass(80);
+    }
+  }
+  {
+    const auto backward = timer.phase(Phase::backward);
+    const auto comm = timer.part(Part::tensor_comm);
+    pass(300);
+  }
+  {
+    const auto optimizer = timer.phase(Phase::optimizer);
+    const auto part = timer.part(Part::elementwise);  // counted by no direction
+    pass(500);
+  }
+  const StepTimes t = timer.end_step();
+  EXPECT_NEAR(phase_ms(t, Phase::forward), 111, kTolerance);
+  EXPECT_NEAR(part_ms(t, 0, Part::attention), 90, kTolerance);
+  EXPECT_NEAR(part_ms(t, 0, Part::gemm), 20, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::gather_wait), 40, kTolerance);
+  EXPECT_NEAR(part_ms(t, 1, Part::tensor_comm), 300, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::backward), 300, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::optimizer), 500, kTolerance);
+  for (int direction : {0, 1}) EXPECT_EQ(part_ms(t, direction, Part::elementwise), 0);
+}
+
+TEST(StepTimer, an_exception_leaves_the_phase) {
+  StepTimer timer(fake_now);
+  timer.begin_step();
+  try {
+    const auto forward = timer.phase(Phase::forward);
+    const auto gemm = timer.part(Part::gemm);
+    pass(5);
+    throw std::runtime_error("in the middle");
+  } catch (const std::runtime_error&) {
+  }
+  pass(7);
+  const StepTimes t = timer.end_step();
+  EXPECT_NEAR(phase_ms(t, Phase::forward), 5, kTolerance);
+  EXPECT_NEAR(part_ms(t, 0, Part::gemm), 5, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::other), 7, kTolerance);
+}
+
+TEST(StepTimer, steps_are_kept_apart) {
+  StepTimer timer(fake_now);
+  for (int step = 1; step <= 3; ++step) {
+    timer.begin_step();
+    const auto data = timer.phase(Phase::data);
+    pass(step);
+    timer.end_step();
+    pass(1000);  // between steps: nobody's
+  }
+  ASSERT_EQ(timer.steps().size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(1e3 * timer.steps()[i].total, static_cast<double>(i + 1), kTolerance);
+    EXPECT_NEAR(phase_ms(timer.steps()[i], Phase::data), static_cast<double>(i + 1), kTolerance);
+  }
+}
+
+TEST(StepTimer, follows_the_real_clock) {
+  StepTimer timer;
+  timer.begin_step();
+  {
+    const auto forward = timer.phase(Phase::forward);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const StepTimes t = timer.end_step();
+  EXPECT_GE(phase_ms(t, Phase::forward), 20);
+  EXPECT_LE(t.phase[static_cast<std::size_t>(Phase::forward)], t.total);
+}
+
+// What a Kokkos connector sees.
+std::vector<std::string>& seen() {
+  static std::vector<std::string> regions;
+  return regions;
+}
+void push(const char* name) { seen().push_back(std::string("push ") + name); }
+void pop() { seen().push_back("pop"); }
+
+TEST(Regions, are_balanced_and_named) {
+  StepTimer timer;
+  seen().clear();
+  Kokkos::Tools::Experimental::set_push_region_callback(push);
+  Kokkos::Tools::Experimental::set_pop_region_callback(pop);
+  timer.begin_step();
+  try {
+    const auto forward = timer.phase(Phase::forward);
+    { const auto gemm = timer.part(Part::gemm); }
+    const auto wait = timer.phase(Phase::gather_wait);
+    throw 1;
+  } catch (int) {
+  }
+  {
+    const auto backward = timer.phase(Phase::backward);
+    const auto attention = timer.part(Part::attention);
+  }
+  { const auto norm = timer.part(Part::elementwise); }
+  timer.end_step();
+  Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
+  Kokkos::Tools::Experimental::set_pop_region_callback(nullptr);
+  const std::vector<std::string> expected = {
+      "push shard8::step::forward",     "push shard8::forward::gemm",       "pop",
+      "push shard8::step::gather_wait", "pop",                              "pop",
+      "push shard8::step::backward",    "push shard8::backward::attention", "pop",
+      "pop",                            "push shard8::other::elementwise",  "pop"};
+  EXPECT_EQ(seen(), expected);
+}
+
+}  // namespace
+}  // namespace shard8::profile

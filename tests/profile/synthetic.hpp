@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <barrier>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "profile/gather.hpp"
+#include "profile/report.hpp"
+
+namespace shard8::profile::tests {
+
+inline constexpr int kRanks = 4;
+
+/// Made up so that every result is known. A step takes 100 ms; on rank 2 another 10 ms in forward's
+/// gemm; step 3 another 50 ms in gather_wait.
+inline StepTimes synthetic_step(int rank, int step) {
+  const auto at = [](auto x) { return static_cast<std::size_t>(x); };
+  StepTimes t;
+  const double slow = rank == 2 ? 0.010 : 0;
+  const double stall = step == 3 ? 0.050 : 0;
+  t.phase[at(Phase::data)] = 0.001;
+  t.phase[at(Phase::gather_wait)] = 0.004 + stall;
+  t.phase[at(Phase::forward)] = 0.030 + slow;
+  t.phase[at(Phase::backward)] = 0.055;
+  t.phase[at(Phase::reduce_wait)] = 0.003;
+  t.phase[at(Phase::optimizer)] = 0.006;
+  t.phase[at(Phase::other)] = 0.001;
+  t.part[0][at(Part::gemm)] = 0.020 + slow;
+  t.part[0][at(Part::tensor_comm)] = 0.002;
+  t.part[1][at(Part::gemm)] = 0.040;
+  t.part[1][at(Part::tensor_comm)] = 0.005;
+  t.total = 0.100 + slow + stall;
+  return t;
+}
+
+/// Two all-gathers and one all-reduce a step on every rank, the latter slower on rank 1; and one
+/// reduce-scatter on rank 3 alone.
+inline CollectiveLog synthetic_log(int rank, int steps) {
+  const CollectiveKey gather{Collective::all_gather, "shard", 4, "bf16", 8000000};
+  const CollectiveKey reduce{Collective::all_reduce, "world", 4, "fp32", 4000};
+  const CollectiveKey scatter{Collective::reduce_scatter, "tensor", 2, "fp32", 1000};
+  CollectiveLog log;
+  for (int s = 0; s < steps; ++s) {
+    log.record(gather, 0.004, 0.001);
+    log.record(gather, 0.004, 0.001);
+    log.record(reduce, rank == 1 ? 0.005 : 0.001, 0.001);
+    if (rank == 3) log.record(scatter, 0.5, 0.25);
+  }
+  return log;
+}
+
+/// The ranks are threads.
+class Job {
+ public:
+  std::array<Report, kRanks> reports(int steps, ReportInput input) {
+    std::array<Report, kRanks> all;
+    std::vector<std::thread> ranks;
+    for (int r = 0; r < kRanks; ++r) {
+      ranks.emplace_back([this, r, steps, &all, input]() mutable {
+        std::vector<StepTimes> times;
+        for (int s = 0; s < steps; ++s) times.push_back(synthetic_step(r, s));
+        input.host = "node0" + std::to_string(r / 2);
+        const int measured = steps - static_cast<int>(input.timing_skip);
+        const Gather gather{
+            .doubles = [this, r](std::span<const double> mine) {
+              std::vector<double> joined;
+              for (const auto& of_rank : exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()))) {
+                joined.insert(joined.end(), of_rank.begin(), of_rank.end());
+              }
+              return joined;
+            },
+            .texts = [this, r](std::string_view mine) {
+              const auto joined = exchange(texts_, r, std::string(mine));
+              return std::vector<std::string>(joined.begin(), joined.end());
+            }};
+        all[static_cast<std::size_t>(r)] = make_report(times, synthetic_log(r, measured), input, gather);
+      });
+    }
+    for (std::thread& t : ranks) t.join();
+    return all;
+  }
+
+ private:
+  template <class T>
+  std::array<T, kRanks> exchange(std::array<T, kRanks>& slots, int rank, T mine) {
+    slots[static_cast<std::size_t>(rank)] = std::move(mine);
+    meet_.arrive_and_wait();
+    const auto copy = slots;
+    meet_.arrive_and_wait();
+    return copy;
+  }
+  std::barrier<> meet_{kRanks};
+  std::array<std::vector<double>, kRanks> doubles_;
+  std::array<std::string, kRanks> texts_;
+};
+
+/// 12 steps of which the first 2 are left out; a million tokens and a petaFLOP a step.
+inline Report synthetic_report(Verification verification = {}, double peak_flops = 0) {
+  return Job().reports(12, {.first_step = 0, .timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15,
+                            .peak_flops = peak_flops, .host = "", .verification = std::move(verification)})[0];
+}
+
+}  // namespace shard8::profile::tests
