@@ -36,7 +36,8 @@ class SmallAllReduce final : public PendingCollective {
  public:
   SmallAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
       : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
-        items_(items.begin(), items.end()), reduce_(reduce) {
+        items_(items.begin(), items.end()),
+        reduce_(reduce) {
     for (const tensor::Tensor& t : items_) pack_bytes_ += aligned(t.bytes());
     scratch_ = group_->scratch.take(pack_bytes_ * static_cast<std::size_t>(group_->size));
     for (int k = 1; k < group_->size; ++k) receive(pack_of(source(k)), pack_bytes_, source(k));
@@ -76,7 +77,8 @@ class LargeAllReduce final : public PendingCollective {
  public:
   LargeAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
       : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
-        items_(items.begin(), items.end()), reduce_(reduce) {
+        items_(items.begin(), items.end()),
+        reduce_(reduce) {
     std::size_t bytes = 0;
     for (const tensor::Tensor& t : items_) bytes += slot_bytes(t) * static_cast<std::size_t>(group_->size - 1);
     scratch_ = group_->scratch.take(bytes);

@@ -20,7 +20,8 @@ MPI_Comm duplicate(MPI_Comm comm) {
 }  // namespace
 
 Communicator::Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log)
-    : Communicator(std::make_shared<Group>(duplicate(comm), std::move(name), waiting, log, std::make_shared<Engine>())) {}
+    : Communicator(
+          std::make_shared<Group>(duplicate(comm), std::move(name), waiting, log, std::make_shared<Engine>())) {}
 
 Communicator::Communicator(std::shared_ptr<Group> group)
     : group_(std::move(group)), rank_(group_->rank), size_(group_->size) {}
@@ -41,9 +42,10 @@ Waiting Communicator::waiting() const { return group_->waiting; }
 void Communicator::progress() const { group_->engine->advance(); }
 std::size_t Communicator::scratch_bytes() const { return group_->scratch.bytes(); }
 
-void Communicator::set_message_limit(std::size_t bytes) {
-  SHARD8_REQUIRE(bytes > 0 && bytes <= std::size_t{1} << 30, "message limit {} is not from 1 to 2^30 bytes", bytes);
-  group_->engine->message_limit = bytes;
+void Communicator::set_limits(const Limits& limits) {
+  SHARD8_REQUIRE(limits.message_bytes > 0 && limits.message_bytes <= Limits{}.message_bytes,
+                 "message limit {} is not from 1 to {} bytes", limits.message_bytes, Limits{}.message_bytes);
+  group_->engine->limits = limits;
 }
 
 }  // namespace shard8::comm

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/limits.hpp"
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
@@ -84,9 +85,8 @@ class Communicator {
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 
-  /// Longest message in bytes, for this group and all that share its origin; must be the same on
-  /// every rank. The default, 2^30, is there because MPI counts are ints; tests take less.
-  void set_message_limit(std::size_t bytes);
+  /// For this group and all that share its origin; must be the same on every rank. For tests.
+  void set_limits(const Limits& limits);
 
  private:
   explicit Communicator(std::shared_ptr<Group> group);

@@ -47,8 +47,8 @@ void reduce_values(const Group& group, std::span<T> values, Communicator::Reduce
 }
 
 void broadcast_bytes(const Group& group, char* data, std::size_t bytes, int root) {
-  for (std::size_t first = 0; first < bytes; first += group.engine->message_limit) {
-    const auto n = static_cast<int>(std::min(group.engine->message_limit, bytes - first));
+  for (std::size_t first = 0; first < bytes; first += group.engine->limits.message_bytes) {
+    const auto n = static_cast<int>(std::min(group.engine->limits.message_bytes, bytes - first));
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibcast(data + first, n, MPI_BYTE, root, group.comm, &request), "MPI_Ibcast", "broadcast", &group);
     group.wait(request, "MPI_Ibcast", "broadcast");

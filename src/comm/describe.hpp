@@ -11,9 +11,6 @@
 
 namespace shard8::comm {
 
-/// Largest group in which every rank sends to every other itself.
-inline constexpr int kDirectRanks = 32;
-
 std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors);
 /// The dtype's name, "mixed" for several, "none" for no tensor.
 std::string_view dtype_name(std::span<const tensor::Tensor> tensors);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/limits.hpp"
 #include "comm/scratch.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
@@ -23,8 +24,7 @@ class PendingCollective;
 /// What a communicator and all its splits share: the collectives under way in this process.
 struct Engine {
   std::vector<PendingCollective*> outstanding;
-  /// Longest message; longer ones are cut, since MPI counts are ints.
-  std::size_t message_limit = std::size_t{1} << 30;
+  Limits limits;
   /// When to stop waiting for collectives that an exception has left behind.
   std::optional<std::chrono::steady_clock::time_point> give_up;
 

@@ -19,8 +19,12 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 
 PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype,
                                      std::uint64_t bytes)
-    : group_(std::move(group)), op_(op), dtype_(dtype), bytes_(bytes),
-      tag_(static_cast<int>(group_->sequence++ % kTags)), started_(Clock::now()) {
+    : group_(std::move(group)),
+      op_(op),
+      dtype_(dtype),
+      bytes_(bytes),
+      tag_(static_cast<int>(group_->sequence++ % kTags)),
+      started_(Clock::now()) {
   group_->engine->outstanding.push_back(this);
 }
 
@@ -55,16 +59,16 @@ void PendingCollective::wait() {
   Engine& engine = *group_->engine;
   while (!advance()) {
     if (group_->waiting == Waiting::spin && !engine.any_staged(this)) {
-      check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-                "MPI_Waitall", name_of(op_), group_.get());
+      check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall",
+                name_of(op_), group_.get());
       continue;
     }
     engine.advance_staged(this);
     pause();
   }
   if (group_->log != nullptr) {
-    group_->log->record({op_, group_->name, group_->size, std::string(dtype_), bytes_},
-                        seconds(completed_ - started_), seconds(Clock::now() - entered));
+    group_->log->record({op_, group_->name, group_->size, std::string(dtype_), bytes_}, seconds(completed_ - started_),
+                        seconds(Clock::now() - entered));
   }
 }
 
@@ -86,16 +90,16 @@ bool PendingCollective::abandon() noexcept {
 }
 
 void PendingCollective::send(const std::byte* data, std::size_t bytes, int to) {
-  for (std::size_t first = 0; first < bytes; first += group_->engine->message_limit) {
-    const auto n = static_cast<int>(std::min(group_->engine->message_limit, bytes - first));
+  for (std::size_t first = 0; first < bytes; first += group_->engine->limits.message_bytes) {
+    const auto n = static_cast<int>(std::min(group_->engine->limits.message_bytes, bytes - first));
     check_mpi(MPI_Isend(data + first, n, MPI_BYTE, to, tag_, group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend", name_of(op_), group_.get());
   }
 }
 
 void PendingCollective::receive(std::byte* data, std::size_t bytes, int from) {
-  for (std::size_t first = 0; first < bytes; first += group_->engine->message_limit) {
-    const auto n = static_cast<int>(std::min(group_->engine->message_limit, bytes - first));
+  for (std::size_t first = 0; first < bytes; first += group_->engine->limits.message_bytes) {
+    const auto n = static_cast<int>(std::min(group_->engine->limits.message_bytes, bytes - first));
     check_mpi(MPI_Irecv(data + first, n, MPI_BYTE, from, tag_, group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv", name_of(op_), group_.get());
   }

@@ -21,8 +21,7 @@ namespace shard8::comm {
 /// collective has a tag of its own, so that stages may start in any order on any rank.
 class PendingCollective {
  public:
-  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype,
-                    std::uint64_t bytes);
+  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype, std::uint64_t bytes);
   virtual ~PendingCollective();
   PendingCollective(const PendingCollective&) = delete;
   PendingCollective& operator=(const PendingCollective&) = delete;
@@ -42,7 +41,7 @@ class PendingCollective {
   /// when the collective is complete.
   virtual bool next_stage() = 0;
 
-  /// Cut to the engine's message_limit. Nothing for 0 bytes.
+  /// Cut to the engine's limit of message_bytes. Nothing for 0 bytes.
   void send(const std::byte* data, std::size_t bytes, int to);
   void receive(std::byte* data, std::size_t bytes, int from);
   /// The k-th peer to receive from and to send to (k = 1 … size − 1), so that not all ranks turn to

@@ -62,7 +62,8 @@ class PendingReduceScatter final : public PendingCollective {
 
  private:
   bool direct(const Item& item) const {
-    return group_->size <= kDirectRanks || item.out.bytes() > group_->engine->message_limit;
+    const Limits& limits = group_->engine->limits;
+    return group_->size <= limits.direct_ranks || item.out.bytes() > limits.message_bytes;
   }
   // Directly, this rank's own rows need no slot.
   int slots(const Item& item) const { return direct(item) ? group_->size - 1 : group_->size; }
@@ -126,7 +127,7 @@ void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tenso
 std::size_t Communicator::reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items) {
   if (group_size == 1) return 0;
   const auto n = static_cast<std::size_t>(group_size);
-  const std::size_t received = group_size > kDirectRanks ? whole_bytes : whole_bytes / n * (n - 1);
+  const std::size_t received = group_size > Limits{}.direct_ranks ? whole_bytes : whole_bytes / n * (n - 1);
   return received + static_cast<std::size_t>(items) * 3;
 }
 

@@ -11,7 +11,8 @@
 namespace shard8::comm {
 
 ScratchPool::Block::Block(Block&& other) noexcept
-    : memory_(std::move(other.memory_)), bytes_(std::exchange(other.bytes_, 0)),
+    : memory_(std::move(other.memory_)),
+      bytes_(std::exchange(other.bytes_, 0)),
       pool_(std::exchange(other.pool_, nullptr)) {}
 
 ScratchPool::Block& ScratchPool::Block::operator=(Block&& other) noexcept {
@@ -25,7 +26,7 @@ ScratchPool::Block& ScratchPool::Block::operator=(Block&& other) noexcept {
 }
 
 void ScratchPool::Block::Free::operator()(std::byte* memory) const noexcept {
-  ::operator delete(memory, std::align_val_t{kAlignment});
+  ::operator delete (memory, std::align_val_t{kAlignment});
 }
 
 void ScratchPool::Block::give_back() {
@@ -54,7 +55,7 @@ ScratchPool::Block ScratchPool::take(std::size_t bytes) {
     bytes_ -= block.bytes_;
     block.memory_.reset();
     block.bytes_ = 0;
-    auto* memory = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+    auto* memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
     if (memory == nullptr) {
       base::fail(base::ExitCode::environment,
                  "cannot allocate {} bytes to receive a collective in (the pool holds {} bytes); use fewer ranks "

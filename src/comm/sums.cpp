@@ -44,21 +44,18 @@ void combine(std::byte* out, std::span<const std::byte* const> sources, std::int
   if (dtype == tensor::DType::fp32) {
     combine(reinterpret_cast<float*>(out), sources, count, op);
   } else {
-    SHARD8_REQUIRE(dtype == tensor::DType::bf16, "reduction of {}: only fp32 and bf16 can be reduced",
-                   name_of(dtype));
+    SHARD8_REQUIRE(dtype == tensor::DType::bf16, "reduction of {}: only fp32 and bf16 can be reduced", name_of(dtype));
     combine(reinterpret_cast<tensor::BFloat16*>(out), sources, count, op);
   }
 }
 
 }  // namespace
 
-void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                  tensor::DType dtype) {
+void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype) {
   combine(out, sources, count, dtype, Add{});
 }
 
-void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                  tensor::DType dtype) {
+void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype) {
   combine(out, sources, count, dtype, Max{});
 }
 

@@ -11,11 +11,9 @@ namespace shard8::comm {
 
 /// out[i] = sources[0][i] + sources[1][i] + …, added in that order in fp32; bf16 is rounded once, at
 /// the end. fp32 or bf16. out may be one of the sources.
-void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                  tensor::DType dtype);
+void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
 /// The same with the larger of two; NaN wins.
-void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                  tensor::DType dtype);
+void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
 }  // namespace shard8::comm

@@ -13,8 +13,10 @@ Waiting choose_waiting(int ranks_on_node, int cores_on_node) {
 
 std::string_view name_of(Waiting waiting) {
   switch (waiting) {
-    case Waiting::spin: return "spin";
-    case Waiting::yield: return "yield";
+    case Waiting::spin:
+      return "spin";
+    case Waiting::yield:
+      return "yield";
   }
   return "?";
 }

@@ -38,9 +38,7 @@ void H5Handle::close(const std::string& where) {
 
 void h5_open_library() { h5_check(H5open(), "H5open()", "HDF5"); }
 
-void h5_silence() {
-  h5_check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2(...)", "HDF5");
-}
+void h5_silence() { h5_check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2(...)", "HDF5"); }
 
 void h5_fail(const char* expression, const std::string& where) {
   const std::string stack = take_error_stack();
@@ -53,8 +51,8 @@ void h5_fail(const char* expression, const std::string& where) {
 H5Handle h5_open_file(const std::string& path) {
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
-    base::fail(base::ExitCode::deck,
-               "'{}': no such file; an HDF5 file is needed here, written as file.h5:/object", path);
+    base::fail(base::ExitCode::deck, "'{}': no such file; an HDF5 file is needed here, written as file.h5:/object",
+               path);
   }
   const htri_t known = H5Fis_hdf5(path.c_str());
   if (known == 0) {

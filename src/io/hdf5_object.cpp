@@ -37,23 +37,19 @@ herr_t append_name(hid_t, const char* name, const H5L_info_t*, void* names) {
 
 }  // namespace
 
-void h5_require_object(hid_t file, const std::string& path, const std::string& object,
-                       H5O_type_t type) {
-  if (object == "/" ? type == H5O_TYPE_GROUP
-                    : exists(file, path, object) && type_of(file, object, path) == type) {
+void h5_require_object(hid_t file, const std::string& path, const std::string& object, H5O_type_t type) {
+  if (object == "/" ? type == H5O_TYPE_GROUP : exists(file, path, object) && type_of(file, object, path) == type) {
     return;
   }
   const H5Handle root(SHARD8_H5(path, H5Gopen2(file, "/", H5P_DEFAULT)), H5Gclose);
-  base::fail(base::ExitCode::failed,
-             "'{}': has no {} '{}'; in its root are the groups ({}) and the datasets ({})", path,
-             type_name(type), object, fmt::join(h5_children(root.id(), path, H5O_TYPE_GROUP), ", "),
+  base::fail(base::ExitCode::failed, "'{}': has no {} '{}'; in its root are the groups ({}) and the datasets ({})",
+             path, type_name(type), object, fmt::join(h5_children(root.id(), path, H5O_TYPE_GROUP), ", "),
              fmt::join(h5_children(root.id(), path, H5O_TYPE_DATASET), ", "));
 }
 
 std::vector<std::string> h5_children(hid_t group, const std::string& where, H5O_type_t type) {
   std::vector<std::string> links;
-  SHARD8_H5(where,
-            H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, append_name, &links));
+  SHARD8_H5(where, H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, append_name, &links));
   std::vector<std::string> out;
   for (auto& name : links) {
     const bool leads = SHARD8_H5(where, H5Oexists_by_name(group, name.c_str(), H5P_DEFAULT)) > 0;
@@ -79,9 +75,8 @@ H5T_class_t h5_require_numbers(hid_t dataset, const std::string& where) {
   const H5T_class_t kind = H5Tget_class(type.id());
   if (kind == H5T_NO_CLASS) h5_fail("H5Tget_class(type)", where);
   if (kind != H5T_INTEGER && kind != H5T_FLOAT) {
-    base::fail(base::ExitCode::failed,
-               "{}: is neither of an integer nor of a floating-point type (HDF5 class {})", where,
-               static_cast<int>(kind));
+    base::fail(base::ExitCode::failed, "{}: is neither of an integer nor of a floating-point type (HDF5 class {})",
+               where, static_cast<int>(kind));
   }
   return kind;
 }

@@ -12,8 +12,7 @@ namespace shard8::io {
 
 /// Error(failed) unless `object` is in the file and is a group or a dataset, as asked for; the
 /// message lists what is there.
-void h5_require_object(hid_t file, const std::string& path, const std::string& object,
-                       H5O_type_t type);
+void h5_require_object(hid_t file, const std::string& path, const std::string& object, H5O_type_t type);
 
 /// The names of the groups or of the datasets that are directly in a group, in bytewise order.
 std::vector<std::string> h5_children(hid_t group, const std::string& where, H5O_type_t type);

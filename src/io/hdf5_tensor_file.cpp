@@ -44,34 +44,27 @@ class Hdf5TensorFile final : public TensorFile {
     group_ = std::move(at);
   }
 
-  void read_checked(const std::string& name, const Box& box, float* out,
-                    std::int64_t row_stride) const override {
+  void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
     io_.call([&] { read_here(name, box, out, row_stride); });
   }
 
-  void read_here(const std::string& name, const Box& box, float* out,
-                 std::int64_t row_stride) const {
+  void read_here(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const {
     const auto where = fmt::format("'{}': tensor '{}'", spec(), name);
     const auto data = h5_open_dataset(group_.id(), name, where);
     h5_require_numbers(data.id(), where);
 
     const auto rank = shape(name).size();
-    const std::array<hsize_t, 2> first = {static_cast<hsize_t>(box.row0),
-                                          static_cast<hsize_t>(box.col0)};
-    const std::array<hsize_t, 2> count = {static_cast<hsize_t>(box.rows),
-                                          static_cast<hsize_t>(box.cols)};
+    const std::array<hsize_t, 2> first = {static_cast<hsize_t>(box.row0), static_cast<hsize_t>(box.col0)};
+    const std::array<hsize_t, 2> count = {static_cast<hsize_t>(box.rows), static_cast<hsize_t>(box.cols)};
     const H5Handle from(SHARD8_H5(where, H5Dget_space(data.id())), H5Sclose);
     if (rank > 0) {
-      SHARD8_H5(where, H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, first.data(), nullptr,
-                                           count.data(), nullptr));
+      SHARD8_H5(where, H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
     }
     const std::array<hsize_t, 2> memory = {count[0], static_cast<hsize_t>(row_stride)};
     const std::array<hsize_t, 2> origin = {0, 0};
     const H5Handle to(SHARD8_H5(where, H5Screate_simple(2, memory.data(), nullptr)), H5Sclose);
-    SHARD8_H5(where, H5Sselect_hyperslab(to.id(), H5S_SELECT_SET, origin.data(), nullptr,
-                                         count.data(), nullptr));
-    SHARD8_H5(where,
-              H5Dread(data.id(), H5T_NATIVE_FLOAT, to.id(), from.id(), H5P_DEFAULT, out));
+    SHARD8_H5(where, H5Sselect_hyperslab(to.id(), H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr));
+    SHARD8_H5(where, H5Dread(data.id(), H5T_NATIVE_FLOAT, to.id(), from.id(), H5P_DEFAULT, out));
   }
 
   IoThread& io_;

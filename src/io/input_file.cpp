@@ -24,8 +24,8 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     const int error = errno;
-    base::fail(error == ENOENT ? base::ExitCode::deck : base::ExitCode::failed,
-               "'{}': cannot open for reading: {}", path_, reason(error));
+    base::fail(error == ENOENT ? base::ExitCode::deck : base::ExitCode::failed, "'{}': cannot open for reading: {}",
+               path_, reason(error));
   }
   struct stat status = {};
   if (::fstat(descriptor_, &status) != 0) {
@@ -35,8 +35,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   }
   if (!S_ISREG(status.st_mode)) {
     ::close(descriptor_);
-    base::fail(base::ExitCode::deck, "'{}': not a regular file; a plain file is needed here",
-               path_);
+    base::fail(base::ExitCode::deck, "'{}': not a regular file; a plain file is needed here", path_);
   }
   size_ = status.st_size;
 }
@@ -46,9 +45,7 @@ InputFile::~InputFile() {
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -64,8 +61,8 @@ void InputFile::read(std::span<std::byte> out, std::int64_t offset) const {
                              static_cast<off_t>(offset) + static_cast<off_t>(done));
     if (got < 0) {
       if (errno == EINTR) continue;
-      base::fail(base::ExitCode::failed, "'{}': cannot read {} bytes at byte {}: {}", path_,
-                 out.size(), offset, reason(errno));
+      base::fail(base::ExitCode::failed, "'{}': cannot read {} bytes at byte {}: {}", path_, out.size(), offset,
+                 reason(errno));
     }
     if (got == 0) {
       struct stat now = {};

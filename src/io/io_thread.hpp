@@ -34,8 +34,7 @@ class IoThread {
   /// on the thread itself would never end: use call() there.
   template <class F>
   std::future<std::invoke_result_t<F>> submit(F&& task) {
-    auto packaged =
-        std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(task));
+    auto packaged = std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(task));
     auto future = packaged->get_future();
     push([packaged] { (*packaged)(); });
     return future;

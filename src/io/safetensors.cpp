@@ -32,13 +32,11 @@ class SafetensorsFile final : public TensorFile {
   }
 
  private:
-  void read_checked(const std::string& name, const Box& box, float* out,
-                    std::int64_t row_stride) const override {
+  void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
     const auto& entry = entries_.at(name);
     StoredFloat type = StoredFloat::f32;
     if (!stored_float_from(entry.dtype, type)) {
-      base::fail(base::ExitCode::failed,
-                 "'{}': tensor '{}' has dtype {}; allowed for weights are F16, BF16, F32, F64",
+      base::fail(base::ExitCode::failed, "'{}': tensor '{}' has dtype {}; allowed for weights are F16, BF16, F32, F64",
                  spec(), name, entry.dtype);
     }
     const auto size = bytes_of(type);
@@ -52,8 +50,7 @@ class SafetensorsFile final : public TensorFile {
       file_.read(std::as_writable_bytes(std::span(out, count)), first);
       return;
     }
-    const std::int64_t rows_at_once =
-        length >= kLongRow ? 1 : std::max<std::int64_t>(1, kBlock / pitch);
+    const std::int64_t rows_at_once = length >= kLongRow ? 1 : std::max<std::int64_t>(1, kBlock / pitch);
     std::vector<std::byte> buffer;
     for (std::int64_t row = 0; row < box.rows; row += rows_at_once) {
       const auto rows = std::min(rows_at_once, box.rows - row);

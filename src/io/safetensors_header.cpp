@@ -46,24 +46,20 @@ constexpr std::array<Dtype, 16> kDtypes = {{{"BOOL", 1},
                                             {"F64", 8}}};
 
 template <class... Args>
-[[noreturn]] void malformed(const InputFile& file, fmt::format_string<Args...> format,
-                            Args&&... args) {
-  base::fail(base::ExitCode::failed,
-             "'{}': not a valid .safetensors file: {}; copy or export it again", file.path(),
+[[noreturn]] void malformed(const InputFile& file, fmt::format_string<Args...> format, Args&&... args) {
+  base::fail(base::ExitCode::failed, "'{}': not a valid .safetensors file: {}; copy or export it again", file.path(),
              fmt::format(format, std::forward<Args>(args)...));
 }
 
 std::string read_text(const InputFile& file) {
   if (file.size() < kLengthBytes) {
-    malformed(file, "it has {} bytes, and the length of its header alone takes {}", file.size(),
-              kLengthBytes);
+    malformed(file, "it has {} bytes, and the length of its header alone takes {}", file.size(), kLengthBytes);
   }
   std::uint64_t length = 0;
   file.read(std::as_writable_bytes(std::span(&length, 1)), 0);
   const auto most = std::min(kLargestHeader, file.size() - kLengthBytes);
   if (length < 2 || length > static_cast<std::uint64_t>(most)) {
-    malformed(file, "it says that its header has {} bytes; at least 2 and at most {} are possible",
-              length, most);
+    malformed(file, "it says that its header has {} bytes; at least 2 and at most {} are possible", length, most);
   }
   std::string text(length, '\0');
   file.read(std::as_writable_bytes(std::span(text)), kLengthBytes);
@@ -74,8 +70,7 @@ nlohmann::json parse(const InputFile& file, const std::string& text) {
   std::set<std::string> seen;
   std::string twice;
   const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1 &&
-        !seen.insert(value.get<std::string>()).second) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !seen.insert(value.get<std::string>()).second) {
       twice = value.get<std::string>();
     }
     return true;
@@ -92,8 +87,8 @@ nlohmann::json parse(const InputFile& file, const std::string& text) {
 }
 
 /// A list of integers from 0 to 2^63 - 1.
-std::vector<std::int64_t> integers(const InputFile& file, const std::string& name,
-                                   const nlohmann::json& entry, const char* key) {
+std::vector<std::int64_t> integers(const InputFile& file, const std::string& name, const nlohmann::json& entry,
+                                   const char* key) {
   const auto list = entry.is_object() ? entry.find(key) : entry.end();
   if (!entry.is_object() || list == entry.end() || !list->is_array()) {
     malformed(file, "tensor '{}' has no list '{}'", name, key);
@@ -101,8 +96,8 @@ std::vector<std::int64_t> integers(const InputFile& file, const std::string& nam
   std::vector<std::int64_t> out;
   for (const auto& item : *list) {
     if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT64_MAX) {
-      malformed(file, "tensor '{}': '{}' holds {}, needed are integers from 0 to 2^63 - 1", name,
-                key, item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      malformed(file, "tensor '{}': '{}' holds {}, needed are integers from 0 to 2^63 - 1", name, key,
+                item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     out.push_back(item.get<std::int64_t>());
   }
@@ -112,21 +107,19 @@ std::vector<std::int64_t> integers(const InputFile& file, const std::string& nam
 /// Bytes of a tensor; -1 for a dtype of a size not known here.
 std::int64_t expected_bytes(const InputFile& file, const SafetensorsEntry& entry) {
   const auto* const dtype =
-      std::find_if(kDtypes.begin(), kDtypes.end(),
-                   [&](const Dtype& known) { return known.name == entry.dtype; });
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& known) { return known.name == entry.dtype; });
   if (dtype == kDtypes.end()) return -1;
   std::int64_t bytes = dtype->bytes;
   bool overflow = false;
   for (const auto size : entry.shape) overflow |= __builtin_mul_overflow(bytes, size, &bytes);
   if (overflow) {
-    malformed(file, "tensor '{}' of shape ({}) has more than 2^63 bytes", entry.name,
-              fmt::join(entry.shape, ", "));
+    malformed(file, "tensor '{}' of shape ({}) has more than 2^63 bytes", entry.name, fmt::join(entry.shape, ", "));
   }
   return bytes;
 }
 
-SafetensorsEntry parse_entry(const InputFile& file, const std::string& name,
-                             const nlohmann::json& json, std::int64_t data_first) {
+SafetensorsEntry parse_entry(const InputFile& file, const std::string& name, const nlohmann::json& json,
+                             std::int64_t data_first) {
   SafetensorsEntry entry;
   entry.name = name;
   entry.shape = integers(file, name, json, "shape");
@@ -146,14 +139,13 @@ SafetensorsEntry parse_entry(const InputFile& file, const std::string& name,
   entry.bytes = offsets[1] - offsets[0];
   const auto expected = expected_bytes(file, entry);
   if (expected >= 0 && expected != entry.bytes) {
-    malformed(file, "tensor '{}' of dtype {} and shape ({}) needs {} bytes, its data_offsets give {}",
-              name, entry.dtype, fmt::join(entry.shape, ", "), expected, entry.bytes);
+    malformed(file, "tensor '{}' of dtype {} and shape ({}) needs {} bytes, its data_offsets give {}", name,
+              entry.dtype, fmt::join(entry.shape, ", "), expected, entry.bytes);
   }
   return entry;
 }
 
-void require_cover(const InputFile& file, const std::vector<SafetensorsEntry>& entries,
-                   std::int64_t data_first) {
+void require_cover(const InputFile& file, const std::vector<SafetensorsEntry>& entries, std::int64_t data_first) {
   std::vector<const SafetensorsEntry*> order;
   for (const auto& entry : entries) order.push_back(&entry);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -163,12 +155,11 @@ void require_cover(const InputFile& file, const std::vector<SafetensorsEntry>& e
   const std::string* before = nullptr;
   for (const auto* entry : order) {
     if (entry->first < end) {
-      malformed(file, "tensor '{}' begins at byte {}, inside tensor '{}', which ends at byte {}",
-                entry->name, entry->first, *before, end);
+      malformed(file, "tensor '{}' begins at byte {}, inside tensor '{}', which ends at byte {}", entry->name,
+                entry->first, *before, end);
     }
     if (entry->first > end) {
-      malformed(file, "{} bytes before tensor '{}' belong to no tensor", entry->first - end,
-                entry->name);
+      malformed(file, "{} bytes before tensor '{}' belong to no tensor", entry->first - end, entry->name);
     }
     end += entry->bytes;
     before = &entry->name;

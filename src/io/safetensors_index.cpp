@@ -58,8 +58,7 @@ class IndexedFiles final : public TensorFile {
     return out;
   }
 
-  void read_checked(const std::string& name, const Box& box, float* out,
-                    std::int64_t row_stride) const override {
+  void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
     home_.at(name)->read_box(name, box, out, row_stride);
   }
 

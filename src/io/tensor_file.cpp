@@ -45,9 +45,7 @@ std::vector<std::string> TensorFile::names() const {
   return out;
 }
 
-bool TensorFile::contains(std::string_view name) const {
-  return shapes_.find(name) != shapes_.end();
-}
+bool TensorFile::contains(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
 
 TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const {
   const auto found = shapes_.find(name);
@@ -67,12 +65,9 @@ TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const
              spec_, name, shapes_.size(), nearest);
 }
 
-const std::vector<std::int64_t>& TensorFile::shape(std::string_view name) const {
-  return find(name)->second;
-}
+const std::vector<std::int64_t>& TensorFile::shape(std::string_view name) const { return find(name)->second; }
 
-void TensorFile::read_box(std::string_view name, const Box& box, float* out,
-                          std::int64_t row_stride) const {
+void TensorFile::read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const {
   const auto& [full_name, shape] = *find(name);
   if (shape.size() > 2) {
     base::fail(base::ExitCode::failed,
@@ -83,14 +78,12 @@ void TensorFile::read_box(std::string_view name, const Box& box, float* out,
   const auto [rows, cols] = as_matrix(shape);
   if (!inside(box.row0, box.rows, rows) || !inside(box.col0, box.cols, cols)) {
     base::fail(base::ExitCode::failed,
-               "'{}': tensor '{}' is {} x {} (shape ({})), but rows {} to {} and columns {} to {} "
-               "are needed; do the model's sizes in the deck belong to this file?",
-               spec_, name, rows, cols, fmt::join(shape, ", "), box.row0, box.row0 + box.rows,
-               box.col0, box.col0 + box.cols);
+               "'{}': tensor '{}' is {} x {} (shape ({})), but {} rows from {} and {} columns from "
+               "{} are needed; do the model's sizes in the deck belong to this file?",
+               spec_, name, rows, cols, fmt::join(shape, ", "), box.rows, box.row0, box.cols, box.col0);
   }
   if (box.rows == 0 || box.cols == 0) return;
-  SHARD8_REQUIRE(row_stride >= box.cols, "tensor '{}': row stride {}, columns {}", name, row_stride,
-                 box.cols);
+  SHARD8_REQUIRE(row_stride >= box.cols, "tensor '{}': row stride {}, columns {}", name, row_stride, box.cols);
   read_checked(full_name, box, out, row_stride);
 }
 

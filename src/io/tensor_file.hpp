@@ -54,8 +54,7 @@ class TensorFile {
 
  private:
   /// A box that lies inside the tensor and is not empty.
-  virtual void read_checked(const std::string& name, const Box& box, float* out,
-                            std::int64_t row_stride) const = 0;
+  virtual void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const = 0;
 
   using Shapes = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
   Shapes::const_iterator find(std::string_view name) const;

@@ -21,13 +21,12 @@ constexpr std::int64_t kPiece = 4 * 1024 * 1024;  // elements
 /// The number of elements in the ranges, which must lie inside the shape.
 std::int64_t require_inside(const std::string& spec, std::span<const std::int64_t> shape,
                             std::span<const Range> ranges) {
-  SHARD8_REQUIRE(ranges.size() == shape.size(), "'{}': {} ranges for {} dimensions", spec,
-                 ranges.size(), shape.size());
+  SHARD8_REQUIRE(ranges.size() == shape.size(), "'{}': {} ranges for {} dimensions", spec, ranges.size(), shape.size());
   std::int64_t elements = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto& [start, count, stride] = ranges[d];
     const bool inside = start >= 0 && count >= 0 && stride >= 1 &&
-                        (count == 0 || start + (count - 1) * stride < shape[d]);
+                        (count == 0 || (start < shape[d] && count - 1 <= (shape[d] - 1 - start) / stride));
     if (!inside) {
       base::fail(base::ExitCode::failed,
                  "'{}': {} indices from {} in steps of {} are needed along dimension {}, which has "
@@ -64,17 +63,16 @@ TokenFile::~TokenFile() {
 void TokenFile::open() {
   const auto [path, object] = h5_split(spec_);
   if (object.size() < 2) {
-    base::fail(base::ExitCode::deck,
-               "'{}': names no dataset; needed is file.h5:/dataset, and in its root are ({})", path,
-               datasets_in(path));
+    base::fail(base::ExitCode::deck, "'{}': names no dataset; needed is file.h5:/dataset, and in its root are ({})",
+               path, datasets_in(path));
   }
   auto file = h5_open_file(path);
   h5_require_object(file.id(), path, object, H5O_TYPE_DATASET);
   const auto where = fmt::format("'{}'", spec_);
   auto data = h5_open_dataset(file.id(), object, where);
   if (h5_require_numbers(data.id(), where) != H5T_INTEGER) {
-    base::fail(base::ExitCode::failed,
-               "'{}': is of a floating-point type; tokens must be integers, of any width", spec_);
+    base::fail(base::ExitCode::failed, "'{}': is of a floating-point type; tokens must be integers, of any width",
+               spec_);
   }
   shape_ = h5_dataset_shape(data.id(), where);
   const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
@@ -91,8 +89,8 @@ std::int64_t TokenFile::elements() const {
 
 void TokenFile::read(std::span<std::int32_t> out, std::span<const Range> ranges) const {
   const auto elements = require_inside(spec_, shape_, ranges);
-  SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) >= elements,
-                 "'{}': {} elements to read into a buffer of {}", spec_, elements, out.size());
+  SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) >= elements, "'{}': {} elements to read into a buffer of {}",
+                 spec_, elements, out.size());
   if (elements == 0) return;
   const auto target = out.first(static_cast<std::size_t>(elements));
   io_.call([&] { read_here(target, ranges); });
@@ -109,32 +107,29 @@ void TokenFile::read_here(std::span<std::int32_t> out, std::span<const Range> ra
   const hid_t data = handles_->data.id();
   const H5Handle from(SHARD8_H5(where, H5Dget_space(data)), H5Sclose);
   if (!ranges.empty()) {
-    SHARD8_H5(where, H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), stride.data(),
-                                         count.data(), nullptr));
+    SHARD8_H5(where,
+              H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), stride.data(), count.data(), nullptr));
   }
   const hsize_t elements = out.size();
   const H5Handle to(SHARD8_H5(where, H5Screate_simple(1, &elements, nullptr)), H5Sclose);
   if (narrow_) {
-    SHARD8_H5(where,
-              H5Dread(data, H5T_NATIVE_INT32, to.id(), from.id(), H5P_DEFAULT, out.data()));
+    SHARD8_H5(where, H5Dread(data, H5T_NATIVE_INT32, to.id(), from.id(), H5P_DEFAULT, out.data()));
     return;
   }
   // A conversion that does not fit would be clipped in silence: read wide and look.
   std::vector<std::int64_t> wide(out.size());
-  SHARD8_H5(where,
-            H5Dread(data, H5T_NATIVE_INT64, to.id(), from.id(), H5P_DEFAULT, wide.data()));
+  SHARD8_H5(where, H5Dread(data, H5T_NATIVE_INT64, to.id(), from.id(), H5P_DEFAULT, wide.data()));
   for (std::size_t i = 0; i < wide.size(); ++i) {
     if (wide[i] != static_cast<std::int32_t>(wide[i])) {
       base::fail(base::ExitCode::failed,
-                 "'{}': holds the token {}; tokens are from 0 to {} and smaller than model.vocab",
-                 spec_, wide[i], std::numeric_limits<std::int32_t>::max());
+                 "'{}': holds the token {}; tokens are from 0 to {} and smaller than model.vocab", spec_, wide[i],
+                 std::numeric_limits<std::int32_t>::max());
     }
     out[i] = static_cast<std::int32_t>(wide[i]);
   }
 }
 
-void TokenFile::for_each_piece(
-    const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const {
+void TokenFile::for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const {
   if (shape_.empty() || elements() == 0) return;
   const std::int64_t slice = elements() / shape_[0];
   const std::int64_t at_once = std::max<std::int64_t>(1, kPiece / slice);

@@ -42,8 +42,7 @@ class TokenFile {
 
   /// Hands every element on in order, in pieces of whole slices of dimension 0 of about 4 Mi
   /// elements: visit(piece, index of its first element).
-  void for_each_piece(
-      const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
+  void for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
 
  private:
   struct Handles;

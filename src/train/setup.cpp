@@ -39,6 +39,12 @@ Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int 
   return s;
 }
 
+deck::DataConfig Setup::data() const {
+  deck::DataConfig data = config.data;
+  data.micro_batch = layout.micro_batch;
+  return data;
+}
+
 std::vector<std::vector<bool>> Setup::replicated() const {
   std::vector<std::vector<bool>> result;
   for (const auto& unit : units) {

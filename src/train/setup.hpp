@@ -25,6 +25,8 @@ struct Setup {
   int threads = 1;  ///< that kernels of this rank use
 
   static Setup make(const deck::Config& config, const comm::MeshPlace& place, int threads);
+  /// The data group with the micro-batch that the layout came to.
+  deck::DataConfig data() const;
   /// [unit][parameter]: whether every tensor rank holds it.
   std::vector<std::vector<bool>> replicated() const;
 };

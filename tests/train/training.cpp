@@ -14,7 +14,7 @@ Training::Training(const deck::Config& config, MPI_Comm comm)
     : mesh_(comm::make_mesh(comm::Communicator(comm, "world", comm::Waiting::yield, &log_),
                             train::mesh_shape(config.mesh))),
       setup_(train::Setup::make(config, mesh_.place, exec_.concurrency())),
-      loader_(config.data, config.model.seq, config.model.vocab, mesh_.shape.data_ranks(), mesh_.data_rank(), io_),
+      loader_(setup_.data(), config.model.seq, config.model.vocab, mesh_.shape.data_ranks(), mesh_.data_rank(), io_),
       trainer_(std::make_unique<train::Trainer>(exec_, setup_, mesh_, loader_, timer_)) {
   std::unique_ptr<io::TensorFile> file;
   if (!config.model.init_file.empty()) file = io::open_tensor_file(io_, config.model.init_file);

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "app/commands.hpp"
+#include "base/error.hpp"
+#include "base/version.hpp"
+
+namespace shard8::app {
+
+namespace {
+
+struct Arguments {
+  DeckArguments deck;
+  std::string group, format = "yaml";
+  bool ranks_only = false;
+};
+
+CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name, const char* help) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
+  command->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+  return command;
+}
+
+int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
+  const auto chosen = app.get_subcommands().front()->get_name();
+  if (chosen == "run") return run_command(argc, argv, arguments.deck);
+  if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
+  if (chosen == "plan") return plan_command(arguments.deck);
+  if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  return info_command();
+}
+
+/// Errors of a deck stand for themselves (they begin with its name); others get the program's.
+int report(const base::Error& error) {
+  const bool deck = error.code() == base::ExitCode::deck;
+  std::fprintf(stderr, "%s%s\n", deck ? "" : "shard8: ", error.what());
+  return static_cast<int>(error.code());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"shard8: trains a transformer with sharded weights and times every phase", "shard8"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(base::version().number));
+  add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
+  CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
+  check->add_flag("--ranks", arguments.ranks_only, "print only the number of ranks that the deck needs");
+  add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
+  deck->add_option("GROUP", arguments.group, "one group only");
+  deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
+  app.add_subcommand("info", "version, backends, libraries, devices, environment");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(base::ExitCode::deck);
+  }
+  try {
+    return dispatch(app, argc, argv, arguments);
+  } catch (const base::Error& e) {
+    return report(e);
+  } catch (const std::exception& e) {
+    return report(base::Error(base::ExitCode::failed, e.what()));
+  }
+}
+
+}  // namespace shard8::app

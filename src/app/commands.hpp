@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace shard8::app {
+
+/// A deck and what the command line changes in it.
+struct DeckArguments {
+  std::string path;
+  std::vector<std::string> overrides;  ///< group.key=value
+};
+
+/// The subcommands. Each returns the process's exit code; errors are thrown.
+int run_command(int argc, char** argv, const DeckArguments& deck);
+/// ranks_only: print the number of ranks and nothing else (for launch scripts).
+int check_command(const DeckArguments& deck, bool ranks_only);
+int plan_command(const DeckArguments& deck);
+int deck_command(const std::string& group, const std::string& format);
+int info_command();
+
+/// Parses the command line and runs a subcommand.
+int main(int argc, char** argv);
+
+}  // namespace shard8::app

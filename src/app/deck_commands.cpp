@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/commands.hpp"
+#include "deck/layout.hpp"
+#include "deck/load.hpp"
+#include "deck/table.hpp"
+#include "train/plan.hpp"
+
+namespace shard8::app {
+
+int check_command(const DeckArguments& arguments, bool ranks_only) {
+  const auto deck = deck::load(arguments.path, arguments.overrides);
+  if (ranks_only)
+    fmt::print("{}\n", deck.config.mesh.ranks());
+  else
+    fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
+  return 0;
+}
+
+int plan_command(const DeckArguments& arguments) {
+  const auto deck = deck::load(arguments.path, arguments.overrides);
+  fmt::print("{}", train::to_text(train::make_plan(deck.config, 1), deck.config));
+  return 0;
+}
+
+int deck_command(const std::string& group, const std::string& format) {
+  fmt::print("{}", deck::print_table(format, group));
+  return 0;
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "app/run_report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/version.hpp"
+#include "comm/library.hpp"
+#include "io/hdf5_version.hpp"
+#include "kernels/blas.hpp"
+
+namespace shard8::app {
+
+namespace {
+
+profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
+  profile::SummaryInput::DeckValue value{echo.group, echo.key, {}, false};
+  std::visit(
+      [&](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        value.text = std::is_same_v<T, std::string>;
+        value.value = fmt::format("{}", v);
+      },
+      echo.value);
+  return value;
+}
+
+}  // namespace
+
+profile::Gather gather_over(const comm::Communicator& world) {
+  return {[&world](std::span<const double> values) { return world.all_gather(values); },
+          [&world](std::string_view text) { return world.all_gather(text); }};
+}
+
+profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory) {
+  const base::Version v = base::version();
+  profile::SummaryInput input;
+  const auto text = [](std::string_view s) { return std::string(s); };
+  input.version = {{"shard8", text(v.number)},
+                   {"git_hash", text(v.git_hash)},
+                   {"build_type", text(v.build_type)},
+                   {"compiler", text(v.compiler)},
+                   {"march", text(v.march)},
+                   {"mpi", comm::library_version()},
+                   {"hdf5", io::hdf5_version()},
+                   {"blas", kernels::blas_description()}};
+  for (const auto& e : echo) input.deck.push_back(deck_value(e));
+  input.slurm = profile::slurm_variables(environ);
+  for (std::size_t k = 0; k < memory.arenas.size(); ++k)
+    input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
+  input.memory.push_back({"planned_total", memory.planned});
+  input.memory.push_back({"measured_peak_growth", memory.measured});
+  return input;
+}
+
+std::string to_text(const MemoryFigures& memory) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  std::string text = "memory per rank, MiB:";
+  for (std::size_t k = 0; k < memory.arenas.size(); ++k)
+    text += fmt::format("  {} {:.1f}", tensor::name_of(static_cast<tensor::MemoryKind>(k)),
+                        static_cast<double>(memory.arenas[k]) / kMiB);
+  return text + fmt::format("\n  planned {:.1f}, measured {:.1f} (growth of the peak resident set after start-up)\n\n",
+                            static_cast<double>(memory.planned) / kMiB, static_cast<double>(memory.measured) / kMiB);
+}
+
+}  // namespace shard8::app

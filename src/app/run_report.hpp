@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "deck/load.hpp"
+#include "profile/report.hpp"
+#include "profile/summary_file.hpp"
+#include "tensor/arena_set.hpp"
+
+namespace shard8::app {
+
+/// How figures of all ranks of the mesh come together.
+profile::Gather gather_over(const comm::Communicator& world);
+
+/// Memory of a run: what the plan says and what the process took, the largest of all ranks.
+struct MemoryFigures {
+  tensor::MemoryBytes arenas{};
+  std::uint64_t planned = 0;   ///< arenas and reduction buffers
+  std::uint64_t measured = 0;  ///< growth of the peak resident set since start-up
+};
+
+/// Version, deck, memory and Slurm environment for summary.json.
+profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory);
+
+/// The lines on memory of the printed report.
+std::string to_text(const MemoryFigures& memory);
+
+}  // namespace shard8::app

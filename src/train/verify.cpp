@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace shard8::train {
+
+namespace {
+
+void add(std::string& why, const std::string& reason) { why += (why.empty() ? "" : "; ") + reason; }
+
+void check_gold(std::string& why, const deck::VerifyConfig& config, std::span<const StepResult> results,
+                std::span<const double> gold) {
+  if (gold.size() != results.size()) {
+    add(why, fmt::format("{} has {} steps, the run {}", config.gold, gold.size(), results.size()));
+    return;
+  }
+  for (std::size_t s = 0; s < gold.size(); ++s) {
+    const double difference = std::abs(results[s].loss - gold[s]) / std::abs(gold[s]);
+    if (difference <= config.tolerance) continue;
+    add(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {} by {:.2e} relative, allowed is {:.2e}",
+                         results[s].loss, s, gold[s], config.gold, difference, config.tolerance));
+    return;
+  }
+}
+
+}  // namespace
+
+profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,
+                    std::optional<double> unigram_entropy, std::span<const double> gold) {
+  if (!config.configured()) return {};
+  std::string why;
+  const double loss = results.back().loss;
+  if (config.final_loss_max > 0 && !(loss <= config.final_loss_max))
+    add(why, fmt::format("final loss {:.6g} is above verify.final_loss_max {:.6g}", loss, config.final_loss_max));
+  if (config.final_loss_min > 0 && !(loss >= config.final_loss_min))
+    add(why, fmt::format("final loss {:.6g} is below verify.final_loss_min {:.6g}", loss, config.final_loss_min));
+  if (config.unigram_ratio_max > 0) {
+    SHARD8_REQUIRE(unigram_entropy.has_value(), "the data's unigram entropy was not computed");
+    if (!(loss <= config.unigram_ratio_max * *unigram_entropy))
+      add(why, fmt::format("final loss {:.6g} is {:.3f} of the data's unigram entropy {:.6g}, allowed is {:.3f}", loss,
+                           loss / *unigram_entropy, *unigram_entropy, config.unigram_ratio_max));
+  }
+  if (!config.gold.empty()) check_gold(why, config, results, gold);
+  using profile::Verification;
+  return {why.empty() ? Verification::Status::passed : Verification::Status::failed, why};
+}
+
+std::vector<double> read_gold(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) base::fail(base::ExitCode::deck, "verify.gold: cannot read '{}'", path);
+  std::vector<double> losses;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const bool good = object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
+                      object.contains("loss") && object["loss"].is_number();
+    if (!good || object["step"].get<std::size_t>() != losses.size())
+      base::fail(base::ExitCode::deck, "{}:{}: expected a JSON object with \"step\": {} and \"loss\"", path, number,
+                 losses.size());
+    losses.push_back(object["loss"].get<double>());
+  }
+  return losses;
+}
+
+}  // namespace shard8::train
