@@ -23,10 +23,10 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   const float shifted = y * kLog2e + kRound;
   const float n = shifted - kRound;
   const float r = (y - n * kLn2High) - n * kLn2Low;
-  float q = 0x1.6a23cep-10f;
-  q = q * r + 0x1.123a2p-7f;
+  float q = 0x1.6a23d0p-10f;
+  q = q * r + 0x1.123a20p-7f;
   q = q * r + 0x1.5558f2p-5f;
-  q = q * r + 0x1.554910p-3f;
+  q = q * r + 0x1.555492p-3f;
   q = q * r + 0x1.fffffcp-2f;
   const float p = (q * r) * r + r + 1.0f;
   const auto exponent = std::bit_cast<std::uint32_t>(shifted) << 23;

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/exec.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::tests {
+
+using tensor::BFloat16;
+using tensor::DType;
+using tensor::Exec;
+using tensor::Shape;
+using tensor::Tensor;
+
+/// A tensor with memory of its own, exactly as large as it is, read and written as doubles.
+class Buffer {
+ public:
+  Buffer(const Shape& shape, DType dtype, double value = 0) : shape_(shape), dtype_(dtype) {
+    const auto bytes = static_cast<std::size_t>(shape.count()) * size_of(dtype);
+    memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    set(std::vector<double>(static_cast<std::size_t>(shape.count()), value));
+  }
+  Buffer(const Shape& shape, DType dtype, const std::vector<double>& values) : Buffer(shape, dtype) { set(values); }
+
+  /// Normal values with the given scale.
+  static Buffer normal(const Shape& shape, DType dtype, unsigned seed, double scale = 1) {
+    Buffer buffer(shape, dtype);
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<double> draw(0, scale);
+    std::vector<double> values(static_cast<std::size_t>(shape.count()));
+    for (auto& v : values) v = draw(engine);
+    buffer.set(values);
+    return buffer;
+  }
+  static Buffer bytes(std::size_t n) { return {{static_cast<std::int64_t>(n)}, DType::u8, 0xff}; }
+
+  Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
+  operator Tensor() const { return tensor(); }  // NOLINT: passed to kernels as it is
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+
+  /// Stores the values, rounded to the dtype.
+  void set(const std::vector<double>& values) {
+    SHARD8_REQUIRE(static_cast<std::int64_t>(values.size()) == shape_.count(), "{} values", values.size());
+    visit([&](auto* data) {
+      using T = std::remove_pointer_t<decltype(data)>;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if constexpr (std::is_same_v<T, BFloat16>) {
+          data[i] = BFloat16(static_cast<float>(values[i]));
+        } else {
+          data[i] = static_cast<T>(values[i]);
+        }
+      }
+    });
+  }
+  /// What is stored, exactly.
+  std::vector<double> get() const {
+    std::vector<double> values(static_cast<std::size_t>(shape_.count()));
+    visit([&](const auto* data) {
+      using T = std::remove_cvref_t<decltype(*data)>;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if constexpr (std::is_same_v<T, BFloat16>) {
+          values[i] = static_cast<double>(static_cast<float>(data[i]));
+        } else {
+          values[i] = static_cast<double>(data[i]);
+        }
+      }
+    });
+    return values;
+  }
+
+ private:
+  template <class F>
+  void visit(const F& f) const {
+    switch (dtype_) {
+      case DType::fp32: return f(tensor().as<float>());
+      case DType::bf16: return f(tensor().as<BFloat16>());
+      case DType::i32: return f(tensor().as<std::int32_t>());
+      case DType::u8: return f(tensor().as<std::uint8_t>());
+    }
+  }
+  static constexpr std::align_val_t kAlignment{256};
+  struct Release {
+    void operator()(std::byte* p) const noexcept { ::operator delete(p, kAlignment); }
+  };
+  Shape shape_;
+  DType dtype_;
+  std::unique_ptr<std::byte, Release> memory_;
+};
+
+/// Instances of every width at hand: all threads, then one. Partitioning needs two threads at least.
+inline std::vector<Exec> exec_widths() {
+  std::vector<Exec> widths{Exec()};
+  if (Exec().concurrency() > 1) {
+    for (const auto& part : Kokkos::Experimental::partition_space(Exec(), std::vector<int>{1, 1})) {
+      if (part.concurrency() == 1) {
+        widths.push_back(part);
+        break;
+      }
+    }
+  }
+  return widths;
+}
+
+/// Relative error of one rounding to the dtype.
+inline double rounding(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-23; }
+
+}  // namespace shard8::tests

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/norm.hpp"
+#include "tests/kernels/buffer.hpp"
+#include "tests/support/compare.hpp"
+
+namespace shard8::tests {
+namespace {
+
+using Doubles = std::vector<double>;
+
+const std::vector<Shape> kShapes{{1, 1}, {3, 7}, {33, 65}, {70, 300}};
+constexpr DType kReal[] = {DType::fp32, DType::bf16};
+
+TEST(ResidualAdd, AddsInFp32AndRoundsOnce) {
+  const Exec exec;
+  for (const auto& shape : kShapes) {
+    for (const auto dtype : kReal) {
+      SCOPED_TRACE(to_string(shape));
+      const auto x = Buffer::normal(shape, dtype, 1), y = Buffer::normal(shape, dtype, 2);
+      const auto bias = Buffer::normal({shape[1]}, dtype, 3);
+      const Buffer out(shape, dtype);
+      const auto a = x.get(), b = y.get(), c = bias.get();
+      Doubles plain(a.size()), biased(a.size());
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const auto sum = static_cast<float>(b[i]) + static_cast<float>(c[i % c.size()]);
+        plain[i] = static_cast<double>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+        biased[i] = static_cast<double>(static_cast<float>(a[i]) + sum);
+      }
+      kernels::residual_add(exec, out, x, y, Tensor{});
+      EXPECT_TRUE(same_bits(out.get(), Buffer(shape, dtype, plain).get()));
+      kernels::residual_add(exec, out, x, y, bias);
+      EXPECT_TRUE(same_bits(out.get(), Buffer(shape, dtype, biased).get()));
+      kernels::residual_add(exec, x, x, y, bias);
+      EXPECT_TRUE(same_bits(x.get(), out.get())) << "over x";
+      const Buffer again(shape, dtype, a);
+      kernels::residual_add(exec, y, again, y, bias);
+      EXPECT_TRUE(same_bits(y.get(), out.get())) << "over y";
+    }
+  }
+}
+
+TEST(AddTo, AddsEveryPairOfTypes) {
+  for (const auto out_type : kReal) {
+    for (const auto in_type : kReal) {
+      const auto out = Buffer::normal({5001}, out_type, 1), x = Buffer::normal({5001}, in_type, 2);
+      auto want = out.get();
+      const auto added = x.get();
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        want[i] = static_cast<double>(static_cast<float>(want[i]) + static_cast<float>(added[i]));
+      }
+      kernels::add_to(Exec(), out, x);
+      EXPECT_TRUE(same_bits(out.get(), Buffer({5001}, out_type, want).get()));
+    }
+  }
+}
+
+TEST(BiasGradient, IsTheSameSumOnAllThreads) {
+  for (const auto& shape : {Shape{1, 3}, Shape{37, 65}, Shape{5000, 130}}) {
+    for (const auto dtype : kReal) {
+      const auto dy = Buffer::normal(shape, dtype, 1);
+      const auto values = dy.get();
+      Doubles want(static_cast<std::size_t>(shape[1]), 0.5);
+      for (std::size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
+      const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+      std::vector<Doubles> got;
+      for (const auto& exec : exec_widths()) {
+        const Buffer db({shape[1]}, DType::fp32, 0.5);
+        kernels::bias_gradient(exec, db, dy, work);
+        got.push_back(db.get());
+        EXPECT_TRUE(all_close(got.back(), want, {1e-6, 1e-6 * std::sqrt(static_cast<double>(shape[0]))}));
+        EXPECT_TRUE(same_bits(got.back(), got.front()));
+      }
+    }
+  }
+}
+
+/// Round to nearest even, from the definition: the nearest of the two neighbours, ties to the even.
+std::uint16_t rounded(float x) {
+  const auto u = std::bit_cast<std::uint32_t>(x);
+  const auto low = static_cast<std::uint16_t>(u >> 16);
+  if (std::isnan(x)) return static_cast<std::uint16_t>(low | 0x40);
+  const std::uint32_t rest = u & 0xffff;
+  const bool up = rest > 0x8000 || (rest == 0x8000 && (low & 1) != 0);
+  return static_cast<std::uint16_t>(low + (up ? 1 : 0));
+}
+
+TEST(Cast, RoundsToNearestEven) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> values{0.0f, -0.0f, 1.0f, 0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, 0x1.00fffep0f, inf, -inf,
+                            std::numeric_limits<float>::quiet_NaN(), std::bit_cast<float>(0x7f800001u),
+                            std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), 3e-39f};
+  std::mt19937 engine(1);
+  while (values.size() < 100'003) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
+  const auto n = static_cast<std::int64_t>(values.size());
+  const Buffer in({n}, DType::fp32), out({n}, DType::bf16), back({n}, DType::fp32);
+  std::copy(values.begin(), values.end(), in.tensor().as<float>());
+  kernels::cast(Exec(), out, in);
+  kernels::cast(Exec(), back, out);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = out.tensor().as<BFloat16>()[i].bits;
+    ASSERT_EQ(bits, rounded(values[i])) << "[" << i << "] " << values[i];
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(back.tensor().as<float>()[i]), std::uint32_t{bits} << 16) << i;
+  }
+}
+
+TEST(Cast, CopiesEqualTypes) {
+  for (const auto dtype : {DType::fp32, DType::bf16, DType::i32, DType::u8}) {
+    Doubles values(3001);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 251);
+    const Buffer in({3001}, dtype, values), out({3001}, dtype);
+    kernels::cast(Exec(), out, in);
+    EXPECT_TRUE(same_bits(out.get(), in.get()));
+  }
+  const Buffer a({3}, DType::i32), b({3}, DType::fp32), c({4}, DType::fp32);
+  EXPECT_THROW(kernels::cast(Exec(), b, a), base::Error);
+  EXPECT_THROW(kernels::cast(Exec(), b, c), base::Error);
+}
+
+TEST(Fill, SetsEveryElement) {
+  for (const auto dtype : {DType::fp32, DType::bf16, DType::i32, DType::u8}) {
+    const Buffer out({4099}, dtype, 7);
+    kernels::fill_one(Exec(), out);
+    EXPECT_TRUE(same_bits(out.get(), Doubles(4099, 1)));
+    kernels::fill_zero(Exec(), out);
+    EXPECT_TRUE(same_bits(out.get(), Doubles(4099, 0)));
+  }
+}
+
+TEST(SumOfSquares, IsInDoubleAndTheSameOnAllThreads) {
+  for (const std::int64_t n : {0, 1, 255, 256, 257, 100'003}) {
+    const auto x = Buffer::normal({n}, DType::fp32, 1);
+    double want = 0;
+    for (const double v : x.get()) want += v * v;
+    const double first = kernels::sum_of_squares(Exec(), x);
+    EXPECT_NEAR(first, want, 1e-13 * want);
+    for (const auto& exec : exec_widths()) EXPECT_EQ(kernels::sum_of_squares(exec, x), first);
+  }
+}
+
+}  // namespace
+}  // namespace shard8::tests

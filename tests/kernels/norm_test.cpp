@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/norm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/kernels/buffer.hpp"
+#include "tests/support/compare.hpp"
+
+namespace shard8::tests {
+namespace {
+
+using Doubles = std::vector<double>;
+
+constexpr double kEps = 1e-5;
+
+struct Statistics {
+  double mean, rstd;
+};
+/// Of one row, as the kernels take them: the mean is 0 for RMSNorm.
+Statistics statistics(const double* x, std::int64_t h, bool centred) {
+  double mean = 0, squares = 0;
+  for (std::int64_t i = 0; centred && i < h; ++i) mean += x[i] / static_cast<double>(h);
+  for (std::int64_t i = 0; i < h; ++i) squares += (x[i] - mean) * (x[i] - mean) / static_cast<double>(h);
+  return {mean, 1 / std::sqrt(squares + kEps)};
+}
+
+/// y (T, H) of x; bias may be empty.
+Doubles reference_forward(const Doubles& x, const Doubles& w, const Doubles& bias, std::int64_t h, bool centred) {
+  Doubles y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto row = i / static_cast<std::size_t>(h) * static_cast<std::size_t>(h), c = i - row;
+    const auto s = statistics(&x[row], h, centred);
+    y[i] = (x[i] - s.mean) * s.rstd * w[c] + (bias.empty() ? 0 : bias[c]);
+  }
+  return y;
+}
+
+struct Gradients {
+  Doubles dx, dw, db;
+};
+Gradients reference_backward(const Doubles& dy, const Doubles& x, const Doubles& w, std::int64_t h, bool centred) {
+  Gradients g{Doubles(x.size()), Doubles(w.size()), Doubles(w.size())};
+  const auto n = static_cast<std::size_t>(h);
+  for (std::size_t row = 0; row < x.size(); row += n) {
+    const auto s = statistics(&x[row], h, centred);
+    double mean = 0, mean_n = 0;
+    for (std::size_t c = 0; c < n; ++c) {
+      const double hat = (x[row + c] - s.mean) * s.rstd;
+      if (centred) mean += dy[row + c] * w[c] / static_cast<double>(h);
+      mean_n += dy[row + c] * w[c] * hat / static_cast<double>(h);
+      g.dw[c] += dy[row + c] * hat;
+      g.db[c] += dy[row + c];
+    }
+    for (std::size_t c = 0; c < n; ++c) {
+      const double hat = (x[row + c] - s.mean) * s.rstd;
+      g.dx[row + c] = s.rstd * (dy[row + c] * w[c] - mean - hat * mean_n);
+    }
+  }
+  return g;
+}
+
+const std::vector<Shape> kShapes{{1, 1}, {1, 7}, {3, 64}, {33, 65}, {17, 512}, {600, 130}};
+
+class Norm : public ::testing::TestWithParam<DType> {
+ protected:
+  Exec exec_;
+  DType dtype_ = GetParam();
+};
+class Rmsnorm : public Norm {};
+class Layernorm : public Norm {};
+
+TEST_P(Rmsnorm, ForwardEqualsDoublePrecision) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = Buffer::normal(shape, dtype_, 1, 3), w = Buffer::normal({shape[1]}, dtype_, 2);
+    const Buffer y(shape, dtype_), rstd({shape[0]}, DType::fp32);
+    kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
+    // Two roundings to bf16: x·rstd and the product with the weight.
+    EXPECT_TRUE(all_close(y.get(), reference_forward(x.get(), w.get(), {}, shape[1], false),
+                          {2.5 * rounding(dtype_), 1e-6}));
+    Doubles want;
+    const auto rows = x.get();
+    for (std::int64_t t = 0; t < shape[0]; ++t) {
+      want.push_back(statistics(rows.data() + t * shape[1], shape[1], false).rstd);
+    }
+    EXPECT_TRUE(all_close(rstd.get(), want, {1e-6, 0}));
+  }
+}
+
+TEST_P(Rmsnorm, NormalizedRowIsRoundedBeforeTheWeight) {
+  const Buffer x({1, 4}, dtype_, {1.0, 2.0, 3.0, 5.0}), w({4}, dtype_, {1.0625, 0.75, 3.0, 0.3});
+  const Buffer y({1, 4}, dtype_), rstd({1}, DType::fp32);
+  kernels::rmsnorm_forward(exec_, y, rstd, x, w, 0);
+  const auto r = static_cast<float>(rstd.get()[0]);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto xi = static_cast<float>(x.get()[i]), wi = static_cast<float>(w.get()[i]);
+    const Buffer hat({1}, dtype_, static_cast<double>(xi * r));
+    const Buffer want({1}, dtype_, static_cast<double>(wi * static_cast<float>(hat.get()[0])));
+    EXPECT_EQ(y.get()[i], want.get()[0]) << i;
+  }
+}
+
+TEST_P(Rmsnorm, BackwardEqualsDoublePrecision) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
+    const auto dy = Buffer::normal(shape, dtype_, 5), residual = Buffer::normal(shape, dtype_, 6);
+    const Buffer y(shape, dtype_), rstd({shape[0]}, DType::fp32), dx(shape, dtype_);
+    const Buffer dw({shape[1]}, DType::fp32, 0.5);
+    const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+    kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
+    kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, residual, work);
+    auto want = reference_backward(dy.get(), x.get(), w.get(), shape[1], false);
+    for (auto& v : want.dw) v += 0.5;  // accumulated
+    auto dx_want = want.dx;
+    const auto added = residual.get();
+    for (std::size_t i = 0; i < dx_want.size(); ++i) dx_want[i] += added[i];
+    const double sum_error = 1e-6 * std::sqrt(static_cast<double>(shape[0]));
+    EXPECT_TRUE(all_close(dx.get(), dx_want, {rounding(dtype_), 3e-6}));
+    EXPECT_TRUE(all_close(dw.get(), want.dw, {1e-6, 4 * sum_error}));
+
+    kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, Tensor{}, work);
+    EXPECT_TRUE(all_close(dx.get(), want.dx, {rounding(dtype_), 3e-6})) << "without a residual";
+    kernels::rmsnorm_backward(exec_, residual, dw, dy, x, rstd, w, residual, work);
+    EXPECT_TRUE(all_close(residual.get(), dx_want, {rounding(dtype_), 3e-6})) << "in place";
+  }
+}
+
+TEST_P(Layernorm, ForwardEqualsDoublePrecision) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    auto x = Buffer::normal(shape, dtype_, 1, 2);
+    auto values = x.get();
+    for (auto& v : values) v += 5;  // a mean that cancels
+    x.set(values);
+    const auto w = Buffer::normal({shape[1]}, dtype_, 2), b = Buffer::normal({shape[1]}, dtype_, 3);
+    const Buffer y(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
+    kernels::layernorm_forward(exec_, y, mean, rstd, x, w, b, static_cast<float>(kEps));
+    EXPECT_TRUE(all_close(y.get(), reference_forward(x.get(), w.get(), b.get(), shape[1], true),
+                          {rounding(dtype_), 4e-6}));
+    Doubles means, rstds;
+    values = x.get();
+    for (std::int64_t t = 0; t < shape[0]; ++t) {
+      const auto want = statistics(values.data() + t * shape[1], shape[1], true);
+      means.push_back(want.mean);
+      rstds.push_back(want.rstd);
+    }
+    EXPECT_TRUE(all_close(mean.get(), means, {1e-6, 0}));
+    EXPECT_TRUE(all_close(rstd.get(), rstds, {3e-6, 0}));
+  }
+}
+
+TEST_P(Layernorm, BackwardEqualsDoublePrecision) {
+  for (const auto& shape : kShapes) {
+    if (shape[1] == 1) continue;  // dx is 0 times 1/sqrt(eps)
+    SCOPED_TRACE(to_string(shape));
+    const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
+    const auto b = Buffer::normal({shape[1]}, dtype_, 9);
+    const auto dy = Buffer::normal(shape, dtype_, 5), residual = Buffer::normal(shape, dtype_, 6);
+    const Buffer y(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32), dx(shape, dtype_);
+    const Buffer dw({shape[1]}, DType::fp32, 0.5), db({shape[1]}, DType::fp32, -0.5);
+    const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+    kernels::layernorm_forward(exec_, y, mean, rstd, x, w, b, static_cast<float>(kEps));
+    kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, residual, work);
+    auto want = reference_backward(dy.get(), x.get(), w.get(), shape[1], true);
+    for (auto& v : want.dw) v += 0.5;
+    for (auto& v : want.db) v -= 0.5;
+    auto dx_want = want.dx;
+    const auto added = residual.get();
+    for (std::size_t i = 0; i < dx_want.size(); ++i) dx_want[i] += added[i];
+    const double sum_error = 1e-6 * std::sqrt(static_cast<double>(shape[0]));
+    EXPECT_TRUE(all_close(dx.get(), dx_want, {rounding(dtype_), 3e-6}));
+    EXPECT_TRUE(all_close(dw.get(), want.dw, {1e-6, 4 * sum_error}));
+    EXPECT_TRUE(all_close(db.get(), want.db, {1e-6, 4 * sum_error}));
+
+    kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, Tensor{}, work);
+    EXPECT_TRUE(all_close(dx.get(), want.dx, {rounding(dtype_), 3e-6})) << "without a residual";
+    kernels::layernorm_backward(exec_, residual, dw, db, dy, x, mean, rstd, w, residual, work);
+    EXPECT_TRUE(all_close(residual.get(), dx_want, {rounding(dtype_), 3e-6})) << "in place";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Rmsnorm, ::testing::Values(DType::fp32, DType::bf16));
+INSTANTIATE_TEST_SUITE_P(, Layernorm, ::testing::Values(DType::fp32, DType::bf16));
+
+/// The reference's gradients against its own forward, by central differences in double.
+TEST(NormReference, GradientsAreDerivatives) {
+  const std::int64_t h = 5;
+  for (const bool centred : {false, true}) {
+    auto x = Buffer::normal({3, h}, DType::fp32, 7).get();
+    auto w = Buffer::normal({h}, DType::fp32, 8).get();
+    const auto dy = Buffer::normal({3, h}, DType::fp32, 9).get();
+    const auto g = reference_backward(dy, x, w, h, centred);
+    const auto objective = [&] {
+      const auto y = reference_forward(x, w, {}, h, centred);
+      double sum = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
+      return sum;
+    };
+    const auto slope = [&](double& v) {
+      const double kept = v, step = 1e-5;
+      v = kept + step;
+      const double up = objective();
+      v = kept - step;
+      const double down = objective();
+      v = kept;
+      return (up - down) / (2 * step);
+    };
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(slope(x[i]), g.dx[i], 1e-7) << i;
+    for (std::size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(slope(w[i]), g.dw[i], 1e-7) << i;
+  }
+}
+
+/// Parameter gradients are sums over all rows, cut in a way that the threads do not change.
+TEST(NormThreads, GradientsDoNotDependOnThreads) {
+  const Shape shape{5000, 33};
+  const auto x = Buffer::normal(shape, DType::fp32, 3), w = Buffer::normal({33}, DType::fp32, 4);
+  const auto dy = Buffer::normal(shape, DType::fp32, 5);
+  const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+  std::vector<Doubles> dws, dbs;
+  for (const auto& exec : exec_widths()) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Buffer y(shape, DType::fp32), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
+      const Buffer dx(shape, DType::fp32), dw({33}, DType::fp32), db({33}, DType::fp32);
+      kernels::layernorm_forward(exec, y, mean, rstd, x, w, w, 1e-5f);
+      kernels::layernorm_backward(exec, dx, dw, db, dy, x, mean, rstd, w, Tensor{}, work);
+      kernels::rmsnorm_forward(exec, y, rstd, x, w, 1e-5f);
+      kernels::rmsnorm_backward(exec, dx, dw, dy, x, rstd, w, Tensor{}, work);
+      dws.push_back(dw.get());
+      dbs.push_back(db.get());
+    }
+  }
+  ASSERT_GE(dws.size(), 2u);
+  for (std::size_t i = 1; i < dws.size(); ++i) {
+    EXPECT_TRUE(same_bits(dws[i], dws[0])) << i;
+    EXPECT_TRUE(same_bits(dbs[i], dbs[0])) << i;
+  }
+}
+
+}  // namespace
+}  // namespace shard8::tests
