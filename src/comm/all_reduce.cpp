@@ -62,14 +62,13 @@ class SmallAllReduce final : public PendingCollective {
       combine(t.data, sources, t.count(), t.dtype, reduce_);
       first += aligned(t.bytes());
     }
-    scratch_.give_back();
     return true;
   }
 
   std::vector<tensor::Tensor> items_;
   Reduce reduce_;
   std::size_t pack_bytes_ = 0;
-  ScratchPool::Block scratch_;
+  ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
 };
 
 // Each rank reduces its share of every item and sends the result to all others.
@@ -132,7 +131,6 @@ class LargeAllReduce final : public PendingCollective {
       }
       combine(t.data + own.first, sources, own.count, t.dtype, reduce_);
     }
-    scratch_.give_back();
     reduced_ = true;
     for (const tensor::Tensor& t : items_) {
       for (int k = 1; k < group_->size; ++k) {
@@ -149,7 +147,7 @@ class LargeAllReduce final : public PendingCollective {
 
   std::vector<tensor::Tensor> items_;
   Reduce reduce_;
-  ScratchPool::Block scratch_;
+  ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
   bool reduced_ = false;
 };
 

@@ -83,13 +83,12 @@ class PendingReduceScatter final : public PendingCollective {
       }
       sum_in_order(item.out.data, sources, item.out.count(), item.out.dtype);
     }
-    scratch_.give_back();
     return true;
   }
 
   std::vector<Item> items_;
   std::vector<std::byte*> received_;  // of each item: the slots, in rank order
-  ScratchPool::Block scratch_;
+  ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
 };
 
 void require_item(const Item& item, const Group& group) {

@@ -14,6 +14,11 @@ class ScratchPool {
  public:
   static constexpr std::size_t kAlignment = 64;
 
+  ScratchPool() = default;
+  /// One that only counts: its blocks have no memory. What a run will take is found by taking the
+  /// same from it.
+  static ScratchPool measure() { return ScratchPool(true); }
+
   /// Memory on loan; goes back to its pool on destruction. The pool must outlive it.
   class Block {
    public:
@@ -42,8 +47,10 @@ class ScratchPool {
   std::size_t bytes() const { return bytes_; }
 
  private:
+  explicit ScratchPool(bool measuring) : measuring_(measuring) {}
   std::vector<Block> free_;
   std::size_t bytes_ = 0;
+  bool measuring_ = false;
 };
 
 }  // namespace shard8::comm

@@ -6,11 +6,16 @@ namespace shard8::profile {
 
 std::string_view name_of(Collective op) {
   switch (op) {
-    case Collective::all_gather: return "all_gather";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::broadcast: return "broadcast";
-    case Collective::barrier: return "barrier";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::barrier:
+      return "barrier";
   }
   return "?";
 }
@@ -34,10 +39,14 @@ double busbw(const CollectiveKey& key, double seconds_per_call) {
   const double bandwidth = algbw(key, seconds_per_call);
   switch (key.op) {
     case Collective::all_gather:
-    case Collective::reduce_scatter: return bandwidth * (n - 1) / n;
-    case Collective::all_reduce: return bandwidth * 2 * (n - 1) / n;
-    case Collective::broadcast: return bandwidth;
-    case Collective::barrier: return 0;
+    case Collective::reduce_scatter:
+      return bandwidth * (n - 1) / n;
+    case Collective::all_reduce:
+      return bandwidth * 2 * (n - 1) / n;
+    case Collective::broadcast:
+      return bandwidth;
+    case Collective::barrier:
+      return 0;
   }
   return 0;
 }

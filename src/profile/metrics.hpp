@@ -12,9 +12,9 @@ namespace shard8::profile {
 
 /// What a step came to.
 struct StepMetrics {
-  std::int64_t step = 0;    ///< from 0
-  double loss = 0;          ///< mean over the global batch's tokens
-  double grad_norm = 0;     ///< before clipping
+  std::int64_t step = 0;  ///< from 0
+  double loss = 0;        ///< mean over the global batch's tokens
+  double grad_norm = 0;   ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;  ///< of this step
   double step_s = 0;

@@ -23,15 +23,18 @@ std::string clock_text(double seconds) {
 
 Progress::Progress(std::FILE* out, bool is_terminal, std::int64_t first_step, std::int64_t end_step,
                    std::int64_t log_every)
-    : out_(out), is_terminal_(is_terminal), first_step_(first_step), end_step_(end_step),
+    : out_(out),
+      is_terminal_(is_terminal),
+      first_step_(first_step),
+      end_step_(end_step),
       log_every_(std::max<std::int64_t>(log_every, 1)) {}
 
 std::string Progress::text(const StepMetrics& m) const {
   const std::int64_t done = m.step + 1;
   const double left_s = mean_step_s_ * static_cast<double>(end_step_ - done);
   return fmt::format("step {}/{} ({:.0f} %)  loss {:.5f}  grad norm {:.4g}  lr {:.3e}  {:.1f} tokens/s  left {}", done,
-                     end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss, m.grad_norm, m.lr,
-                     m.tokens_per_s, clock_text(left_s));
+                     end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss, m.grad_norm,
+                     m.lr, m.tokens_per_s, clock_text(left_s));
 }
 
 void Progress::step(const StepMetrics& metrics) {

@@ -23,8 +23,8 @@ double mean_of(const Spreads& spreads, std::string_view phase, std::string_view 
 std::string encode(const CollectiveLog& log) {
   json rows = json::array();
   for (const auto& [key, stats] : log.entries()) {
-    rows.push_back({static_cast<int>(key.op), key.group, key.group_size, key.dtype, key.bytes, stats.calls, stats.total_s,
-                    stats.exposed_s});
+    rows.push_back({static_cast<int>(key.op), key.group, key.group_size, key.dtype, key.bytes, stats.calls,
+                    stats.total_s, stats.exposed_s});
   }
   return rows.dump();
 }
@@ -88,9 +88,10 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   const double step = mean.back().mean;
   if (step > 0) {
     report.coverage = 1 - mean_of(mean, "other") / step;
-    report.exposed_communication = (mean_of(mean, "gather_wait") + mean_of(mean, "reduce_wait") +
-                                    mean_of(mean, "forward", "tensor_comm") + mean_of(mean, "backward", "tensor_comm")) /
-                                   step;
+    report.exposed_communication =
+        (mean_of(mean, "gather_wait") + mean_of(mean, "reduce_wait") + mean_of(mean, "forward", "tensor_comm") +
+         mean_of(mean, "backward", "tensor_comm")) /
+        step;
   }
   if (report.times.longest_s > 0) {
     const double steps_per_s = measured / report.times.longest_s;

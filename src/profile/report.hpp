@@ -35,8 +35,8 @@ struct ReportInput {
 struct CollectiveRow {
   CollectiveKey key;
   double calls_per_step = 0;
-  double total_s = 0, exposed_s = 0;   ///< per step
-  double algbw = 0, busbw = 0;         ///< bytes/s, from the time from start to completion of a call
+  double total_s = 0, exposed_s = 0;  ///< per step
+  double algbw = 0, busbw = 0;        ///< bytes/s, from the time from start to completion of a call
 };
 
 /// A whole job's figures, the same on every rank.
@@ -46,10 +46,10 @@ struct Report {
   std::int64_t first_step = 0;     ///< number of the first measured step
   std::int64_t skipped = 0;        ///< steps left out before it
   StepSpreads times;
-  double coverage = 0;             ///< share of the step in named phases, i.e. not in `other`
+  double coverage = 0;                     ///< share of the step in named phases, i.e. not in `other`
   double p50_s = 0, p95_s = 0, p99_s = 0;  ///< of the steps' times, each the largest over ranks
   std::vector<CollectiveRow> collectives;
-  double tokens_per_s = 0;         ///< of the whole job over the measured steps: the Figure of Merit
+  double tokens_per_s = 0;  ///< of the whole job over the measured steps: the Figure of Merit
   double flops_per_s_per_rank = 0;
   double exposed_communication = 0;  ///< share of the step: gather_wait, reduce_wait and tensor_comm
   double peak_flops = 0;

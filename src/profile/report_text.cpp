@@ -59,9 +59,15 @@ void figures(Out out, const Report& report) {
 
 void verification(Out out, const Verification& v) {
   switch (v.status) {
-    case Verification::Status::passed: fmt::format_to(out, "VERIFICATION: PASSED\n"); return;
-    case Verification::Status::failed: fmt::format_to(out, "VERIFICATION: FAILED: {}\n", v.why); return;
-    case Verification::Status::not_configured: fmt::format_to(out, "VERIFICATION: NOT CONFIGURED\n"); return;
+    case Verification::Status::passed:
+      fmt::format_to(out, "VERIFICATION: PASSED\n");
+      return;
+    case Verification::Status::failed:
+      fmt::format_to(out, "VERIFICATION: FAILED: {}\n", v.why);
+      return;
+    case Verification::Status::not_configured:
+      fmt::format_to(out, "VERIFICATION: NOT CONFIGURED\n");
+      return;
   }
 }
 

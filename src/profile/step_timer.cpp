@@ -59,9 +59,7 @@ const StepTimes& StepTimer::end_step() {
   return steps_.emplace_back(current_);
 }
 
-StepTimer::Scope StepTimer::phase(Phase phase) {
-  return Scope(*this, region_of(phase), static_cast<int>(phase), -1);
-}
+StepTimer::Scope StepTimer::phase(Phase phase) { return Scope(*this, region_of(phase), static_cast<int>(phase), -1); }
 
 StepTimer::Scope StepTimer::part(Part part) {
   return Scope(*this, region_of(static_cast<Phase>(phase_), part), phase_, static_cast<int>(part));

@@ -82,9 +82,12 @@ Json figures_of(const Report& report) {
 
 Json verification_of(const Verification& v) {
   switch (v.status) {
-    case Verification::Status::passed: return {{"status", "passed"}};
-    case Verification::Status::failed: return {{"status", "failed"}, {"why", v.why}};
-    case Verification::Status::not_configured: break;
+    case Verification::Status::passed:
+      return {{"status", "passed"}};
+    case Verification::Status::failed:
+      return {{"status", "failed"}, {"why", v.why}};
+    case Verification::Status::not_configured:
+      break;
   }
   return {{"status", "not configured"}};
 }

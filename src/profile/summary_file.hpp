@@ -25,7 +25,7 @@ struct SummaryInput {
   std::vector<std::pair<std::string, std::string>> version{};
   std::vector<DeckValue> deck{};  ///< resolved
   std::vector<std::pair<std::string, std::string>> slurm{};
-  std::vector<Memory> memory{}; ///< per rank
+  std::vector<Memory> memory{};  ///< per rank
 };
 
 /// The SLURM_ variables of `variables` (as in environ: "NAME=value", ends with null), by name.

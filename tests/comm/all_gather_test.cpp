@@ -34,9 +34,9 @@ TEST(AllGather, in_place_equals_plain_mpi) {
 
 // A unit: tensors of very different sizes, and dtypes, in one call.
 void gather_unit(const Communicator& group) {
-  const std::vector<std::pair<Shape, DType>> shards = {{{64}, DType::fp32},     {{0, 5}, DType::fp32}, {{7, 33}, DType::bf16},
-                                                       {{200, 256}, DType::fp32}, {{1}, DType::u8},     {{3, 5, 7}, DType::bf16},
-                                                       {{1000, 77}, DType::bf16}, {{64}, DType::fp32}};
+  const std::vector<std::pair<Shape, DType>> shards = {
+      {{64}, DType::fp32}, {{0, 5}, DType::fp32},    {{7, 33}, DType::bf16},    {{200, 256}, DType::fp32},
+      {{1}, DType::u8},    {{3, 5, 7}, DType::bf16}, {{1000, 77}, DType::bf16}, {{64}, DType::fp32}};
   std::vector<Buffer> mine, whole;
   std::vector<tensor::Tensor> tensors;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -46,7 +46,9 @@ void gather_unit(const Communicator& group) {
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto bytes = mine[i].bytes().size();
-    if (bytes > 0) std::memcpy(whole[i].bytes().data() + bytes * static_cast<std::size_t>(group.rank()), mine[i].bytes().data(), bytes);
+    if (bytes > 0)
+      std::memcpy(whole[i].bytes().data() + bytes * static_cast<std::size_t>(group.rank()), mine[i].bytes().data(),
+                  bytes);
     tensors.push_back(whole[i].tensor());
   }
   group.all_gather_in_place(tensors).wait();
@@ -60,13 +62,21 @@ TEST(AllGather, a_unit_spinning) { gather_unit(world(nullptr, Waiting::spin)); }
 
 TEST(AllGather, messages_longer_than_the_limit_are_cut) {
   Communicator group = world();
-  group.set_message_limit(1001);
+  group.set_limits({.message_bytes = 1001});
   gather_unit(group);
-  group.set_message_limit(1);
+  group.set_limits({.message_bytes = 1});
   Buffer mine({5}, DType::fp32), whole({5 * group.size()}, DType::fp32);
   mine.fill(group.rank());
   group.all_gather(whole.tensor(), mine.tensor());
   EXPECT_EQ(whole.bytes(), plain_all_gather(mine.bytes(), group.size()));
+}
+
+TEST(AllGather, large_groups_use_the_library) {
+  Communicator group = world();
+  group.set_limits({.direct_ranks = 1});
+  gather_unit(group);
+  group.set_limits({.message_bytes = 3000, .direct_ranks = 1});
+  gather_unit(group);
 }
 
 TEST(AllGather, blocking_out_of_place_and_own_rows) {

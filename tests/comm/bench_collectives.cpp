@@ -42,7 +42,8 @@ void time(const Communicator& group, int repetitions, const char* what, const st
   double mean = 0;
   for (const double x : us) mean += x / static_cast<double>(us.size());
   if (group.rank() == 0) {
-    fmt::print("{:<6} {:<40} median {:>9.1f} us  mean {:>9.1f} us\n", name_of(group.waiting()), what, us[us.size() / 2], mean);
+    fmt::print("{:<6} {:<40} median {:>9.1f} us  mean {:>9.1f} us\n", name_of(group.waiting()), what, us[us.size() / 2],
+               mean);
     std::fflush(stdout);
   }
 }
@@ -57,8 +58,10 @@ void units(const Communicator& group, int repetitions, const char* size, const s
     whole.push_back({reinterpret_cast<std::byte*>(m.data()), {rows * group.size()}, DType::fp32});
     items.push_back({whole.back().slice(group.rank() * rows, rows), whole.back()});
   }
-  time(group, repetitions, fmt::format("all_gather of a {} unit", size).c_str(), [&] { group.all_gather_in_place(whole).wait(); });
-  time(group, repetitions, fmt::format("reduce_scatter of a {} unit", size).c_str(), [&] { group.reduce_scatter(items).wait(); });
+  time(group, repetitions, fmt::format("all_gather of a {} unit", size).c_str(),
+       [&] { group.all_gather_in_place(whole).wait(); });
+  time(group, repetitions, fmt::format("reduce_scatter of a {} unit", size).c_str(),
+       [&] { group.reduce_scatter(items).wait(); });
   time(group, repetitions, fmt::format("all_reduce of a {} unit", size).c_str(),
        [&] { group.all_reduce(whole, Communicator::Reduce::sum).wait(); });
 }
@@ -66,15 +69,18 @@ void units(const Communicator& group, int repetitions, const char* size, const s
 int body(const comm::Environment& environment, int repetitions) {
   const comm::Node node = comm::survey_node(environment.world());
   if (environment.rank() == 0) {
-    fmt::print("{} ranks, {} on this node with {} cores, {} repetitions\n", environment.size(), node.ranks, node.cores, repetitions);
+    fmt::print("{} ranks, {} on this node with {} cores, {} repetitions\n", environment.size(), node.ranks, node.cores,
+               repetitions);
   }
   for (const comm::Waiting waiting : {comm::Waiting::spin, comm::Waiting::yield}) {
     const Communicator group(environment.world(), "world", waiting, nullptr);
     float one = 1;
     const std::vector value{tensor::Tensor{reinterpret_cast<std::byte*>(&one), {1}, DType::fp32}};
-    time(group, repetitions, "all_reduce of one float", [&] { group.all_reduce(value, Communicator::Reduce::max).wait(); });
+    time(group, repetitions, "all_reduce of one float",
+         [&] { group.all_reduce(value, Communicator::Reduce::max).wait(); });
     std::array<double, 1> number{1};
-    time(group, repetitions, "all_reduce of one control value", [&] { group.all_reduce(number, Communicator::Reduce::max); });
+    time(group, repetitions, "all_reduce of one control value",
+         [&] { group.all_reduce(number, Communicator::Reduce::max); });
     time(group, repetitions, "barrier", [&] { group.barrier(); });
     units(group, repetitions, "136 kB", kSmall);
     units(group, repetitions, "4 MB", kLarge);

@@ -18,8 +18,8 @@ namespace shard8::comm::tests {
 /// Reproducible, in [-2, 2], of several magnitudes, so that the order of a sum shows. Made without
 /// rounding, so that a compiler's fused multiply-add of it changes nothing.
 inline float value(int rank, std::int64_t i, int salt = 0) {
-  auto x = static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(i) * 0xbf58476d1ce4e5b9u +
-           static_cast<std::uint64_t>(salt) * 0x94d049bb133111ebu;
+  auto x = static_cast<std::uint64_t>(rank + 1) * 0x9e3779b97f4a7c15u +
+           static_cast<std::uint64_t>(i) * 0xbf58476d1ce4e5b9u + static_cast<std::uint64_t>(salt) * 0x94d049bb133111ebu;
   x ^= x >> 31;
   x *= 0xd6e8feb86659fd93u;
   x ^= x >> 32;
@@ -31,7 +31,9 @@ inline float value(int rank, std::int64_t i, int salt = 0) {
 class Buffer {
  public:
   Buffer(const tensor::Shape& shape, tensor::DType dtype)
-      : shape_(shape), dtype_(dtype), bytes_(static_cast<std::size_t>(shape.count()) * size_of(dtype), std::byte{0xee}) {}
+      : shape_(shape),
+        dtype_(dtype),
+        bytes_(static_cast<std::size_t>(shape.count()) * size_of(dtype), std::byte{0xee}) {}
 
   /// value(rank, i, salt) for every element; integers by truncation.
   void fill(int rank, int salt = 0, std::int64_t first = 0) {
@@ -41,10 +43,14 @@ class Buffer {
     std::byte* const at = bytes_.data() + static_cast<std::size_t>(i) * size_of(dtype_);
     const auto store = [at](auto v) { std::memcpy(at, &v, sizeof v); };
     switch (dtype_) {
-      case tensor::DType::fp32: return store(x);
-      case tensor::DType::bf16: return store(tensor::BFloat16(x));
-      case tensor::DType::i32: return store(static_cast<std::int32_t>(x * 1e6f));
-      case tensor::DType::u8: return store(static_cast<std::uint8_t>(static_cast<int>(x * 60) + 128));
+      case tensor::DType::fp32:
+        return store(x);
+      case tensor::DType::bf16:
+        return store(tensor::BFloat16(x));
+      case tensor::DType::i32:
+        return store(static_cast<std::int32_t>(x * 1e6f));
+      case tensor::DType::u8:
+        return store(static_cast<std::uint8_t>(static_cast<int>(x * 60) + 128));
     }
   }
   float get(std::int64_t i) const {
@@ -81,7 +87,8 @@ inline std::vector<std::byte> plain_all_gather(const std::vector<std::byte>& min
 inline bool same_everywhere(const std::vector<std::byte>& mine, int ranks) {
   const auto all = plain_all_gather(mine, ranks);
   for (int r = 0; r < ranks; ++r) {
-    if (std::memcmp(all.data() + static_cast<std::size_t>(r) * mine.size(), mine.data(), mine.size()) != 0) return false;
+    if (std::memcmp(all.data() + static_cast<std::size_t>(r) * mine.size(), mine.data(), mine.size()) != 0)
+      return false;
   }
   return true;
 }

@@ -64,7 +64,7 @@ TEST(Control, gathers_values_and_texts) {
 
 TEST(Control, broadcasts_in_pieces) {
   Communicator group = world();
-  group.set_message_limit(7);
+  group.set_limits({.message_bytes = 7});
   for (int root = 0; root < group.size(); ++root) {
     const std::string expected = "from rank " + std::to_string(root) + ": " + std::string(100, 'y');
     std::string text = group.rank() == root ? expected : "old";
@@ -77,7 +77,9 @@ TEST(Control, broadcasts_in_pieces) {
 }
 
 TEST(Control, barrier_holds_until_all_are_there) {
-  const auto seconds = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   for (const Waiting waiting : {Waiting::yield, Waiting::spin}) {
     const Communicator group = world(nullptr, waiting);
     if (group.rank() == group.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -73,7 +73,9 @@ TEST(Mesh, places_and_groups) {
     const auto [r, s, t] = mesh.place;
     EXPECT_EQ((r * shape.shard + s) * shape.tensor + t, me);
     EXPECT_EQ(mesh.data_rank(), r * shape.shard + s);
-    const auto at = [&](int replicate, int shard, int tensor) { return (replicate * shape.shard + shard) * shape.tensor + tensor; };
+    const auto at = [&](int replicate, int shard, int tensor) {
+      return (replicate * shape.shard + shard) * shape.tensor + tensor;
+    };
     std::vector<int> along_r, along_s, along_t, data, model;
     for (int i = 0; i < shape.replicate; ++i) along_r.push_back(at(i, s, t));
     for (int i = 0; i < shape.shard; ++i) along_s.push_back(at(r, i, t));
@@ -113,7 +115,8 @@ TEST(Agree, nothing_wrong) {
   EXPECT_EQ(runs, 1);
 }
 
-void expect_agreed(const Communicator& group, const std::function<void()>& action, base::ExitCode code, const std::string& message) {
+void expect_agreed(const Communicator& group, const std::function<void()>& action, base::ExitCode code,
+                   const std::string& message) {
   try {
     agree(group, action);
     FAIL() << "no error";
@@ -129,29 +132,40 @@ TEST(Agree, one_ranks_error_is_everybodys) {
   const Communicator group = world();
   const int last = group.size() - 1;
   const std::string prefix = group.size() == 1 ? "" : "rank " + std::to_string(last) + ": ";
-  expect_agreed(group, [&] {
-    if (group.rank() == last) base::fail(base::ExitCode::checkpoint, "no such file");
-  }, base::ExitCode::checkpoint, prefix + "no such file");
-  expect_agreed(group, [&] {
-    if (group.rank() == last) throw std::runtime_error("plain");
-  }, base::ExitCode::failed, prefix + "plain");
+  expect_agreed(
+      group,
+      [&] {
+        if (group.rank() == last) base::fail(base::ExitCode::checkpoint, "no such file");
+      },
+      base::ExitCode::checkpoint, prefix + "no such file");
+  expect_agreed(
+      group,
+      [&] {
+        if (group.rank() == last) throw std::runtime_error("plain");
+      },
+      base::ExitCode::failed, prefix + "plain");
 }
 
 TEST(Agree, all_failed_has_no_rank_and_the_lowest_speaks) {
   const Communicator group = world();
-  expect_agreed(group, [] { base::fail(base::ExitCode::deck, "bad deck"); }, base::ExitCode::deck, "bad deck");
+  expect_agreed(
+      group, [] { base::fail(base::ExitCode::deck, "bad deck"); }, base::ExitCode::deck, "bad deck");
   if (group.size() < 3) return;
-  expect_agreed(group, [&] {
-    if (group.rank() == 1) base::fail(base::ExitCode::environment, "one");
-    if (group.rank() == 2) base::fail(base::ExitCode::stopped, "two, with a longer text");
-  }, base::ExitCode::environment, "rank 1: one");
+  expect_agreed(
+      group,
+      [&] {
+        if (group.rank() == 1) base::fail(base::ExitCode::environment, "one");
+        if (group.rank() == 2) base::fail(base::ExitCode::stopped, "two, with a longer text");
+      },
+      base::ExitCode::environment, "rank 1: one");
 }
 
 TEST(Log, counts_calls_and_bytes) {
   profile::CollectiveLog log;
   const Communicator group = world(&log);
   const int n = group.size();
-  Buffer gathered({n * 10, 3}, tensor::DType::bf16), second({n * 4}, tensor::DType::bf16), mine({10, 3}, tensor::DType::bf16);
+  Buffer gathered({n * 10, 3}, tensor::DType::bf16), second({n * 4}, tensor::DType::bf16),
+      mine({10, 3}, tensor::DType::bf16);
   Buffer gradient({n * 6}, tensor::DType::fp32), out({6}, tensor::DType::fp32);
   for (Buffer* b : {&gathered, &second, &mine, &gradient}) b->fill(group.rank());
   for (int i = 0; i < 2; ++i) group.all_gather_in_place(std::vector{gathered.tensor(), second.tensor()}).wait();

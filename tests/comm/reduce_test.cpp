@@ -79,12 +79,13 @@ void reduce_items(const Communicator& group) {
     DType dtype;
     bool in_place;
   };
-  const std::vector<Case> cases = {{1, DType::bf16, false}, {33, DType::fp32, true}, {0, DType::fp32, false},
+  const std::vector<Case> cases = {{1, DType::bf16, false},  {33, DType::fp32, true},     {0, DType::fp32, false},
                                    {777, DType::bf16, true}, {20000, DType::fp32, false}, {5, DType::bf16, false},
                                    {1, DType::fp32, true}};
   std::vector<Buffer> wholes, outs;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    wholes.emplace_back(tensor::Shape{cases[i].rows * group.size(), 3}, cases[i].dtype).fill(group.rank(), static_cast<int>(i));
+    wholes.emplace_back(tensor::Shape{cases[i].rows * group.size(), 3}, cases[i].dtype)
+        .fill(group.rank(), static_cast<int>(i));
     outs.emplace_back(tensor::Shape{cases[i].rows, 3}, cases[i].dtype);
   }
   std::vector<Communicator::ReduceScatterItem> items;
@@ -104,7 +105,15 @@ TEST(ReduceScatter, many_items_in_one_call) { reduce_items(world()); }
 TEST(ReduceScatter, many_items_spinning) { reduce_items(world(nullptr, Waiting::spin)); }
 TEST(ReduceScatter, messages_longer_than_the_limit_are_cut) {
   Communicator group = world();
-  group.set_message_limit(999);
+  group.set_limits({.message_bytes = 999});
+  reduce_items(group);
+}
+TEST(ReduceScatter, large_groups_use_the_library) {
+  Communicator group = world();
+  group.set_limits({.direct_ranks = 1});
+  reduce_items(group);
+  // An item too long for the library's counts goes directly, beside others.
+  group.set_limits({.message_bytes = 3000, .direct_ranks = 1});
   reduce_items(group);
 }
 
@@ -167,7 +176,7 @@ TEST(AllReduce, large_items_in_one_call) { all_reduce_items(world(), 3000); }
 TEST(AllReduce, large_items_spinning) { all_reduce_items(world(nullptr, Waiting::spin), 3000); }
 TEST(AllReduce, messages_longer_than_the_limit_are_cut) {
   Communicator group = world();
-  group.set_message_limit(4099);
+  group.set_limits({.message_bytes = 4099});
   all_reduce_items(group, 3000);
 }
 

@@ -29,7 +29,8 @@ void overlap(const Communicator& group, int salt) {
   for (int i = 0; i < kEach; ++i) {
     wholes.emplace_back(tensor::Shape{n * group.size()}, DType::bf16);
     shards.emplace_back(tensor::Shape{n}, DType::bf16).fill(group.rank(), salt + i);
-    std::memcpy(wholes.back().tensor().slice(n * group.rank(), n).data, shards.back().bytes().data(), shards.back().bytes().size());
+    std::memcpy(wholes.back().tensor().slice(n * group.rank(), n).data, shards.back().bytes().data(),
+                shards.back().bytes().size());
     sums.emplace_back(tensor::Shape{n}, DType::fp32).fill(group.rank(), salt + 10 + i);
     gradients.emplace_back(tensor::Shape{n * group.size()}, DType::fp32).fill(group.rank(), salt + 20 + i);
     outs.emplace_back(tensor::Shape{n}, DType::fp32);
@@ -38,12 +39,14 @@ void overlap(const Communicator& group, int salt) {
   for (std::size_t i = 0; i < kEach; ++i) {
     requests.push_back(group.all_gather_in_place(std::vector{wholes[i].tensor()}));
     requests.push_back(group.all_reduce(std::vector{sums[i].tensor()}, Reduce::sum));
-    requests.push_back(group.reduce_scatter(std::vector{Communicator::ReduceScatterItem{outs[i].tensor(), gradients[i].tensor()}}));
+    requests.push_back(
+        group.reduce_scatter(std::vector{Communicator::ReduceScatterItem{outs[i].tensor(), gradients[i].tensor()}}));
     group.progress();
   }
   const auto count = requests.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t turn = (i * (group.rank() % 2 == 0 ? 1 : count - 1) + static_cast<std::size_t>(group.rank())) % count;
+    const std::size_t turn =
+        (i * (group.rank() % 2 == 0 ? 1 : count - 1) + static_cast<std::size_t>(group.rank())) % count;
     requests[turn].wait();
     EXPECT_FALSE(requests[turn].active());
   }

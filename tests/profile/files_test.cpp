@@ -46,7 +46,13 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 
 TEST(Metrics, a_line_keeps_order_and_every_bit) {
-  const StepMetrics m{.step = 17, .loss = 2.0 / 3, .grad_norm = 1e-30 / 7, .lr = 1e-3 / 3, .tokens = 4096, .step_s = 0.1 + 0.2, .tokens_per_s = 1e7 / 3};
+  const StepMetrics m{.step = 17,
+                      .loss = 2.0 / 3,
+                      .grad_norm = 1e-30 / 7,
+                      .lr = 1e-3 / 3,
+                      .tokens = 4096,
+                      .step_s = 0.1 + 0.2,
+                      .tokens_per_s = 1e7 / 3};
   const auto line = ordered_json::parse(to_json_line(m));
   std::vector<std::string> keys;
   for (const auto& item : line.items()) keys.push_back(item.key());
@@ -61,7 +67,8 @@ TEST(Metrics, a_line_keeps_order_and_every_bit) {
 }
 
 TEST(Metrics, what_is_not_finite_is_null) {
-  const auto line = ordered_json::parse(to_json_line({.loss = std::nan(""), .grad_norm = std::numeric_limits<double>::infinity()}));
+  const auto line =
+      ordered_json::parse(to_json_line({.loss = std::nan(""), .grad_norm = std::numeric_limits<double>::infinity()}));
   EXPECT_TRUE(line["loss"].is_null());
   EXPECT_TRUE(line["grad_norm"].is_null());
 }
@@ -124,12 +131,14 @@ TEST(Timing, a_row_for_each_step_and_phase) {
 
 TEST(Summary, holds_everything) {
   const Folder folder;
-  const SummaryInput input{
-      .version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
-      .deck = {{"model", "hidden", "256"}, {"model", "arch", "llama", true}, {"precision", "deterministic", "true"},
-               {"data", "path", "123", true}, {"optimizer", "lr", "0.001"}},
-      .slurm = {{"SLURM_JOB_ID", "7"}},
-      .memory = {{"weights", 1000}, {"gathered", 2000}}};
+  const SummaryInput input{.version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
+                           .deck = {{"model", "hidden", "256"},
+                                    {"model", "arch", "llama", true},
+                                    {"precision", "deterministic", "true"},
+                                    {"data", "path", "123", true},
+                                    {"optimizer", "lr", "0.001"}},
+                           .slurm = {{"SLURM_JOB_ID", "7"}},
+                           .memory = {{"weights", 1000}, {"gathered", 2000}}};
   write_summary(folder / "summary.json", synthetic_report({Verification::Status::failed, "too high"}, 1e16), input);
   std::ifstream in(folder / "summary.json");
   const auto s = ordered_json::parse(in);
@@ -164,7 +173,8 @@ TEST(Summary, holds_everything) {
 }
 
 TEST(Summary, survives_text_that_is_no_utf8) {
-  const auto text = to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});
+  const auto text =
+      to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});
   EXPECT_EQ(ordered_json::parse(text)["slurm"]["SLURM_JOB_NAME"], "caf\xef\xbf\xbd");
 }
 

@@ -30,7 +30,13 @@ std::string run_of(bool terminal, std::int64_t steps, std::int64_t log_every, do
   return printed([&](std::FILE* out) {
     Progress progress(out, terminal, 0, steps, log_every);
     for (std::int64_t s = 0; s < steps; ++s) {
-      progress.step({.step = s, .loss = 3.25, .grad_norm = 1.5, .lr = 1e-3, .tokens = 100, .step_s = step_s, .tokens_per_s = 100 / step_s});
+      progress.step({.step = s,
+                     .loss = 3.25,
+                     .grad_norm = 1.5,
+                     .lr = 1e-3,
+                     .tokens = 100,
+                     .step_s = step_s,
+                     .tokens_per_s = 100 / step_s});
     }
   });
 }

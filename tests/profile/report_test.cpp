@@ -52,7 +52,8 @@ TEST(Spreads, every_phase_and_part_is_listed_once) {
     EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/"), 1) << phase;
     for (int q = 0; q < kParts; ++q) {
       const bool has_parts = phase == "forward" || phase == "backward";
-      EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/" + std::string(name_of(static_cast<Part>(q)))), has_parts ? 1 : 0);
+      EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/" + std::string(name_of(static_cast<Part>(q)))),
+                has_parts ? 1 : 0);
     }
   }
   EXPECT_EQ(names.back(), "step/");
@@ -144,13 +145,16 @@ TEST(Text, has_the_tables) {
   expect_line(text, R"(step +105\.000 +107\.500 +115\.000 +100\.00  2 \(node01\))");
   expect_line(text, R"(named phases cover 99\.07 % of the step)");
   expect_line(text, R"(step time: p50 110\.000 ms, p95 137\.500 ms, p99 155\.500 ms over 10 steps \(2 left out\))");
-  expect_line(text, "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
+  expect_line(text,
+              "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
   expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +8\.000 +2\.000 +2\.000 +1\.500)");
 }
 
 TEST(Text, has_the_block_of_figures) {
   const std::string text = to_text(synthetic_report());
-  expect_line(text, R"(tokens/s: 8695652\.2   tokens/s/rank: 2173913\.0   model TFLOP/s/rank: 2173\.9   exposed communication: 17\.67 %)");
+  expect_line(
+      text,
+      R"(tokens/s: 8695652\.2   tokens/s/rank: 2173913\.0   model TFLOP/s/rank: 2173\.9   exposed communication: 17\.67 %)");
   expect_line(text, R"(Figure of Merit \(FOM\): 8695652\.2 tokens/s)");
   EXPECT_EQ(text.find("MFU"), std::string::npos);
   expect_line(to_text(synthetic_report({}, 1e16)), R"(MFU: 21\.74 % of 10000\.0 TFLOP/s per rank)");
@@ -160,12 +164,14 @@ TEST(Text, ends_with_the_verification) {
   const auto last_line = [](const std::string& text) { return text.substr(text.rfind('\n', text.size() - 2) + 1); };
   using Status = Verification::Status;
   EXPECT_EQ(last_line(to_text(synthetic_report({Status::passed, ""}))), "VERIFICATION: PASSED\n");
-  EXPECT_EQ(last_line(to_text(synthetic_report({Status::failed, "final loss 5.5 > 3"}))), "VERIFICATION: FAILED: final loss 5.5 > 3\n");
+  EXPECT_EQ(last_line(to_text(synthetic_report({Status::failed, "final loss 5.5 > 3"}))),
+            "VERIFICATION: FAILED: final loss 5.5 > 3\n");
   EXPECT_EQ(last_line(to_text(synthetic_report())), "VERIFICATION: NOT CONFIGURED\n");
 }
 
 TEST(Text, says_when_nothing_was_measured) {
-  const Report r = Job().reports(3, {.timing_skip = 5, .tokens_per_step = 1e6, .verification = {Verification::Status::passed, ""}})[0];
+  const Report r = Job().reports(
+      3, {.timing_skip = 5, .tokens_per_step = 1e6, .verification = {Verification::Status::passed, ""}})[0];
   EXPECT_EQ(to_text(r), "no step was measured: all 3 were left out (run.timing_skip)\nVERIFICATION: PASSED\n");
   EXPECT_EQ(r.tokens_per_s, 0);
 }

@@ -170,11 +170,18 @@ TEST(Regions, are_balanced_and_named) {
   timer.end_step();
   Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
   Kokkos::Tools::Experimental::set_pop_region_callback(nullptr);
-  const std::vector<std::string> expected = {
-      "push shard8::step::forward",     "push shard8::forward::gemm",       "pop",
-      "push shard8::step::gather_wait", "pop",                              "pop",
-      "push shard8::step::backward",    "push shard8::backward::attention", "pop",
-      "pop",                            "push shard8::other::elementwise",  "pop"};
+  const std::vector<std::string> expected = {"push shard8::step::forward",
+                                             "push shard8::forward::gemm",
+                                             "pop",
+                                             "push shard8::step::gather_wait",
+                                             "pop",
+                                             "pop",
+                                             "push shard8::step::backward",
+                                             "push shard8::backward::attention",
+                                             "pop",
+                                             "pop",
+                                             "push shard8::other::elementwise",
+                                             "pop"};
   EXPECT_EQ(seen(), expected);
 }
 

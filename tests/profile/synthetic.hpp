@@ -66,17 +66,19 @@ class Job {
         input.host = "node0" + std::to_string(r / 2);
         const int measured = steps - static_cast<int>(input.timing_skip);
         const Gather gather{
-            .doubles = [this, r](std::span<const double> mine) {
-              std::vector<double> joined;
-              for (const auto& of_rank : exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()))) {
-                joined.insert(joined.end(), of_rank.begin(), of_rank.end());
-              }
-              return joined;
-            },
-            .texts = [this, r](std::string_view mine) {
-              const auto joined = exchange(texts_, r, std::string(mine));
-              return std::vector<std::string>(joined.begin(), joined.end());
-            }};
+            .doubles =
+                [this, r](std::span<const double> mine) {
+                  std::vector<double> joined;
+                  for (const auto& of_rank : exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()))) {
+                    joined.insert(joined.end(), of_rank.begin(), of_rank.end());
+                  }
+                  return joined;
+                },
+            .texts =
+                [this, r](std::string_view mine) {
+                  const auto joined = exchange(texts_, r, std::string(mine));
+                  return std::vector<std::string>(joined.begin(), joined.end());
+                }};
         all[static_cast<std::size_t>(r)] = make_report(times, synthetic_log(r, measured), input, gather);
       });
     }
@@ -100,8 +102,13 @@ class Job {
 
 /// 12 steps of which the first 2 are left out; a million tokens and a petaFLOP a step.
 inline Report synthetic_report(Verification verification = {}, double peak_flops = 0) {
-  return Job().reports(12, {.first_step = 0, .timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15,
-                            .peak_flops = peak_flops, .host = "", .verification = std::move(verification)})[0];
+  return Job().reports(12, {.first_step = 0,
+                            .timing_skip = 2,
+                            .tokens_per_step = 1e6,
+                            .flops_per_step = 1e15,
+                            .peak_flops = peak_flops,
+                            .host = "",
+                            .verification = std::move(verification)})[0];
 }
 
 }  // namespace shard8::profile::tests
