@@ -15,17 +15,15 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 }  // namespace
 
-Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-               std::int64_t data_ranks, std::int64_t data_rank, io::IoThread& io)
+Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
+               std::int64_t data_rank, io::IoThread& io)
     : io_(io), dataset_(open_dataset(config, seq, vocab, io)) {
-  SHARD8_REQUIRE(data_rank >= 0 && data_rank < data_ranks, "data rank {} of {}", data_rank,
-                 data_ranks);
+  SHARD8_REQUIRE(data_rank >= 0 && data_rank < data_ranks, "data rank {} of {}", data_rank, data_ranks);
   SHARD8_REQUIRE(config.micro_batch >= 0, "data.micro_batch = {}", config.micro_batch);
   const std::int64_t most = divide_up(config.batch, data_ranks);
   micro_batch_ = config.micro_batch > 0 ? config.micro_batch : most;
   micro_batches_ = divide_up(most, micro_batch_);
-  slots_ = {data_rank, std::max<std::int64_t>(0, divide_up(config.batch - data_rank, data_ranks)),
-            data_ranks};
+  slots_ = {data_rank, std::max<std::int64_t>(0, divide_up(config.batch - data_rank, data_ranks)), data_ranks};
 }
 
 Loader::~Loader() {
@@ -38,8 +36,7 @@ Loader::Step Loader::load(std::int64_t step) const {
   dataset_->read(sequences, step, slots_);
 
   const auto size = static_cast<std::size_t>(micro_batches_ * micro_batch_ * seq);
-  Step out{step, std::vector<std::int32_t>(size), std::vector<std::int32_t>(size),
-           std::vector<float>(size)};
+  Step out{step, std::vector<std::int32_t>(size), std::vector<std::int32_t>(size), std::vector<float>(size)};
   for (std::int64_t k = 0; k < slots_.count; ++k) {
     const auto* const from = sequences.data() + k * (seq + 1);
     std::copy_n(from, seq, out.tokens.data() + k * seq);
@@ -64,14 +61,12 @@ void Loader::advance_to(std::int64_t step) {
 }
 
 MicroBatch Loader::get(std::int64_t step, std::int64_t j) {
-  SHARD8_REQUIRE(step >= 0 && j >= 0 && j < micro_batches_, "micro-batch {} of {} of step {}", j,
-                 micro_batches_, step);
+  SHARD8_REQUIRE(step >= 0 && j >= 0 && j < micro_batches_, "micro-batch {} of {} of step {}", j, micro_batches_, step);
   if (current_.step != step) advance_to(step);
   const auto size = static_cast<std::size_t>(micro_batch_ * dataset_->seq());
   const auto first = static_cast<std::size_t>(j) * size;
   const auto real = std::clamp<std::int64_t>(slots_.count - j * micro_batch_, 0, micro_batch_);
-  return {std::span(current_.tokens).subspan(first, size),
-          std::span(current_.targets).subspan(first, size),
+  return {std::span(current_.tokens).subspan(first, size), std::span(current_.targets).subspan(first, size),
           std::span(current_.weights).subspan(first, size), real};
 }
 

@@ -28,8 +28,8 @@ struct MicroBatch {
 class Loader {
  public:
   /// Opens the data (errors: open_dataset). config.micro_batch 0: all the rank's sequences.
-  Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-         std::int64_t data_ranks, std::int64_t data_rank, io::IoThread& io);
+  Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
+         std::int64_t data_rank, io::IoThread& io);
   /// Waits for the read ahead.
   ~Loader();
   Loader(const Loader&) = delete;

@@ -76,11 +76,8 @@ BytesDataset::Parts BytesDataset::find_parts(const std::string& path) {
 BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
     : BytesDataset(config, seq, vocab, find_parts(require_bytes_fit(config, vocab).path)) {}
 
-BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                           Parts parts)
-    : StreamDataset(config, seq, vocab, parts.length, config.path),
-      path_(config.path),
-      parts_(std::move(parts.list)) {}
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts)
+    : StreamDataset(config, seq, vocab, parts.length, config.path), path_(config.path), parts_(std::move(parts.list)) {}
 
 std::string BytesDataset::description() const {
   return fmt::format("bytes of '{}': {} bytes in {} file{}, {}", path_, length(), parts_.size(),
@@ -109,8 +106,7 @@ void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) cons
 void BytesDataset::read_tokens(std::span<std::int32_t> out, std::int64_t first) const {
   std::vector<std::byte> bytes(out.size());
   read_bytes(bytes, first);
-  std::transform(bytes.begin(), bytes.end(), out.begin(),
-                 [](std::byte b) { return std::to_integer<std::int32_t>(b); });
+  std::transform(bytes.begin(), bytes.end(), out.begin(), [](std::byte b) { return std::to_integer<std::int32_t>(b); });
 }
 
 std::vector<std::uint64_t> BytesDataset::histogram() const {

@@ -13,19 +13,15 @@ namespace shard8::data {
 
 void Dataset::require_slots(std::span<const std::int32_t> out, const Slots& slots) const {
   const auto& [first, count, stride] = slots;
-  SHARD8_REQUIRE(first >= 0 && count >= 0 && stride >= 1 &&
-                     (count == 0 || first + (count - 1) * stride < sizes_.batch),
-                 "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride,
-                 sizes_.batch);
+  SHARD8_REQUIRE(first >= 0 && count >= 0 && stride >= 1 && (count == 0 || first + (count - 1) * stride < sizes_.batch),
+                 "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride, sizes_.batch);
   SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) == count * (sizes_.seq + 1),
-                 "{} sequences of {} tokens into a buffer of {}", count, sizes_.seq + 1,
-                 out.size());
+                 "{} sequences of {} tokens into a buffer of {}", count, sizes_.seq + 1, out.size());
 }
 
 std::size_t Dataset::first_outside(std::span<const std::int32_t> tokens) const {
-  const auto found = std::find_if(tokens.begin(), tokens.end(), [this](std::int32_t token) {
-    return token < 0 || token >= sizes_.vocab;
-  });
+  const auto found = std::find_if(tokens.begin(), tokens.end(),
+                                  [this](std::int32_t token) { return token < 0 || token >= sizes_.vocab; });
   return static_cast<std::size_t>(found - tokens.begin());
 }
 
@@ -36,11 +32,10 @@ void Dataset::fail_vocabulary(const std::string& where, std::int64_t token) cons
              where, token, sizes_.vocab - 1, sizes_.vocab);
 }
 
-std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq,
-                                      std::int64_t vocab, io::IoThread& io) {
+std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                      io::IoThread& io) {
   SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
-                 "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1",
-                 config.batch, seq, vocab);
+                 "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1", config.batch, seq, vocab);
   switch (config.kind) {
     case deck::DataKind::bytes:
       return std::make_unique<BytesDataset>(config, seq, vocab);

@@ -72,7 +72,7 @@ class Dataset {
 /// Opens what the deck's group data asks for, for sequences of seq tokens below vocab. Error(deck)
 /// when data and deck do not go together: bytes with vocab < 256, fewer than seq+1 tokens, slabs of
 /// another shape, no such file.
-std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq,
-                                      std::int64_t vocab, io::IoThread& io);
+std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                      io::IoThread& io);
 
 }  // namespace shard8::data

@@ -9,8 +9,8 @@
 
 namespace shard8::data {
 
-StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                             std::int64_t length, const std::string& name)
+StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
+                             const std::string& name)
     : Dataset({config.batch, seq, vocab}),
       seed_(config.seed),
       length_(length),
@@ -23,12 +23,9 @@ StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, s
   }
 }
 
-std::string StreamDataset::samples_text() const {
-  return fmt::format("{} samples of {} tokens", samples_, seq());
-}
+std::string StreamDataset::samples_text() const { return fmt::format("{} samples of {} tokens", samples_, seq()); }
 
-void StreamDataset::read(std::span<std::int32_t> out, std::int64_t step,
-                         const Slots& slots) const {
+void StreamDataset::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
   require_slots(out, slots);
   const auto width = static_cast<std::size_t>(seq() + 1);
   for (std::int64_t k = 0; k < slots.count; ++k) {

@@ -16,8 +16,8 @@ class StreamDataset : public Dataset {
 
  protected:
   /// `name` is what the stream was read from. Error(deck) when it is too short for one sample.
-  StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                std::int64_t length, const std::string& name);
+  StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
+                const std::string& name);
 
   std::int64_t length() const { return length_; }
 

@@ -16,8 +16,7 @@ namespace {
 
 /// Counts a file's tokens; outside(index, token) is called for the first one that has no place.
 template <class Outside>
-std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab,
-                                        Outside&& outside) {
+std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab, Outside&& outside) {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));
   file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
     for (std::size_t i = 0; i < piece.size(); ++i) {
@@ -32,16 +31,14 @@ std::string stream_position(const io::TokenFile& file, std::int64_t position) {
   return fmt::format("'{}': position {}", file.spec(), position);
 }
 
-std::string slab_position(const io::TokenFile& file, std::int64_t step, std::int64_t sequence,
-                          std::int64_t position) {
-  return fmt::format("'{}': slab {}, sequence {}, position {}", file.spec(), step, sequence,
-                     position);
+std::string slab_position(const io::TokenFile& file, std::int64_t step, std::int64_t sequence, std::int64_t position) {
+  return fmt::format("'{}': slab {}, sequence {}, position {}", file.spec(), step, sequence, position);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq,
-                                            std::int64_t vocab, io::IoThread& io) {
+std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                            io::IoThread& io) {
   auto file = std::make_unique<io::TokenFile>(io, config.path);
   const auto& shape = file->shape();
   if (shape.size() == 1) {
@@ -85,14 +82,14 @@ TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::in
     base::fail(base::ExitCode::deck,
                "'{}': has shape ({}), slabs of {} sequences of {} tokens, but data.batch = {} and "
                "model.seq + 1 = {}; set data.batch = {} and model.seq = {}",
-               file_->spec(), fmt::join(shape, ", "), shape[1], shape[2], config.batch, seq + 1,
-               shape[1], shape[2] - 1);
+               file_->spec(), fmt::join(shape, ", "), shape[1], shape[2], config.batch, seq + 1, shape[1],
+               shape[2] - 1);
   }
 }
 
 std::string TokenSlabs::description() const {
-  return fmt::format("tokens of '{}': {} slabs of {} sequences of {} + 1 tokens", file_->spec(),
-                     steps(), batch(), seq());
+  return fmt::format("tokens of '{}': {} slabs of {} sequences of {} + 1 tokens", file_->spec(), steps(), batch(),
+                     seq());
 }
 
 void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
@@ -103,8 +100,7 @@ void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t step, const Slot
                "run.steps to at most {}",
                file_->spec(), step, step, steps(), steps());
   }
-  const std::array<io::Range, 3> ranges = {
-      {{step, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
+  const std::array<io::Range, 3> ranges = {{{step, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
   file_->read(out, ranges);
   const auto bad = first_outside(out);
   if (bad < out.size()) {
@@ -117,9 +113,7 @@ void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t step, const Slot
 std::vector<std::uint64_t> TokenSlabs::histogram() const {
   return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
     const auto width = seq() + 1;
-    fail_vocabulary(slab_position(*file_, index / (batch() * width), index / width % batch(),
-                                  index % width),
-                    token);
+    fail_vocabulary(slab_position(*file_, index / (batch() * width), index / width % batch(), index % width), token);
   });
 }
 

@@ -12,8 +12,8 @@ namespace shard8::data {
 
 /// A dataset of one dimension (a stream) or of three (slabs), as its shape says; Error(deck) for
 /// any other.
-std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq,
-                                            std::int64_t vocab, io::IoThread& io);
+std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                            io::IoThread& io);
 
 /// Tokens (L) as one stream.
 class TokenStream final : public StreamDataset {
@@ -34,8 +34,7 @@ class TokenStream final : public StreamDataset {
 class TokenSlabs final : public Dataset {
  public:
   /// Error(deck) unless the slabs are (config.batch, seq+1).
-  TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-             std::unique_ptr<io::TokenFile> file);
+  TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::unique_ptr<io::TokenFile> file);
 
   std::int64_t samples() const override { return steps() * batch(); }
   std::optional<std::int64_t> steps_available() const override { return steps(); }

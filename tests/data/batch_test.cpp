@@ -58,9 +58,8 @@ Source text(const test::TempFolder& folder, std::int64_t batch) {
 
 /// What all data ranks get of a step, put back in the order of the batch: (batch, seq + 1). Looks
 /// at shapes, shifts, weights and padding on the way.
-std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ranks,
-                                      std::int64_t micro_batch, std::int64_t step,
-                                      io::IoThread& io) {
+std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ranks, std::int64_t micro_batch,
+                                      std::int64_t step, io::IoThread& io) {
   const auto batch = source.config.batch;
   const auto seq = static_cast<std::size_t>(source.seq);
   std::vector<std::int32_t> out(static_cast<std::size_t>(batch) * (seq + 1), -1);
@@ -195,8 +194,7 @@ TEST(Loader, LastSlabThenAnError) {
   data::Loader loader(source.config, source.seq, source.vocab, 2, 1, io);
   EXPECT_EQ(loader.dataset().steps_available(), 20);
   EXPECT_EQ(loader.get(19, 0).sequences, 4);
-  test::expect_error([&] { loader.get(20, 0); }, base::ExitCode::failed,
-                     {"step 20", "there are 20 slabs"});
+  test::expect_error([&] { loader.get(20, 0); }, base::ExitCode::failed, {"step 20", "there are 20 slabs"});
 }
 
 TEST(Loader, RefusesNonsense) {

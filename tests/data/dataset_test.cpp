@@ -19,8 +19,7 @@ namespace {
 
 const std::string kGold = SHARD8_SOURCE_DIR "/tests/gold/llama_tiny.h5:/tokens";
 
-deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64_t batch,
-                        std::uint64_t seed = 1234) {
+deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64_t batch, std::uint64_t seed = 1234) {
   deck::DataConfig out;
   out.kind = kind;
   out.path = path;
@@ -29,8 +28,7 @@ deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64
   return out;
 }
 
-std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step,
-                               const data::Slots& slots) {
+std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step, const data::Slots& slots) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(slots.count * (dataset.seq() + 1)));
   dataset.read(out, step, slots);
   return out;
@@ -44,8 +42,7 @@ std::vector<std::int32_t> read_step(const data::Dataset& dataset, std::int64_t s
 void expect_slots_agree(const data::Dataset& dataset, std::int64_t step) {
   const auto whole = read_step(dataset, step);
   const auto width = static_cast<std::size_t>(dataset.seq() + 1);
-  for (const data::Slots slots : {data::Slots{0, 1, 1}, {1, 2, 3}, {dataset.batch() - 1, 1, 9},
-                                  {2, 3, 1}, {0, 0, 1}}) {
+  for (const data::Slots slots : {data::Slots{0, 1, 1}, {1, 2, 3}, {dataset.batch() - 1, 1, 9}, {2, 3, 1}, {0, 0, 1}}) {
     const auto part = read(dataset, step, slots);
     for (std::int64_t k = 0; k < slots.count; ++k) {
       const auto at = static_cast<std::size_t>(slots.first + k * slots.stride) * width;
@@ -91,8 +88,7 @@ TEST(Stream, EverySampleOnceAnEpoch) {
   constexpr std::int64_t kSeq = 3, kSamples = 33, kBatch = 7;
   for (const std::int64_t rest : {1, 2, 3}) {
     const auto path = counting_stream(folder, kSamples * kSeq + rest);
-    const auto dataset =
-        data::open_dataset(config(deck::DataKind::tokens, path, kBatch), kSeq, 1000, io);
+    const auto dataset = data::open_dataset(config(deck::DataKind::tokens, path, kBatch), kSeq, 1000, io);
     ASSERT_EQ(dataset->samples(), kSamples);
     EXPECT_EQ(dataset->steps_available(), std::nullopt);
     std::vector<std::int64_t> seen;
@@ -157,8 +153,7 @@ TEST(Stream, TooShortIsADeckError) {
   test::expect_error(open(deck::DataKind::tokens, counting_stream(folder, 5), 5), code,
                      {"t.h5:/t': holds 5 tokens", "needs at least seq+1 = 6"});
   std::filesystem::create_directory(folder / "nothing");
-  test::expect_error(open(deck::DataKind::bytes, folder / "nothing", 5), code,
-                     {"nothing': holds 0 tokens"});
+  test::expect_error(open(deck::DataKind::bytes, folder / "nothing", 5), code, {"nothing': holds 0 tokens"});
 }
 
 TEST(Stream, TokensOutsideTheVocabulary) {
@@ -167,8 +162,7 @@ TEST(Stream, TokensOutsideTheVocabulary) {
   const auto path = counting_stream(folder, 41);
   const auto dataset = data::open_dataset(config(deck::DataKind::tokens, path, 10), 4, 38, io);
   test::expect_error([&] { read_step(*dataset, 0); }, base::ExitCode::failed,
-                     {"t.h5:/t': position 38: token 38 is outside the vocabulary",
-                      "0 to 37 (model.vocab = 38)"});
+                     {"t.h5:/t': position 38: token 38 is outside the vocabulary", "0 to 37 (model.vocab = 38)"});
 }
 
 TEST(Bytes, FilesOfAFolderInBytewiseOrder) {
@@ -180,13 +174,10 @@ TEST(Bytes, FilesOfAFolderInBytewiseOrder) {
   test::write_bytes(folder / "a0", "234");
   test::write_bytes(folder / "\xc3\xa4", "9\xff");
   test::write_bytes(folder / ".hidden", "no");
-  const auto dataset =
-      data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 10, 256, io);
+  const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 10, 256, io);
   const auto tokens = read_step(*dataset, 0);
-  EXPECT_EQ(tokens, (std::vector<std::int32_t>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9',
-                                               255}));
-  EXPECT_NE(dataset->description().find("11 bytes in 4 files, 1 samples of 10 tokens"),
-            std::string::npos)
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 255}));
+  EXPECT_NE(dataset->description().find("11 bytes in 4 files, 1 samples of 10 tokens"), std::string::npos)
       << dataset->description();
 }
 
@@ -219,15 +210,13 @@ TEST(Bytes, SaysWhatIsWrong) {
   const auto open = [&](const std::string& path, std::int64_t vocab) {
     data::open_dataset(config(deck::DataKind::bytes, path, 1), 2, vocab, io);
   };
-  test::expect_error([&] { open(folder / "x", 255); }, code,
-                     {"model.vocab >= 256", "model.vocab = 255"});
+  test::expect_error([&] { open(folder / "x", 255); }, code, {"model.vocab >= 256", "model.vocab = 255"});
   test::expect_error([&] { open(folder / "x", 256); }, code, {"x': cannot open", "No such file"});
   std::filesystem::create_directory(folder / "inner");
   test::expect_error([&] { open(folder.path(), 256); }, code, {"holds 'inner'", "not a file"});
   std::filesystem::remove(folder / "inner");
   test::write_bytes(folder / "text", "0123456789");
-  const auto dataset =
-      data::open_dataset(config(deck::DataKind::bytes, folder.path(), 5), 2, 256, io);
+  const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 5), 2, 256, io);
   std::filesystem::resize_file(folder / "text", 4);
   test::expect_error([&] { read_step(*dataset, 0); }, base::ExitCode::failed,
                      {"text': bytes", "but it has 4 (it had 10"});
@@ -270,10 +259,7 @@ TEST(Slabs, SayWhatIsWrong) {
       // The position in the message leads to the token.
       long s = -1, b = -1, t = -1;
       const auto at = message.find("slab ");
-      ASSERT_EQ(std::sscanf(message.c_str() + at, "slab %ld, sequence %ld, position %ld", &s, &b,
-                            &t),
-                3)
-          << message;
+      ASSERT_EQ(std::sscanf(message.c_str() + at, "slab %ld, sequence %ld, position %ld", &s, &b, &t), 3) << message;
       const auto slab = read_step(*open(8, 32, 256), s);
       EXPECT_EQ(s, step);
       EXPECT_EQ(b % 2, 1);
@@ -286,16 +272,14 @@ TEST(Slabs, SayWhatIsWrong) {
   test::H5Writer writer(folder / "t.h5");
   writer.dataset<std::int32_t>("flat", H5T_STD_I32LE, {2, 2}, {1, 2, 3, 4});
   writer.close();
-  test::expect_error(
-      [&] { data::open_dataset(config(deck::DataKind::tokens, folder / "t.h5:/flat", 1), 1, 9, io); },
-      code, {"has 2 dimensions (shape (2, 2))", "one (a stream", "three"});
+  test::expect_error([&] { data::open_dataset(config(deck::DataKind::tokens, folder / "t.h5:/flat", 1), 1, 9, io); },
+                     code, {"has 2 dimensions (shape (2, 2))", "one (a stream", "three"});
 }
 
 TEST(Synthetic, IsUniformAndNeverRepeats) {
   io::IoThread io;
   constexpr std::int64_t kVocab = 11, kSeq = 99, kBatch = 10, kSteps = 20;
-  const auto dataset =
-      data::open_dataset(config(deck::DataKind::synthetic, "", kBatch), kSeq, kVocab, io);
+  const auto dataset = data::open_dataset(config(deck::DataKind::synthetic, "", kBatch), kSeq, kVocab, io);
   EXPECT_EQ(dataset->samples(), 0);
   EXPECT_EQ(dataset->steps_available(), std::nullopt);
   expect_slots_agree(*dataset, 3);

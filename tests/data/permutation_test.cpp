@@ -22,8 +22,7 @@ std::vector<std::int64_t> order(std::int64_t size, std::uint64_t seed, std::uint
 }  // namespace
 
 TEST(Permutation, IsABijection) {
-  for (const std::int64_t size :
-       {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 100, 1000, 1024, 4097, 65536, 65537}) {
+  for (const std::int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 100, 1000, 1024, 4097, 65536, 65537}) {
     std::vector<int> hits(static_cast<std::size_t>(size));
     for (const auto to : order(size, 99, 2)) {
       ASSERT_GE(to, 0) << size;
@@ -71,8 +70,7 @@ TEST(Permutation, ShufflesEvenly) {
     double chi = 0.0;
     for (int cell = 0; cell < kCells; ++cell) {
       // 1000 values do not divide evenly into 16 cells.
-      const int values =
-          ((cell + 1) * 1000 + kCells - 1) / kCells - (cell * 1000 + kCells - 1) / kCells;
+      const int values = ((cell + 1) * 1000 + kCells - 1) / kCells - (cell * 1000 + kCells - 1) / kCells;
       const double expected = kDraws * values / 1000.0;
       const double difference = cells[static_cast<std::size_t>(cell)] - expected;
       chi += difference * difference / expected;

@@ -27,8 +27,7 @@ TEST(DurableFile, WritesAndReplaces) {
 
 TEST(DurableFile, NamesPathAndReason) {
   const test::TempFolder folder;
-  test::expect_error([&] { io::write_durably(folder / "none/x.json", "text"); },
-                     base::ExitCode::failed,
+  test::expect_error([&] { io::write_durably(folder / "none/x.json", "text"); }, base::ExitCode::failed,
                      {"none/x.json.tmp'", "cannot create", "No such file or directory"});
   test::expect_error([&] { io::sync_folder(folder / "none"); }, base::ExitCode::failed,
                      {"none'", "cannot open the folder"});
@@ -38,8 +37,7 @@ TEST(DurableFile, LeavesNothingBehindWhenItFails) {
   const test::TempFolder folder;
   const auto path = folder / "taken";
   std::filesystem::create_directories(path + "/by a folder");
-  test::expect_error([&] { io::write_durably(path, "text"); }, base::ExitCode::failed,
-                     {"taken'", "cannot rename"});
+  test::expect_error([&] { io::write_durably(path, "text"); }, base::ExitCode::failed, {"taken'", "cannot rename"});
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
@@ -61,8 +59,6 @@ TEST(InputFile, ReadsAnywhere) {
 
 TEST(InputFile, SaysWhyItCannotOpen) {
   const test::TempFolder folder;
-  test::expect_error([&] { io::InputFile file(folder / "none"); }, base::ExitCode::deck,
-                     {"none'", "No such file"});
-  test::expect_error([&] { io::InputFile file(folder.path()); }, base::ExitCode::deck,
-                     {"not a regular file"});
+  test::expect_error([&] { io::InputFile file(folder / "none"); }, base::ExitCode::deck, {"none'", "No such file"});
+  test::expect_error([&] { io::InputFile file(folder.path()); }, base::ExitCode::deck, {"not a regular file"});
 }

@@ -84,8 +84,7 @@ TEST(IoThread, TakesTasksFromManyThreads) {
 TEST(IoThread, Hdf5ErrorsAreSilentAndInTheMessage) {
   io::IoThread io;
   testing::internal::CaptureStderr();
-  test::expect_error(
-      [&] { io.call([] { SHARD8_H5("'nowhere.h5'", H5Fopen("/nowhere.h5", H5F_ACC_RDONLY, 0)); }); },
-      base::ExitCode::failed, {"'nowhere.h5': H5Fopen(\"/nowhere.h5\"", "HDF5 says", "H5F"});
+  test::expect_error([&] { io.call([] { SHARD8_H5("'nowhere.h5'", H5Fopen("/nowhere.h5", H5F_ACC_RDONLY, 0)); }); },
+                     base::ExitCode::failed, {"'nowhere.h5': H5Fopen(\"/nowhere.h5\"", "HDF5 says", "H5F"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

@@ -26,10 +26,10 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 /// "name":{...} of a header.
-inline std::string entry(const std::string& name, const std::string& dtype,
-                         const std::string& shape, std::size_t begin, std::size_t end) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape +
-         "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin,
+                         std::size_t end) {
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" +
+         std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
 /// The upper half of an fp32 whose lower half is zero.

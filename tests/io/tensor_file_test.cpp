@@ -38,8 +38,7 @@ std::vector<float> read(const io::TensorFile& file, const std::string& name, con
 }
 
 /// Reads one box into rows that are farther apart, and looks at every element and every gap.
-void expect_box(const io::TensorFile& file, const std::string& name, const io::Box& box,
-                std::int64_t stride) {
+void expect_box(const io::TensorFile& file, const std::string& name, const io::Box& box, std::int64_t stride) {
   constexpr float kUntouched = -1.0f;
   std::vector<float> out(static_cast<std::size_t>(box.rows * stride), kUntouched);
   file.read_box(name, box, out.data(), stride);
@@ -47,14 +46,12 @@ void expect_box(const io::TensorFile& file, const std::string& name, const io::B
     for (std::int64_t c = 0; c < stride; ++c) {
       const float expected = c < box.cols ? value_at(box.row0 + r, box.col0 + c) : kUntouched;
       ASSERT_EQ(out[static_cast<std::size_t>(r * stride + c)], expected)
-          << name << " box row " << r << " column " << c << " of box at " << box.row0 << ", "
-          << box.col0;
+          << name << " box row " << r << " column " << c << " of box at " << box.row0 << ", " << box.col0;
     }
   }
 }
 
-void expect_every_box(const io::TensorFile& file, const std::string& name, std::int64_t rows,
-                      std::int64_t cols) {
+void expect_every_box(const io::TensorFile& file, const std::string& name, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t r0 = 0; r0 <= rows; ++r0) {
     for (std::int64_t r1 = r0; r1 <= rows; ++r1) {
       for (std::int64_t c0 = 0; c0 <= cols; ++c0) {
@@ -115,15 +112,16 @@ TEST(GoldWeights, AreReadAsH5pyReadsThem) {
     double sum;
   };
   const std::vector<Expected> table = {
-      {"llama_tiny.h5", "lm_head.weight", {256, 64}, 0.076140575f, -0.062482107f,
-       2.1017819062030867},
-      {"llama_tiny.h5", "model.layers.1.self_attn.k_proj.weight", {32, 64}, 0.04491691f,
-       0.0032731947f, -2.9464640849291754},
+      {"llama_tiny.h5", "lm_head.weight", {256, 64}, 0.076140575f, -0.062482107f, 2.1017819062030867},
+      {"llama_tiny.h5",
+       "model.layers.1.self_attn.k_proj.weight",
+       {32, 64},
+       0.04491691f,
+       0.0032731947f,
+       -2.9464640849291754},
       {"llama_tiny.h5", "model.norm.weight", {64}, 0.887297f, 0.9623759f, 65.74127513170242},
-      {"gpt2_tiny.h5", "transformer.h.0.attn.c_attn.weight", {64, 192}, -0.0064532f, 0.016114285f,
-       2.3774244332421404},
-      {"gpt2_tiny.h5", "transformer.h.1.mlp.c_fc.bias", {256}, 0.02288187f, -0.010581642f,
-       -0.09199520752736134}};
+      {"gpt2_tiny.h5", "transformer.h.0.attn.c_attn.weight", {64, 192}, -0.0064532f, 0.016114285f, 2.3774244332421404},
+      {"gpt2_tiny.h5", "transformer.h.1.mlp.c_fc.bias", {256}, 0.02288187f, -0.010581642f, -0.09199520752736134}};
   io::IoThread io;
   for (const auto& expected : table) {
     const auto file = io::open_tensor_file(io, kGold + expected.file + ":/init");
@@ -163,9 +161,9 @@ TEST(Hdf5Tensors, EveryBoxOfEveryType) {
   const test::TempFolder folder;
   io::IoThread io;
   const auto half = half_type();
-  const std::vector<std::pair<std::string, hid_t>> types = {
-      {"f64be", H5T_IEEE_F64BE}, {"f32", H5T_IEEE_F32LE}, {"f16", half.id()},
-      {"i8", H5T_STD_I8LE},      {"u16be", H5T_STD_U16BE}, {"i64", H5T_STD_I64LE}};
+  const std::vector<std::pair<std::string, hid_t>> types = {{"f64be", H5T_IEEE_F64BE}, {"f32", H5T_IEEE_F32LE},
+                                                            {"f16", half.id()},        {"i8", H5T_STD_I8LE},
+                                                            {"u16be", H5T_STD_U16BE},  {"i64", H5T_STD_I64LE}};
   {
     test::H5Writer writer(folder / "w.h5");
     writer.group("/deep");
@@ -198,8 +196,11 @@ TEST(Hdf5Tensors, VectorsAreColumnsAndScalarsOneByOne) {
   EXPECT_EQ(spread, (std::vector<float>{1, 0, 2, 0, 3, 0}));
   EXPECT_EQ(read(*file, "s", {0, 1, 0, 1}), (std::vector<float>{4}));
   EXPECT_TRUE(file->shape("s").empty());
-  test::expect_error([&] { read(*file, "cube", {0, 1, 0, 1}); }, base::ExitCode::failed,
-                     {"'cube' has shape (1, 2, 1)", "at most two dimensions"});
+  test::expect_error(
+      [&] {
+        read(*file, "cube", {0, 1, 0, 1});
+      },
+      base::ExitCode::failed, {"'cube' has shape (1, 2, 1)", "at most two dimensions"});
 }
 
 TEST(Hdf5Tensors, SaysWhatIsWrong) {
@@ -211,8 +212,8 @@ TEST(Hdf5Tensors, SaysWhatIsWrong) {
     writer.dataset("/init/model.norm.weight", H5T_IEEE_F32LE, {4, 3}, matrix(4, 3));
     io::H5Handle text(SHARD8_H5("text", H5Tcopy(H5T_C_S1)), H5Tclose);
     io::H5Handle space(SHARD8_H5("text", H5Screate(H5S_SCALAR)), H5Sclose);
-    io::H5Handle data(SHARD8_H5("text", H5Dcreate2(writer.id(), "/init/text", text.id(), space.id(),
-                                                   H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)),
+    io::H5Handle data(SHARD8_H5("text", H5Dcreate2(writer.id(), "/init/text", text.id(), space.id(), H5P_DEFAULT,
+                                                   H5P_DEFAULT, H5P_DEFAULT)),
                       H5Dclose);
     data.close("text");
     writer.close();
@@ -220,14 +221,16 @@ TEST(Hdf5Tensors, SaysWhatIsWrong) {
   const auto failed = base::ExitCode::failed;
   test::expect_error([&] { io::open_tensor_file(io, folder / "w.h5:/start"); }, failed,
                      {"no group '/start'", "groups (init)"});
-  test::expect_error([&] { io::open_tensor_file(io, folder / "none.h5:/init"); },
-                     base::ExitCode::deck, {"none.h5': no such file"});
+  test::expect_error([&] { io::open_tensor_file(io, folder / "none.h5:/init"); }, base::ExitCode::deck,
+                     {"none.h5': no such file"});
   const auto file = io::open_tensor_file(io, folder / "w.h5:/init");
   test::expect_error([&] { file->shape("norm.weight"); }, failed,
-                     {"w.h5:/init': has no tensor 'norm.weight'",
-                      "the nearest is 'model.norm.weight'"});
-  test::expect_error([&] { read(*file, "text", {0, 1, 0, 1}); }, failed,
-                     {"tensor 'text'", "neither of an integer nor"});
+                     {"w.h5:/init': has no tensor 'norm.weight'", "the nearest is 'model.norm.weight'"});
+  test::expect_error(
+      [&] {
+        read(*file, "text", {0, 1, 0, 1});
+      },
+      failed, {"tensor 'text'", "neither of an integer nor"});
   std::vector<float> out(12);
   const auto outside = [&](const io::Box& box) {
     test::expect_error([&] { file->read_box("model.norm.weight", box, out.data(), 3); }, failed,
@@ -238,8 +241,11 @@ TEST(Hdf5Tensors, SaysWhatIsWrong) {
   outside({4, 1, 0, 3});
   outside({-1, 1, 0, 3});
   outside({1, INT64_MAX, 0, 3});
-  test::expect_error([&] { file->read_box("model.norm.weight", {0, 4, 0, 3}, out.data(), 2); },
-                     failed, {"row stride 2, columns 3"});
+  test::expect_error(
+      [&] {
+        file->read_box("model.norm.weight", {0, 4, 0, 3}, out.data(), 2);
+      },
+      failed, {"row stride 2, columns 3"});
 }
 
 TEST(Hdf5Tensors, ADamagedChunkIsNamed) {
@@ -259,8 +265,11 @@ TEST(Hdf5Tensors, ADamagedChunkIsNamed) {
   test::write_bytes(folder / "w.h5", bytes);
   const auto file = io::open_tensor_file(io, folder / "w.h5");
   expect_box(*file, "w", {0, 32, 0, 64}, 64);
-  test::expect_error([&] { read(*file, "w", {32, 1, 0, 64}); }, base::ExitCode::failed,
-                     {"tensor 'w'", "H5Dread", "filter"});
+  test::expect_error(
+      [&] {
+        read(*file, "w", {32, 1, 0, 64});
+      },
+      base::ExitCode::failed, {"tensor 'w'", "H5Dread", "filter"});
 }
 
 TEST(Safetensors, EveryBoxOfEveryType) {
@@ -293,13 +302,11 @@ TEST(Safetensors, EveryHalfIsExact) {
   std::iota(bits.begin(), bits.end(), std::uint16_t{0});
   const auto bytes = test::bytes_of(bits);
   std::vector<float> out(bits.size());
-  io::decode_floats(out.data(), reinterpret_cast<const std::byte*>(bytes.data()), 65536,
-                    io::StoredFloat::f16);
+  io::decode_floats(out.data(), reinterpret_cast<const std::byte*>(bytes.data()), 65536, io::StoredFloat::f16);
   for (unsigned b = 0; b < 65536; ++b) {
     const int exponent = static_cast<int>((b >> 10) & 31);
     const int mantissa = static_cast<int>(b & 1023);
-    double expected = exponent == 0 ? std::ldexp(mantissa, -24)
-                                    : std::ldexp(1024 + mantissa, exponent - 25);
+    double expected = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
     if (exponent == 31) expected = mantissa == 0 ? INFINITY : NAN;
     if ((b >> 15) != 0) expected = -expected;
     const double got = out[b];
@@ -316,18 +323,21 @@ TEST(Safetensors, SeveralTensorsMetadataAndPadding) {
   const test::TempFolder folder;
   io::IoThread io;
   const std::string data = test::bytes_of(std::vector<float>{1, 2, 3, 4, 5, 6}) + "12345678";
-  const std::string header =
-      "{\"__metadata__\":{\"format\":\"pt\"}," + test::entry("b", "F32", "2,2", 8, 24) + "," +
-      test::entry("a", "F32", "2", 0, 8) + "," + test::entry("empty", "F32", "0,7", 24, 24) + "," +
-      test::entry("ids", "I64", "1", 24, 32) + "," + test::entry("s", "F32", "0", 8, 8) + "}   ";
+  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"}," + test::entry("b", "F32", "2,2", 8, 24) + "," +
+                             test::entry("a", "F32", "2", 0, 8) + "," + test::entry("empty", "F32", "0,7", 24, 24) +
+                             "," + test::entry("ids", "I64", "1", 24, 32) + "," + test::entry("s", "F32", "0", 8, 8) +
+                             "}   ";
   test::write_bytes(folder / "w.safetensors", test::safetensors(header, data));
   const auto file = io::open_tensor_file(io, folder / "w.safetensors");
   EXPECT_EQ(file->names(), (std::vector<std::string>{"a", "b", "empty", "ids", "s"}));
   EXPECT_EQ(read(*file, "a", {0, 2, 0, 1}), (std::vector<float>{1, 2}));
   EXPECT_EQ(read(*file, "b", {0, 2, 1, 1}), (std::vector<float>{4, 6}));
   EXPECT_TRUE(read(*file, "empty", {0, 0, 0, 7}).empty());
-  test::expect_error([&] { read(*file, "ids", {0, 1, 0, 1}); }, base::ExitCode::failed,
-                     {"w.safetensors': tensor 'ids' has dtype I64", "F16, BF16, F32, F64"});
+  test::expect_error(
+      [&] {
+        read(*file, "ids", {0, 1, 0, 1});
+      },
+      base::ExitCode::failed, {"w.safetensors': tensor 'ids' has dtype I64", "F16, BF16, F32, F64"});
 }
 
 TEST(SafetensorsMalformed, IsRefusedWithTheReason) {
@@ -363,8 +373,7 @@ TEST(SafetensorsMalformed, IsRefusedWithTheReason) {
       {file(test::entry("a", "F32", "2", 8, 0), eight), {"data_offsets [8, 0]"}},
       {file(test::entry("a", "F32", "2,2", 0, 16), eight),
        {"tensor 'a' has data_offsets [0, 16], but 8 bytes", "truncated"}},
-      {file("\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}", eight),
-       {"data_offsets [0, 8, 9]"}},
+      {file("\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}", eight), {"data_offsets [0, 8, 9]"}},
       {file(test::entry("a", "F32", "3", 0, 8), eight),
        {"dtype F32 and shape (3) needs 12 bytes, its data_offsets give 8"}},
       {file(test::entry("a", "BF16", "2", 0, 8), eight), {"needs 4 bytes"}},
@@ -380,8 +389,7 @@ TEST(SafetensorsMalformed, IsRefusedWithTheReason) {
     SCOPED_TRACE(parts[0]);
     test::write_bytes(folder / "w.safetensors", bytes);
     parts.push_back("w.safetensors': not a valid .safetensors file");
-    test::expect_error([&] { io::open_tensor_file(io, folder / "w.safetensors"); },
-                       base::ExitCode::failed, parts);
+    test::expect_error([&] { io::open_tensor_file(io, folder / "w.safetensors"); }, base::ExitCode::failed, parts);
   }
   // Every cut of a good file is refused, whatever it hits.
   const auto good = one_tensor("F16", 3, 2);
@@ -396,9 +404,8 @@ TEST(SafetensorsIndex, JoinsTheFilesBesideIt) {
   io::IoThread io;
   const auto one = [](const std::string& name, const std::vector<float>& values) {
     const auto bytes = test::bytes_of(values);
-    return test::safetensors(
-        "{" + test::entry(name, "F32", std::to_string(values.size()), 0, bytes.size()) + "}",
-        bytes);
+    return test::safetensors("{" + test::entry(name, "F32", std::to_string(values.size()), 0, bytes.size()) + "}",
+                             bytes);
   };
   test::write_bytes(folder / "model-00001-of-00002.safetensors", one("x", {1, 2}));
   test::write_bytes(folder / "model-00002-of-00002.safetensors", one("y", {3, 4, 5}));
@@ -420,8 +427,7 @@ TEST(SafetensorsIndex, SaysWhatIsWrong) {
   io::IoThread io;
   const auto failed = base::ExitCode::failed;
   const auto open = [&] { io::open_tensor_file(io, folder.path()); };
-  test::expect_error(open, base::ExitCode::deck,
-                     {"neither model.safetensors.index.json nor model.safetensors"});
+  test::expect_error(open, base::ExitCode::deck, {"neither model.safetensors.index.json nor model.safetensors"});
   test::write_bytes(folder / "model.safetensors", one_tensor("F32", 5, 4));
   expect_every_box(*io::open_tensor_file(io, folder.path()), "w", 5, 4);
 

@@ -60,9 +60,8 @@ TEST(TokenFile, ReadsEveryIntegerType) {
   const test::TempFolder folder;
   io::IoThread io;
   const std::vector<std::pair<std::string, hid_t>> types = {
-      {"i8", H5T_STD_I8LE},       {"u8", H5T_STD_U8LE},       {"i16", H5T_STD_I16LE},
-      {"u16be", H5T_STD_U16BE},   {"i32", H5T_STD_I32LE},     {"u32", H5T_STD_U32LE},
-      {"i64be", H5T_STD_I64BE},   {"u64", H5T_STD_U64LE}};
+      {"i8", H5T_STD_I8LE},   {"u8", H5T_STD_U8LE},   {"i16", H5T_STD_I16LE},   {"u16be", H5T_STD_U16BE},
+      {"i32", H5T_STD_I32LE}, {"u32", H5T_STD_U32LE}, {"i64be", H5T_STD_I64BE}, {"u64", H5T_STD_U64LE}};
   const std::vector<std::int32_t> values = {0, 1, 127, 3, 99};
   test::H5Writer writer(folder / "t.h5");
   for (const auto& [name, type] : types) writer.dataset(name, type, {5}, values);
@@ -133,8 +132,7 @@ TEST(TokenFile, SaysWhatIsWrong) {
   };
   const auto failed = base::ExitCode::failed;
   test::expect_error(open("none.h5:/x"), base::ExitCode::deck, {"none.h5'", "no such file"});
-  test::expect_error(open("t.h5"), base::ExitCode::deck,
-                     {"names no dataset", "file.h5:/dataset", "(real, tokens)"});
+  test::expect_error(open("t.h5"), base::ExitCode::deck, {"names no dataset", "file.h5:/dataset", "(real, tokens)"});
   test::expect_error(open("t.h5:/"), base::ExitCode::deck, {"names no dataset"});
   test::expect_error(open("text.h5:/x"), failed, {"text.h5'", "not an HDF5 file"});
   test::expect_error(open("empty.h5:/x"), failed, {"empty.h5'"});
@@ -147,12 +145,13 @@ TEST(TokenFile, SaysWhatIsWrong) {
 
   const io::TokenFile file(io, folder / "t.h5:/tokens");
   std::vector<std::int32_t> out(4);
-  test::expect_error([&] { file.read(out, std::array<io::Range, 1>{{{1, 3, 1}}}); }, failed,
-                     {"3 indices from 1 in steps of 1", "dimension 0", "has 3"});
-  test::expect_error([&] { file.read(out, std::array<io::Range, 1>{{{-1, 1, 1}}}); }, failed,
-                     {"from -1"});
-  test::expect_error([&] { file.read({}, std::array<io::Range, 1>{{{0, 2, 1}}}); }, failed,
-                     {"buffer of 0"});
+  test::expect_error(
+      [&] {
+        file.read(out, std::array<io::Range, 1>{{{1, 3, 1}}});
+      },
+      failed, {"3 indices from 1 in steps of 1", "dimension 0", "has 3"});
+  test::expect_error([&] { file.read(out, std::array<io::Range, 1>{{{-1, 1, 1}}}); }, failed, {"from -1"});
+  test::expect_error([&] { file.read({}, std::array<io::Range, 1>{{{0, 2, 1}}}); }, failed, {"buffer of 0"});
 }
 
 TEST(TokenFile, NamesATruncatedFile) {
