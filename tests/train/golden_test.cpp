@@ -62,8 +62,11 @@ void run(const std::string& arch, const Variant& v, const std::vector<double>& a
   const auto final = io::open_tensor_file(training.io(), gold + ":/final");
   const auto loss = read_vector(training.io(), arch, "loss");
   const auto norm = read_vector(training.io(), arch, "grad_norm");
-  // The gradient of GPT-2's key bias is zero in exact arithmetic, a third of the tensor's rows.
-  const auto steps_are_noise = [](const std::string& name) { return name.ends_with("c_attn.bias"); };
+  // The gradient of GPT-2's key biases, the second third of c_attn.bias, is zero in exact
+  // arithmetic; Adam makes steps of its rounding noise.
+  const auto noise = [](const std::string& name, std::int64_t row) {
+    return name.ends_with("c_attn.bias") && row >= 64 && row < 128;
+  };
 
   auto results = training.run(0, 1);
   for (const auto& d : test::compare(training, test::What::gradient, *grad0, MPI_COMM_WORLD))
@@ -80,8 +83,7 @@ void run(const std::string& arch, const Variant& v, const std::vector<double>& a
     // Half of 2e-6: then any two meshes agree to that.
     EXPECT_LE(relative(results[s].loss, alone[s]), 1e-6) << "loss of step " << s << " against one rank";
   }
-  for (const auto& d : test::compare(training, test::What::master, *final, MPI_COMM_WORLD)) {
-    if (steps_are_noise(d.name)) continue;
+  for (const auto& d : test::compare(training, test::What::master, *final, MPI_COMM_WORLD, noise)) {
     worst_final = std::max(worst_final, d.relative());
     EXPECT_LE(d.relative(), 1e-4) << "final " << d.name;
   }
@@ -97,35 +99,35 @@ std::vector<double> run_alone(const std::string& arch) {
   return losses;
 }
 
-/// Meshes of the acceptance list with so many ranks.
-std::vector<std::array<int, 3>> meshes(const std::string& arch, int ranks) {
-  std::vector<std::array<int, 3>> all = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1},
-                                         {2, 1, 2}, {1, 3, 1}, {1, 5, 1}, {2, 1, 1}};
+using Mesh = std::array<int, 3>;
+
+int ranks_of(const Mesh& mesh) { return mesh[0] * mesh[1] * mesh[2]; }
+
+std::vector<Mesh> meshes(const std::string& arch) {
+  std::vector<Mesh> all = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1},
+                           {2, 1, 2}, {1, 3, 1}, {1, 5, 1}, {2, 1, 1}};
   if (arch == "gpt2") all.push_back({1, 1, 4});
-  std::erase_if(all, [&](const auto& m) { return m[0] * m[1] * m[2] != ranks; });
   return all;
 }
 
-std::vector<Variant> all_variants(const std::string& arch, int ranks) {
+/// All settings of one mesh; micro_batch 0 is the whole batch.
+std::vector<Variant> all_variants(const Mesh& mesh) {
   std::vector<Variant> variants;
-  for (const auto& mesh : meshes(arch, ranks))
-    for (const int micro_batch : {1, 3, 0})
-      for (const bool reshard : {true, false})
-        for (const char* recompute : {"none", "selective", "full"})
-          variants.push_back({mesh, micro_batch, reshard, recompute});
+  for (const int micro_batch : {1, 3, 0})
+    for (const bool reshard : {true, false})
+      for (const char* recompute : {"none", "selective", "full"})
+        variants.push_back({mesh, micro_batch, reshard, recompute});
   return variants;
 }
 
-/// Every mesh, and over all meshes every pair of the other three settings.
-std::vector<Variant> covering_variants(const std::string& arch, int ranks) {
+/// Nine settings that cover every pair of values; each mesh gets the next two.
+std::vector<Variant> covering_variants(const Mesh& mesh, std::size_t number) {
   constexpr std::array<int, 3> kMicroBatches = {0, 1, 3};
   constexpr std::array<const char*, 3> kRecompute = {"none", "selective", "full"};
   std::vector<Variant> variants;
-  int i = ranks + (arch == "gpt2");
-  for (const auto& mesh : meshes(arch, ranks)) {
-    for (int k = 0; k < 2; ++k, ++i)
-      variants.push_back({mesh, kMicroBatches[static_cast<std::size_t>(i % 3)], (i + i / 3) % 2 == 0,
-                          kRecompute[static_cast<std::size_t>((i + i / 3 + k) % 3)]});
+  for (std::size_t i = 2 * number; i < 2 * number + 2; ++i) {
+    const std::size_t m = i / 3 % 3, r = i % 3;
+    variants.push_back({mesh, kMicroBatches[m], (m + r) % 2 == 0, kRecompute[r]});
   }
   return variants;
 }
@@ -134,9 +136,16 @@ void run_variants(const std::string& arch) {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const auto alone = run_alone(arch);
-  const auto variants = SHARD8_GOLDEN_ALL ? all_variants(arch, ranks) : covering_variants(arch, ranks);
-  ASSERT_FALSE(variants.empty());
-  for (const Variant& v : variants) run(arch, v, alone);
+  const auto all = meshes(arch);
+  int runs = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (ranks_of(all[i]) != ranks) continue;
+    for (const Variant& v : SHARD8_GOLDEN_ALL ? all_variants(all[i]) : covering_variants(all[i], i)) {
+      run(arch, v, alone);
+      ++runs;
+    }
+  }
+  ASSERT_GT(runs, 0);
 }
 
 TEST(Llama, EqualsTheReference) { run_variants("llama"); }

@@ -6,6 +6,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +52,11 @@ struct Difference {
 
 enum class What { master, gradient };
 
-/// Compares every tensor with group's of `file`; collective over `comm`. Replicas are all compared.
-std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm);
+/// Rows (out) of a Hugging Face tensor that are not compared.
+using Skip = std::function<bool(const std::string& name, std::int64_t row)>;
+
+/// Compares every tensor with the one in `file`; collective over `comm`. Replicas are all compared.
+std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm,
+                                const Skip& skip = {});
 
 }  // namespace shard8::test
