@@ -93,9 +93,13 @@ double sum_of_squares(const Exec& exec, const tensor::Tensor& x) {
   const float* in = x.as<float>();
   return chunked_sum(
       exec, "shard8::kernels::sum_of_squares", x.count(), KOKKOS_LAMBDA(std::int64_t first, std::int64_t last) {
+        const float* values = in;
         double sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (std::int64_t i = first; i < last; ++i) sum += static_cast<double>(in[i]) * static_cast<double>(in[i]);
+        for (std::int64_t i = first; i < last; ++i) {
+          const auto v = static_cast<double>(values[i]);
+          sum += v * v;
+        }
         return sum;
       });
 }

@@ -68,7 +68,7 @@ void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, con
 
 /// f(i) for i in [0, n) of a row, by the whole team.
 template <class F>
-KOKKOS_INLINE_FUNCTION void row_for(const HostTeam&, std::int64_t n, const F& f) {
+KOKKOS_INLINE_FUNCTION void row_for(const HostTeam&, std::int64_t n, const F f) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) f(i);
 }
@@ -79,7 +79,7 @@ KOKKOS_INLINE_FUNCTION void row_for(const Member& team, std::int64_t n, const F&
 
 /// Σ f(i) of a row, known to the whole team: fp32 over stretches, double from stretch to stretch.
 template <class F>
-KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, const F& f) {
+KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, const F f) {
   constexpr std::int64_t kStretch = 1024;
   double total = 0;
   for (std::int64_t first = 0; first < n; first += kStretch) {
@@ -101,7 +101,7 @@ KOKKOS_INLINE_FUNCTION float row_sum(const Member& team, std::int64_t n, const F
 
 /// max f(i) of a row, −inf for none.
 template <class F>
-KOKKOS_INLINE_FUNCTION float row_max(const HostTeam&, std::int64_t n, const F& f) {
+KOKKOS_INLINE_FUNCTION float row_max(const HostTeam&, std::int64_t n, const F f) {
   float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)
   for (std::int64_t i = 0; i < n; ++i) largest = f(i) > largest ? f(i) : largest;

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Times every operator at the sizes of the speed bench: hidden 512, ffn 1408, 8 heads of 64,
+// vocabulary 4096, 8 sequences of 256, or as given: bench_kernels [fp32|bf16] [name part].
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "kernels/activation.hpp"
+#include "kernels/adamw.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/random.hpp"
+#include "kernels/rope.hpp"
+#include "tests/kernels/buffer.hpp"
+
+namespace shard8::tests {
+namespace {
+
+constexpr std::int64_t kBatch = 8, kSeq = 256, kT = kBatch * kSeq, kH = 512, kF = 1408, kHeads = 8, kDim = 64,
+                       kVocab = 4096;
+
+class Bench {
+ public:
+  Bench(DType dtype, std::string_view only) : dtype_(dtype), only_(only) {}
+
+  /// Best and median of several calls, as GFLOP/s where flops are given, else GB/s.
+  template <class F>
+  void time(const std::string& name, double flops, double bytes, const F& f) const {
+    if (name.find(only_) == std::string::npos) return;
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    double total = 0;
+    while (times.size() < 5 || (total < 0.3 && times.size() < 400)) {
+      const auto start = Clock::now();
+      f();
+      times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      total += times.back();
+    }
+    std::sort(times.begin(), times.end());
+    const double best = times.front(), median = times[times.size() / 2];
+    std::printf("%-28s %9.3f ms (median %9.3f)  ", name.c_str(), best * 1e3, median * 1e3);
+    if (flops > 0) {
+      std::printf("%8.1f GFLOP/s\n", flops / best * 1e-9);
+    } else {
+      std::printf("%8.1f GB/s\n", bytes / best * 1e-9);
+    }
+  }
+
+  void products() const {
+    const struct {
+      const char* name;
+      std::int64_t n, k;
+    } linears[] = {{"qkv", 3 * kH, kH}, {"proj", kH, kH}, {"fc1", 2 * kF, kH}, {"fc2", kH, kF}, {"head", kVocab, kH}};
+    for (const auto& l : linears) {
+      const auto x = draw({kT, l.k}), w = draw({l.n, l.k}), dy = draw({kT, l.n});
+      const Buffer y({kT, l.n}, dtype_), dx({kT, l.k}, dtype_), dw({l.n, l.k}, DType::fp32);
+      const auto work = Buffer::bytes(kernels::gemm_workspace_bytes(dtype_, kT, l.k, l.n));
+      const double flops = 2.0 * kT * static_cast<double>(l.n * l.k);
+      const std::string name = std::string("gemm ") + l.name;
+      time(name + " fprop", flops, 0, [&] { kernels::gemm_fprop(exec_, y, x, w, Tensor{}, work); });
+      time(name + " dgrad", flops, 0, [&] { kernels::gemm_dgrad(exec_, dx, dy, w, false, work); });
+      time(name + " wgrad", flops, 0, [&] { kernels::gemm_wgrad(exec_, dw, dy, x, true, work); });
+    }
+  }
+
+  void attention() const {
+    const kernels::AttentionShape s{kBatch, kSeq, kHeads, kHeads, kDim};
+    const auto qkv = draw({kT, 3 * kH}), dout = draw({kT, kH});
+    const Buffer o({kT, kH}, dtype_), lse({kBatch, kHeads, kSeq}, DType::fp32), dqkv({kT, 3 * kH}, dtype_);
+    const auto work = Buffer::bytes(kernels::attention_workspace_bytes(s, exec_.concurrency()));
+    const double flops = kernels::attention_flops(s);
+    kernels::attention_forward(exec_, o, lse, qkv, s, work);
+    time("attention forward", flops, 0, [&] { kernels::attention_forward(exec_, o, lse, qkv, s, work); });
+    time("attention backward", 2.5 * flops, 0,
+         [&] { kernels::attention_backward(exec_, dqkv, dout, o, qkv, lse, s, work); });
+    const Buffer table({2, kSeq, kDim / 2}, DType::fp32);
+    kernels::rope_table(exec_, table, 10000);
+    time("rope forward", 0, 2.0 * 2 / 3 * size(qkv), [&] { kernels::rope_forward(exec_, qkv, table, 2 * kHeads); });
+  }
+
+  void norms() const {
+    const auto x = draw({kT, kH}), w = draw({kH}), dy = draw({kT, kH});
+    const Buffer y({kT, kH}, dtype_), dx({kT, kH}, dtype_), mean({kT}, DType::fp32), rstd({kT}, DType::fp32),
+        dw({kH}, DType::fp32), db({kH}, DType::fp32);
+    const auto work = Buffer::bytes(kernels::norm_workspace_bytes(kT, kH));
+    time("rmsnorm forward", 0, 2 * size(x), [&] { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
+    time("rmsnorm backward", 0, 4 * size(x),
+         [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, dx, work); });
+    time("layernorm forward", 0, 2 * size(x), [&] { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
+    time("layernorm backward", 0, 4 * size(x),
+         [&] { kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, dx, work); });
+    time("residual add", 0, 3 * size(x), [&] { kernels::residual_add(exec_, y, x, dy, Tensor{}); });
+    time("residual add with bias", 0, 3 * size(x), [&] { kernels::residual_add(exec_, y, x, dy, w); });
+    time("bias gradient", 0, size(x), [&] { kernels::bias_gradient(exec_, db, dy, work); });
+  }
+
+  void activations() const {
+    const auto gate_up = draw({kT, 2 * kF}), da = draw({kT, kF});
+    const Buffer a({kT, kF}, dtype_), d({kT, 2 * kF}, dtype_);
+    time("swiglu forward", 0, 3 * size(a), [&] { kernels::swiglu_forward(exec_, a, gate_up); });
+    time("swiglu backward", 0, 5 * size(a), [&] { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    time("gelu forward", 0, 2 * size(a), [&] { kernels::gelu_forward(exec_, a, da); });
+    time("gelu backward", 0, 3 * size(a), [&] { kernels::gelu_backward(exec_, a, a, da); });
+  }
+
+  void cross_entropy() const {
+    const auto logits = Buffer::normal({kT, kVocab}, DType::fp32, 1);
+    const Buffer row_max({kT}, DType::fp32), sums({2, kT}, DType::fp32), targets({kT}, DType::i32, 17),
+        weights({kT}, DType::fp32, 1), d({kT, kVocab}, dtype_);
+    time("cross entropy max", 0, size(logits), [&] { kernels::cross_entropy_max(exec_, row_max, logits, kVocab); });
+    time("cross entropy sums", 0, size(logits),
+         [&] { kernels::cross_entropy_sums(exec_, sums, logits, row_max, targets, 0, kVocab); });
+    time("cross entropy loss", 0, size(sums), [&] { kernels::cross_entropy_loss(exec_, sums, weights); });
+    time("cross entropy backward", 0, size(logits) + size(d), [&] {
+      kernels::cross_entropy_backward(exec_, d, logits, row_max, sums, targets, weights, 0, kVocab, 1e-3f);
+    });
+  }
+
+  void embeddings() const {
+    std::vector<double> ids(kT);
+    for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<double>(t * t * 7919 % kVocab);
+    const Buffer tokens({kT}, DType::i32, ids), y({kT, kH}, dtype_), dtable({kVocab, kH}, DType::fp32);
+    const auto table = draw({kVocab, kH});
+    const auto work = Buffer::bytes(kernels::embedding_workspace_bytes(kT, kVocab));
+    time("embedding forward", 0, 2 * size(y), [&] { kernels::embedding_forward(exec_, y, table, tokens, 0, kVocab); });
+    time("embedding backward", 0, 3 * size(y),
+         [&] { kernels::embedding_backward(exec_, dtable, y, tokens, 0, kVocab, work); });
+  }
+
+  void optimizer() const {
+    const std::int64_t n = 4 << 20;
+    const auto p = Buffer::normal({n}, DType::fp32, 1), g = Buffer::normal({n}, DType::fp32, 2);
+    const Buffer m({n}, DType::fp32), v({n}, DType::fp32), half({n}, DType::bf16);
+    time("adamw", 0, 7 * size(p), [&] { kernels::adamw_step(exec_, p, m, v, g, {.lr = 1e-4, .weight_decay = 0.1}); });
+    time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, g); });
+    time("cast fp32 to bf16", 0, 1.5 * size(p), [&] { kernels::cast(exec_, half, p); });
+    time("cast bf16 to fp32", 0, 1.5 * size(p), [&] { kernels::cast(exec_, m, half); });
+    time("add fp32 to fp32", 0, 3 * size(p), [&] { kernels::add_to(exec_, m, g); });
+    time("copy", 0, 2 * size(p), [&] { kernels::cast(exec_, m, g); });
+    time("fill zero", 0, size(p), [&] { kernels::fill_zero(exec_, m); });
+    time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n, 1}, 1); });
+  }
+
+ private:
+  Buffer draw(const Shape& shape) const { return Buffer::normal(shape, dtype_, 1); }
+  static double size(const Buffer& b) { return static_cast<double>(b.tensor().bytes()); }
+
+  Exec exec_;
+  DType dtype_;
+  std::string_view only_;
+};
+
+}  // namespace
+}  // namespace shard8::tests
+
+int main(int argc, char** argv) {
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  const std::string_view type = argc > 1 ? argv[1] : "fp32";
+  const shard8::tests::Bench bench(type == "bf16" ? shard8::tensor::DType::bf16 : shard8::tensor::DType::fp32,
+                                   argc > 2 ? argv[2] : "");
+  std::printf("%s, %d threads\n", type == "bf16" ? "bf16" : "fp32", shard8::tensor::Exec().concurrency());
+  bench.products();
+  bench.attention();
+  bench.norms();
+  bench.activations();
+  bench.cross_entropy();
+  bench.embeddings();
+  bench.optimizer();
+  return 0;
+}
