@@ -83,19 +83,19 @@ void GradientStore::complete(int s) {
   auto scope = timer_.phase(profile::Phase::reduce_wait);
   slot.scatter.wait();
   const auto& shards = reduced(s);
-  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1)
-    slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
-  if (buffers_.options().reduce == tensor::DType::fp32) {
-    if (replica_sums_.size() >= kReductionsInFlight) {
+  const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
+  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
+    while (replica_sums_.size() >= kReductionsInFlight) {
       replica_sums_.front().wait();
       replica_sums_.pop_front();
     }
-    replica_sums_.push_back(std::move(slot.replica_sum));
-  } else {
-    slot.replica_sum.wait();
+    slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
+    if (in_fp32) replica_sums_.push_back(std::move(slot.replica_sum));
+  }
+  slot.replica_sum.wait();
+  if (!in_fp32)
     for (std::size_t p = 0; p < shards.size(); ++p)
       kernels::cast(exec_, buffers_.gradient(slot.unit)[p], shards[p]);
-  }
   slot.unit = -1;
 }
 

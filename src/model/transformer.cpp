@@ -49,6 +49,16 @@ std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batch
   return order;
 }
 
+std::vector<int> reductions(const deck::ModelConfig& model) {
+  std::vector<int> order;
+  const int root = root_unit(model.layers);
+  if (!model.tie_embeddings) order.push_back(root);
+  for (std::int64_t layer = model.layers; layer-- > 0;) order.push_back(layer_unit(layer));
+  if (model.tie_embeddings) order.push_back(root);
+  if (has_embedding_unit(model)) order.push_back(embedding_unit());
+  return order;
+}
+
 double Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights,
                                      fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   {

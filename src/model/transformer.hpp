@@ -14,6 +14,8 @@ namespace shard8::model {
 
 /// The order in which a step of so many micro-batches uses the weights of units.
 std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batches);
+/// The order in which a step reduces the gradients of units.
+std::vector<int> reductions(const deck::ModelConfig& model);
 
 /// The whole decoder over sharded weights: asks for each unit's weights when it needs them and
 /// hands each unit's gradients over when they are complete.

@@ -4,8 +4,12 @@
 #include "train/plan.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 
+#include "comm/scratch.hpp"
 #include "fsdp/gradient_store.hpp"
+#include "model/transformer.hpp"
 #include "train/flops.hpp"
 
 namespace shard8::train {
@@ -16,38 +20,59 @@ using tensor::Tensor;
 
 namespace {
 
-/// The largest of neighbours in the order of reduction together: so many are under way at a time.
-std::size_t shard_reductions(const Setup& setup, const fsdp::UnitBuffers& buffers) {
-  if (setup.fsdp.shards == 1) return 0;
-  std::vector<std::size_t> each;
-  for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
-    std::size_t bytes = 0;
-    for (const Tensor& t : buffers.gradient(u))
-      bytes += static_cast<std::size_t>(t.count() * setup.fsdp.shards) * tensor::size_of(setup.fsdp.reduce);
-    const int items = static_cast<int>(buffers.gradient(u).size());
-    each.push_back(items == 0 ? 0 : Communicator::reduce_scatter_scratch_bytes(bytes, setup.fsdp.shards, items));
+/// What a group comes to hold for reductions that need so much each, in this order, step after step,
+/// with at most `under_way` at a time: found with the very pool that a group has.
+std::size_t pool_bytes(const std::vector<std::size_t>& needs, std::size_t under_way) {
+  auto pool = comm::ScratchPool::measure();
+  std::deque<comm::ScratchPool::Block> taken;
+  std::optional<std::size_t> before;
+  while (before != pool.bytes()) {  // the blocks of a pool only grow
+    before = pool.bytes();
+    for (const std::size_t bytes : needs) {
+      if (taken.size() == under_way) taken.pop_front();
+      taken.push_back(pool.take(bytes));
+    }
+    taken.clear();
   }
-  std::size_t most = 0;
-  for (std::size_t u = 0; u < each.size(); ++u) {
-    const std::size_t last = std::min(each.size(), u + fsdp::kReductionsInFlight);
-    std::size_t together = 0;
-    for (std::size_t v = u; v < last; ++v) together += each[v];
-    most = std::max(most, together);
-  }
-  return most;
+  return pool.bytes();
 }
 
-std::size_t other_reductions(const Setup& setup, const Traffic& traffic) {
-  std::size_t tensor_most = 0, replicate_most = 0;
-  for (const auto& [key, calls] : traffic) {
-    const std::size_t bytes = key.op == Collective::all_reduce
-                                  ? Communicator::all_reduce_scratch_bytes(key.bytes, key.group_size)
-                                  : Communicator::reduce_scatter_scratch_bytes(key.bytes, key.group_size);
-    if (key.op == Collective::all_gather) continue;
-    if (key.group == "tensor") tensor_most = std::max(tensor_most, bytes);
-    if (key.group == "replicate") replicate_most = std::max(replicate_most, bytes);
+std::size_t unit_reductions(const Setup& setup, const fsdp::UnitBuffers& buffers) {
+  const int shards = setup.fsdp.shards, replicas = setup.fsdp.replicas;
+  std::vector<std::size_t> scatters, sums;
+  for (const int unit : model::reductions(setup.config.model)) {
+    const auto& gradient = buffers.gradient(unit);
+    const int items = static_cast<int>(gradient.size());
+    std::size_t own = 0;
+    for (const Tensor& t : gradient) own += static_cast<std::size_t>(t.count()) * tensor::size_of(setup.fsdp.reduce);
+    scatters.push_back(
+        Communicator::reduce_scatter_scratch_bytes(own * static_cast<std::size_t>(shards), shards, items));
+    sums.push_back(Communicator::all_reduce_scratch_bytes(own, replicas, items));
   }
-  return tensor_most + replicate_most * (setup.fsdp.replicas > 1 ? fsdp::kReductionsInFlight : 0);
+  // Sums over replicas in bf16 are waited for before the next scatter ends.
+  const bool one_sum = shards > 1 && setup.fsdp.reduce != tensor::DType::fp32;
+  return pool_bytes(scatters, fsdp::kReductionsInFlight) + pool_bytes(sums, one_sum ? 1 : fsdp::kReductionsInFlight);
+}
+
+/// The tensor group reduces one thing at a time.
+std::size_t tensor_reductions(const Setup& setup, const fsdp::UnitBuffers& buffers) {
+  std::size_t most = 0;
+  for (const auto& [key, calls] : tensor_traffic(setup, buffers)) {
+    if (key.op == Collective::reduce_scatter)
+      most = std::max(most, Communicator::reduce_scatter_scratch_bytes(key.bytes, key.group_size));
+    if (key.op == Collective::all_reduce)
+      most = std::max(most, Communicator::all_reduce_scratch_bytes(key.bytes, key.group_size));
+  }
+  std::size_t shared = 0;
+  int items = 0;
+  for (std::size_t u = 0; u < setup.units.size(); ++u) {
+    for (std::size_t p = 0; p < setup.units[u].parameters.size(); ++p) {
+      if (setup.units[u].parameters[p].tensor_sharded) continue;
+      shared += buffers.gradient(static_cast<int>(u))[p].bytes();
+      ++items;
+    }
+  }
+  return std::max(most, Communicator::all_reduce_scratch_bytes(shared, setup.mesh.tensor, items));
 }
 
 }  // namespace
@@ -58,7 +83,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   Plan plan;
   plan.memory = state.arenas.bytes();
   plan.traffic = traffic(setup, state);
-  plan.reduction_buffers = shard_reductions(setup, state.units) + other_reductions(setup, plan.traffic);
+  plan.reduction_buffers = unit_reductions(setup, state.units) + tensor_reductions(setup, state.units);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

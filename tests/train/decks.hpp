@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "deck/load.hpp"
+
+namespace shard8::test {
+
+/// What tests of whole steps vary.
+struct Variant {
+  std::array<int, 3> mesh = {1, 1, 1};
+  const char* arch = "llama";
+  bool tied = false;
+  int micro_batch = 0;
+  int prefetch = 1;
+  bool reshard = true;
+  const char* recompute = "none";
+  const char* compute = "fp32";
+  const char* gather = "auto";
+  const char* reduce = "fp32";
+};
+
+inline std::string name_of(const Variant& v) {
+  return fmt::format("{}{}, mesh {}x{}x{}, micro_batch {}, prefetch {}, reshard {}, recompute {}, compute {}, gather {}, "
+                     "reduce {}",
+                     v.arch, v.tied ? " tied" : "", v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.prefetch,
+                     v.reshard, v.recompute, v.compute, v.gather, v.reduce);
+}
+
+inline int ranks_of(const Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
+
+/// Small, with sizes that divide by nothing where that is allowed: vocabulary, batch, rows by shards.
+inline deck::Config small_deck(const Variant& v, int steps = 3, const std::string& extra = "") {
+  const bool llama = std::string(v.arch) == "llama";
+  const std::string text =
+      fmt::format(R"(
+model: {{arch: {}, hidden: 48, ffn: 96, layers: 3, heads: 4, kv_heads: {}, vocab: 67, seq: 8, tie_embeddings: {}, recompute: {}}}
+mesh: {{replicate: {}, shard: {}, tensor: {}}}
+precision: {{compute: {}, reduce: {}}}
+fsdp: {{reshard_after_forward: {}, prefetch: {}, gather: {}}}
+optimizer: {{lr: 0.01, warmup: 1, decay_steps: 100}}
+data: {{kind: synthetic, batch: 7, micro_batch: {}}}
+run: {{steps: {}}}
+{})",
+                  v.arch, llama && v.mesh[2] < 4 ? 2 : 4, v.tied, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2],
+                  v.compute, v.reduce, v.reshard, v.prefetch, v.gather, v.micro_batch, steps, extra);
+  return deck::load_text(text, "small.yaml").config;
+}
+
+inline int world_size() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+/// Of those, the ones for as many ranks as there are.
+inline std::vector<Variant> here(std::vector<Variant> variants) {
+  std::erase_if(variants, [](const Variant& v) { return ranks_of(v) != world_size(); });
+  return variants;
+}
+
+}  // namespace shard8::test

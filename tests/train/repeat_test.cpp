@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/compare.hpp"
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
+
+// What must not change a bit of a training: running it again, and computing again in place of keeping.
+
+namespace shard8 {
+namespace {
+
+using test::Variant;
+
+constexpr int kSteps = 3;
+
+struct Curve {
+  std::vector<double> losses, norms;
+  std::vector<float> weights;  ///< this rank's master shards at the end
+};
+
+Curve train(const Variant& v) {
+  test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
+  Curve curve;
+  for (const auto& r : training.run(0, kSteps)) {
+    curve.losses.push_back(r.loss);
+    curve.norms.push_back(r.gradient_norm);
+  }
+  const auto& units = training.trainer().state().units;
+  for (int u = 0; u < static_cast<int>(units.units().size()); ++u)
+    for (const auto& t : units.master(u)) curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
+  return curve;
+}
+
+void expect_same(const Curve& got, const Curve& want) {
+  EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
+  EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
+  EXPECT_TRUE(tests::same_bits(got.weights, want.weights)) << "weights at the end";
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const auto& mesh : {std::array{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1}, {1, 3, 1}})
+    for (const char* arch : {"llama", "gpt2"})
+      for (const char* compute : {"fp32", "bf16"})
+        all.push_back({mesh, arch, false, 2, 1, true, "none", compute, "auto", "fp32"});
+  return test::here(all);
+}
+
+TEST(Repeat, SameBits) {
+  for (const Variant& v : variants()) {
+    const Curve first = train(v);
+    EXPECT_NE(first.losses.front(), first.losses.back());
+    std::vector<Variant> same = {v, v, v};
+    same[1].recompute = "selective";
+    same[2].recompute = "full";
+    for (const Variant& again : same) {
+      SCOPED_TRACE(test::name_of(again));
+      expect_same(train(again), first);
+    }
+  }
+}
+
+// When weights are gathered changes no value of them.
+TEST(Repeat, SameBitsWheneverGathered) {
+  for (const Variant& v : variants()) {
+    if ((v.arch == std::string("llama")) != (v.compute == std::string("fp32"))) continue;
+    const Curve once = train(v);
+    for (const auto& [prefetch, reshard] : {std::pair{0, true}, {2, true}, {0, false}}) {
+      Variant other = v;
+      other.prefetch = prefetch;
+      other.reshard = reshard;
+      SCOPED_TRACE(test::name_of(other));
+      expect_same(train(other), once);
+    }
+  }
+}
+
+/// Step, tokens and last target of every real sequence of a data rank.
+std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ranks, int data_rank) {
+  io::IoThread io;
+  data::Loader loader(config.data, config.model.seq, config.model.vocab, data_ranks, data_rank, io);
+  std::multiset<std::vector<int>> seen;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    for (std::int64_t m = 0; m < loader.micro_batches(); ++m) {
+      const auto batch = loader.get(step, m);
+      const auto seq = static_cast<std::size_t>(config.model.seq);
+      for (std::size_t s = 0; s < static_cast<std::size_t>(batch.sequences); ++s) {
+        const auto tokens = batch.tokens.subspan(s * seq, seq);
+        std::vector<int> sample{static_cast<int>(step)};
+        sample.insert(sample.end(), tokens.begin(), tokens.end());
+        sample.push_back(batch.targets[(s + 1) * seq - 1]);
+        seen.insert(sample);
+      }
+    }
+  }
+  return seen;
+}
+
+/// All ranks' samples, those of tensor ranks once.
+std::multiset<std::vector<int>> gathered(const Variant& v) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const auto place = comm::place_of({v.mesh[0], v.mesh[1], v.mesh[2]}, rank);
+  const auto mine = samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.replicate * v.mesh[1] + place.shard);
+  std::vector<int> flat;
+  if (place.tensor == 0)
+    for (const auto& sample : mine) flat.insert(flat.end(), sample.begin(), sample.end());
+  int count = static_cast<int>(flat.size());
+  std::vector<int> counts(static_cast<std::size_t>(test::world_size())), starts(counts.size());
+  MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  for (std::size_t r = 1; r < counts.size(); ++r) starts[r] = starts[r - 1] + counts[r - 1];
+  std::vector<int> all(static_cast<std::size_t>(starts.back() + counts.back()));
+  MPI_Allgatherv(flat.data(), count, MPI_INT, all.data(), counts.data(), starts.data(), MPI_INT, MPI_COMM_WORLD);
+  std::multiset<std::vector<int>> samples;
+  const std::ptrdiff_t length = 10;  // step, seq tokens, last target
+  for (auto it = all.begin(); it != all.end(); it += length) samples.insert({it, it + length});
+  return samples;
+}
+
+TEST(Samples, OfAStepAreTheSameOnEveryMesh) {
+  const auto want = samples(test::small_deck({}, kSteps), 1, 0);
+  ASSERT_EQ(want.size(), std::size_t{7} * kSteps);
+  for (const Variant& v : variants()) {
+    SCOPED_TRACE(test::name_of(v));
+    EXPECT_EQ(gathered(v), want);
+  }
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/verify.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace shard8 {
+namespace {
+
+using Status = profile::Verification::Status;
+using ::testing::Test;
+
+std::vector<train::StepResult> losses(std::initializer_list<double> values) {
+  std::vector<train::StepResult> results;
+  for (const double loss : values) results.push_back({static_cast<std::int64_t>(results.size()), loss, 1, 1, 1, 1});
+  return results;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Verify, NothingConfigured) {
+  const auto v = train::verify({}, losses({3, 2}), std::nullopt, {});
+  EXPECT_EQ(v.status, Status::not_configured);
+  EXPECT_EQ(v.why, "");
+}
+
+TEST(Verify, FinalLossBounds) {
+  deck::VerifyConfig config;
+  config.final_loss_max = 2.5;
+  config.final_loss_min = 1.5;
+  EXPECT_EQ(train::verify(config, losses({9, 2.5}), {}, {}).status, Status::passed);
+  EXPECT_EQ(train::verify(config, losses({9, 1.5}), {}, {}).status, Status::passed);
+  const auto above = train::verify(config, losses({2, 2.6}), {}, {});
+  EXPECT_EQ(above.status, Status::failed);
+  EXPECT_EQ(above.why, "final loss 2.6 is above verify.final_loss_max 2.5");
+  const auto below = train::verify(config, losses({2, 1.25}), {}, {});
+  EXPECT_EQ(below.status, Status::failed);
+  EXPECT_EQ(below.why, "final loss 1.25 is below verify.final_loss_min 1.5");
+}
+
+TEST(Verify, NotANumberFailsEverything) {
+  deck::VerifyConfig config;
+  config.final_loss_max = 2.5;
+  config.final_loss_min = 1.5;
+  config.unigram_ratio_max = 0.8;
+  const auto v = train::verify(config, losses({std::numeric_limits<double>::quiet_NaN()}), 3.0, {});
+  EXPECT_EQ(v.status, Status::failed);
+  EXPECT_TRUE(has(v.why, "final_loss_max")) << v.why;
+  EXPECT_TRUE(has(v.why, "final_loss_min")) << v.why;
+  EXPECT_TRUE(has(v.why, "unigram")) << v.why;
+}
+
+TEST(Verify, UnigramRatio) {
+  deck::VerifyConfig config;
+  config.unigram_ratio_max = 0.8;
+  EXPECT_EQ(train::verify(config, losses({2.4}), 3.0, {}).status, Status::passed);
+  const auto v = train::verify(config, losses({2.7}), 3.0, {});
+  EXPECT_EQ(v.status, Status::failed);
+  EXPECT_EQ(v.why, "final loss 2.7 is 0.900 of the data's unigram entropy 3, allowed is 0.800");
+  EXPECT_THROW(train::verify(config, losses({2.7}), std::nullopt, {}), base::Error);
+}
+
+TEST(Verify, Gold) {
+  deck::VerifyConfig config;
+  config.gold = "gold.jsonl";
+  config.tolerance = 1e-3;
+  const std::vector<double> gold{4, 2};
+  EXPECT_EQ(train::verify(config, losses({4.003, 1.999}), {}, gold).status, Status::passed);
+  const auto far = train::verify(config, losses({4.003, 1.99}), {}, gold);
+  EXPECT_EQ(far.status, Status::failed);
+  EXPECT_TRUE(has(far.why, "loss 1.99 of step 1 differs from 2 in gold.jsonl by 5.00e-03 relative")) << far.why;
+  const auto count = train::verify(config, losses({4}), {}, gold);
+  EXPECT_EQ(count.status, Status::failed);
+  EXPECT_EQ(count.why, "gold.jsonl has 2 steps, the run 1");
+}
+
+TEST(Verify, GoldBitForBit) {
+  deck::VerifyConfig config;
+  config.gold = "gold.jsonl";
+  const std::vector<double> gold{4};
+  EXPECT_EQ(train::verify(config, losses({4}), {}, gold).status, Status::passed);
+  EXPECT_EQ(train::verify(config, losses({std::nextafter(4.0, 5.0)}), {}, gold).status, Status::failed);
+  EXPECT_EQ(train::verify(config, losses({std::numeric_limits<double>::quiet_NaN()}), {}, gold).status, Status::failed);
+}
+
+class Gold : public Test {
+ protected:
+  Gold() : path_((std::filesystem::temp_directory_path() / ("shard8_gold_" + std::to_string(::getpid()))).string()) {}
+  ~Gold() override { std::filesystem::remove(path_); }
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  std::string error() const {
+    try {
+      train::read_gold(path_);
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), base::ExitCode::deck);
+      return e.what();
+    }
+    return "no error";
+  }
+  std::string path_;
+};
+
+TEST_F(Gold, ReadsMetrics) {
+  write("{\"step\": 0, \"loss\": 5.25, \"grad_norm\": 1}\n{\"loss\": 0.1, \"step\": 1}\n");
+  EXPECT_EQ(train::read_gold(path_), (std::vector<double>{5.25, 0.1}));
+}
+
+TEST_F(Gold, SaysWhatIsWrongAndWhere) {
+  EXPECT_TRUE(has(error(), "cannot read '" + path_ + "'")) << error();
+  const std::string first = "{\"step\": 0, \"loss\": 5}\n";
+  for (const char* second : {"{\"step\": 2, \"loss\": 5}\n", "{\"step\": 1}\n", "{\"step\": 1, \"loss\": \"5\"}\n", "text\n",
+                             "[1, 5]\n", "\n", "{\"step\": 1.0, \"loss\": 5}\n", "{\"step\": -1, \"loss\": 5}\n"}) {
+    write(first + second);
+    EXPECT_TRUE(has(error(), path_ + ":2: expected a JSON object with \"step\": 1 and \"loss\"")) << second << error();
+  }
+}
+
+}  // namespace
+}  // namespace shard8
