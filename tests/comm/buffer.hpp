@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -87,8 +88,8 @@ inline std::vector<std::byte> plain_all_gather(const std::vector<std::byte>& min
 inline bool same_everywhere(const std::vector<std::byte>& mine, int ranks) {
   const auto all = plain_all_gather(mine, ranks);
   for (int r = 0; r < ranks; ++r) {
-    if (std::memcmp(all.data() + static_cast<std::size_t>(r) * mine.size(), mine.data(), mine.size()) != 0)
-      return false;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * r;
+    if (!std::equal(mine.begin(), mine.end(), first)) return false;
   }
   return true;
 }
