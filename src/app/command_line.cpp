@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "app/commands.hpp"
@@ -34,6 +35,21 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   return info_command();
 }
 
+int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool known = std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
+  std::string names;
+  for (const CLI::App* c : commands) names += (names.empty() ? "" : ", ") + c->get_name();
+  if (known)
+    std::fprintf(stderr, "shard8 %s: %s; see shard8 %s --help\n", first.c_str(), error.what(), first.c_str());
+  else if (first.empty())
+    std::fprintf(stderr, "shard8: a command is needed: %s; see shard8 --help\n", names.c_str());
+  else
+    std::fprintf(stderr, "shard8: unknown command '%s': there are %s; see shard8 --help\n", first.c_str(), names.c_str());
+  return static_cast<int>(base::ExitCode::deck);
+}
+
 /// Errors of a deck stand for themselves (they begin with its name); others get the program's.
 int report(const base::Error& error) {
   const bool deck = error.code() == base::ExitCode::deck;
@@ -59,7 +75,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : static_cast<int>(base::ExitCode::deck);
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return usage_error(app, argc, argv, e);
   }
   try {
     return dispatch(app, argc, argv, arguments);

@@ -6,10 +6,11 @@
 
 #include <Kokkos_Core.hpp>
 #include <array>
-#include <bit>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "app/commands.hpp"
 #include "app/process_memory.hpp"
@@ -38,9 +39,7 @@ namespace fs = std::filesystem;
 /// Rank 0 reads the deck, every rank checks it.
 deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArguments& arguments) {
   std::string text;
-  comm::agree(world, [&] {
-    if (world.rank() == 0) text = deck::read_deck_file(arguments.path);
-  });
+  comm::agree_on_root(world, 0, [&] { text = deck::read_deck_file(arguments.path); });
   world.broadcast(text, 0);
   deck::LoadResult deck;
   comm::agree(world, [&] { deck = deck::load_text(text, arguments.path, arguments.overrides); });
@@ -71,11 +70,15 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
                                       const deck::Config& config) {
   if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
   std::array<double, 1> entropy{0};
-  comm::agree(world, [&] {
-    if (world.rank() == 0) entropy[0] = data::unigram_entropy(dataset);
-  });
+  comm::agree_on_root(world, 0, [&] { entropy[0] = data::unigram_entropy(dataset); });
   world.all_reduce(entropy, comm::Communicator::Reduce::sum);
   return entropy[0];
+}
+
+/// Whether rank 0's output ends on a terminal: a launcher puts a pipe in between, so scripts/run says it.
+bool on_terminal() {
+  const char* const said = std::getenv("SHARD8_TERMINAL");
+  return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
 }
 
 /// One rank's run, from the deck to the report.
@@ -107,7 +110,6 @@ class Run {
       loader_ = std::make_unique<data::Loader>(setup_.data(), config().model.seq, config().model.vocab,
                                                mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
       check_data(loader_->dataset(), config());
-      if (mesh_.world.rank() == 0) metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
     });
     entropy_ = unigram_entropy(mesh_.world, loader_->dataset(), config());
     comm::agree(mesh_.world, [&] {
@@ -116,6 +118,10 @@ class Run {
       trainer_ = std::make_unique<train::Trainer>(exec_, setup_, mesh_, *loader_, timer_);
       trainer_->initialise(weights.get());
     });
+    // Last: what an earlier run left is replaced only by a run that starts.
+    comm::agree_on_root(mesh_.world, 0, [&] {
+      metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
+    });
   }
 
   fs::path output(const std::string& name) const { return fs::path(config().output.dir) / name; }
@@ -123,17 +129,19 @@ class Run {
   void print_header() const {
     const base::Version v = base::version();
     logger_.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
-    logger_.info("{}", deck::describe(config()));
+    std::string description = deck::describe(config());
+    description.pop_back();  // its last end of line
+    logger_.info("{}", description);
     logger_.info("ranks      {} on {}, {} threads each, waiting by {}", mesh_.world.size(), node_.host, setup_.threads,
                  comm::name_of(mesh_.world.waiting()));
-    logger_.info("data       {}", loader_->dataset().description());
+    logger_.info("found      {}", loader_->dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
   }
 
   std::vector<train::StepResult> train() {
     std::optional<profile::Progress> progress;
     if (mesh_.world.rank() == 0)
-      progress.emplace(stdout, isatty(STDOUT_FILENO) == 1, 0, config().run.steps, config().run.log_every);
+      progress.emplace(stdout, on_terminal(), 0, config().run.steps, config().run.log_every);
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t s) { log_.set_measuring(s >= config().run.timing_skip); };
     hooks.after = [&](const train::StepResult& r) {
@@ -166,16 +174,15 @@ class Run {
     input.verification = train::verify(config().verify, results, entropy_, gold_);
     const auto report = profile::make_report(timer_.steps(), log_, input, gather_over(mesh_.world));
     const MemoryFigures memory = memory_figures();
-    comm::agree(mesh_.world, [&] {
-      if (mesh_.world.rank() != 0) return;
-      metrics_->close();
-      profile::write_timing(output(config().output.timing), report);
-      profile::write_summary(output(config().output.summary), report, summary_input(deck_.echo, memory));
-    });
     if (entropy_)
       logger_.info("\nfinal loss {:.6f}, {:.4f} of the data's unigram entropy {:.6f}", results.back().loss,
                    results.back().loss / *entropy_, *entropy_);
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
+    comm::agree_on_root(mesh_.world, 0, [&] {
+      metrics_->close();
+      profile::write_timing(output(config().output.timing), report);
+      profile::write_summary(output(config().output.summary), report, summary_input(deck_.echo, memory));
+    });
     const bool failed = input.verification.status == profile::Verification::Status::failed;
     return static_cast<int>(failed ? base::ExitCode::verification : base::ExitCode::ok);
   }
@@ -203,12 +210,13 @@ int run_command(int argc, char** argv, const DeckArguments& arguments) {
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   return comm::run_guarded(environment, [&] {
     const comm::Node node = comm::survey_node(environment.world());
+    const int threads = choose_threads(node);
     profile::CollectiveLog log;
-    comm::Communicator world(environment.world(), "world", comm::choose_waiting(node.ranks, node.cores), &log);
+    // A rank that spins takes a core from threads of others.
+    const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
+    comm::Communicator world(environment.world(), "world", waiting, &log);
     const deck::LoadResult deck = load_everywhere(world, arguments);
     check_ranks(world, deck.config.mesh);
-    int threads = 0;
-    comm::agree(world, [&] { threads = choose_threads(node); });
     const KokkosScope kokkos(threads);
     return Run(node, deck, std::move(world), log, threads)();
   });

@@ -50,4 +50,14 @@ void agree(const Communicator& group, const std::function<void()>& action) {
                     group.size());
 }
 
+void agree_on_root(const Communicator& group, int root, const std::function<void()>& action) {
+  Outcome outcome;
+  if (group.rank() == root) outcome = run(action);
+  std::array<std::uint64_t, 1> code{outcome.code};
+  group.all_reduce(code, Communicator::Reduce::max);
+  if (code[0] == 0) return;
+  group.broadcast(outcome.message, root);
+  throw AgreedError(static_cast<base::ExitCode>(static_cast<int>(code[0])), outcome.message, group.size());
+}
+
 }  // namespace shard8::comm

@@ -26,4 +26,8 @@ class AgreedError : public base::Error {
 /// message of the lowest rank that failed ("rank N: " in front unless all failed). Collective.
 void agree(const Communicator& group, const std::function<void()>& action);
 
+/// Runs `action` on the root alone. If it throws, all ranks throw AgreedError with its code and its
+/// message as it is: the work was everybody's. Collective.
+void agree_on_root(const Communicator& group, int root, const std::function<void()>& action);
+
 }  // namespace shard8::comm

@@ -13,6 +13,8 @@ namespace {
 
 // Elements accumulated at a time: stays in the first-level cache.
 constexpr std::int64_t kBlock = 2048;
+// Elements from which on all threads of the rank add.
+constexpr std::int64_t kThreadsPay = 16 * kBlock;
 
 struct Add {
   float operator()(float a, float x) const { return a + x; }
@@ -23,9 +25,12 @@ struct Max {
 
 template <class T, class Op>
 void combine(T* out, std::span<const std::byte* const> sources, std::int64_t count, Op op) {
-  std::array<float, kBlock> block;
-  float* const acc = block.data();
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (count >= kThreadsPay)
+#endif
   for (std::int64_t first = 0; first < count; first += kBlock) {
+    std::array<float, kBlock> block;
+    float* const acc = block.data();
     const std::int64_t n = std::min(kBlock, count - first);
     const T* source = reinterpret_cast<const T*>(sources[0]) + first;
     for (std::int64_t i = 0; i < n; ++i) acc[i] = static_cast<float>(source[i]);

@@ -7,8 +7,8 @@
 
 namespace shard8::comm {
 
-Waiting choose_waiting(int ranks_on_node, int cores_on_node) {
-  return ranks_on_node > cores_on_node ? Waiting::yield : Waiting::spin;
+Waiting choose_waiting(int threads_on_node, int cores_on_node) {
+  return threads_on_node > cores_on_node ? Waiting::yield : Waiting::spin;
 }
 
 std::string_view name_of(Waiting waiting) {

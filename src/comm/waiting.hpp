@@ -13,8 +13,8 @@ namespace shard8::comm {
 /// node than cores, where spinning costs a scheduler slice a wait.
 enum class Waiting : std::uint8_t { spin, yield };
 
-/// yield when there are more ranks on the node than cores, else spin.
-Waiting choose_waiting(int ranks_on_node, int cores_on_node);
+/// yield when there are more threads of ranks on the node than cores, else spin.
+Waiting choose_waiting(int threads_on_node, int cores_on_node);
 std::string_view name_of(Waiting waiting);
 
 /// What a rank does between two tests of one wait. With `yield`, waits that end soon only yield the

@@ -69,10 +69,13 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& folde
   DataConfig& data = reading.config.data;
   VerifyConfig& verify = reading.config.verify;
   if (!model.init_file.empty()) {
-    if (model.init_file.ends_with(".safetensors")) {
-      files.find("model.init_file", model.init_file);
+    const bool object = model.init_file.find(":/") != std::string::npos;
+    const bool index = model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
+    if (index || (!object && is_folder(model.init_file))) {
+      files.find("model.init_file", model.init_file, {}, true);
     } else {
-      files.find_object("model.init_file", model.init_file, "expected 'file.h5:/group' or 'file.safetensors'");
+      files.find_object("model.init_file", model.init_file,
+                        "expected 'file.h5:/group', 'file.safetensors', 'model.safetensors.index.json' or its folder");
     }
   }
   if (!verify.gold.empty()) files.find("verify.gold", verify.gold);

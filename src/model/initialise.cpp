@@ -4,6 +4,7 @@
 #include "model/initialise.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
@@ -15,6 +16,15 @@ using tensor::Tensor;
 
 namespace {
 
+/// The tensor's name in the file: some GPT-2 checkpoints leave out the prefix "transformer.".
+std::string name_in(const io::TensorFile& file, const std::string& name) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (file.contains(name)) return name;
+  if (name.starts_with(kPrefix) && file.contains(name.substr(kPrefix.size()))) return name.substr(kPrefix.size());
+  base::fail(ExitCode::deck, "{}: there is no tensor '{}', which the model needs: check model.arch, model.layers and "
+             "model.tie_embeddings, or the group or file of model.init_file", file.spec(), name);
+}
+
 void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) {
   const auto& shape = file.shape(box.name);
   const std::int64_t rows = box.stored_transposed ? box.global_cols : box.global_rows;
@@ -25,7 +35,7 @@ void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) 
   if (fits) return;
   std::string found;
   for (const auto extent : shape) found += (found.empty() ? "" : ", ") + std::to_string(extent);
-  base::fail(ExitCode::failed, "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck",
+  base::fail(ExitCode::deck, "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck",
              file.spec(), box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
 }
 
@@ -66,9 +76,13 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
       const Tensor& master = buffers.master(static_cast<int>(u))[p];
       kernels::fill_zero(exec, master);
-      for (const SourceBox& whole : spec.boxes) {
-        if (file != nullptr) check_shape(*file, whole, spec.vector);
-        const SourceBox box = clip(whole, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
+      for (const SourceBox& source : spec.boxes) {
+        SourceBox stored = source;
+        if (file != nullptr) {
+          stored.name = name_in(*file, source.name);
+          check_shape(*file, stored, spec.vector);
+        }
+        const SourceBox box = clip(stored, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
         if (box.rows == 0) continue;
         const Tensor rows = master.slice(box.local_row, box.rows);
         if (file != nullptr)

@@ -3,7 +3,11 @@
 
 #include "train/loop.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
+
+#include "comm/agree.hpp"
 
 namespace shard8::train {
 
@@ -14,10 +18,12 @@ std::vector<StepResult> train(Trainer& trainer, const deck::RunConfig& run, cons
     const StepResult& result = results.emplace_back(trainer.step(s));
     hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
-      base::fail(base::ExitCode::failed,
-                 "step {}: loss {} and gradient norm {} are not finite: training diverged; try a lower optimizer.lr "
+      throw comm::AgreedError(
+          base::ExitCode::failed,
+          fmt::format("step {}: loss {} and gradient norm {} are not finite: training diverged; try a lower optimizer.lr "
                  "(now {}), a longer optimizer.warmup or precision.compute = fp32",
-                 s, result.loss, result.gradient_norm, result.learning_rate);
+                 s, result.loss, result.gradient_norm, result.learning_rate),
+          trainer.ranks());
   }
   return results;
 }

@@ -36,6 +36,7 @@ class Trainer {
 
   StepResult step(std::int64_t step);
 
+  int ranks() const { return mesh_.world.size(); }
   const State& state() const { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
 
