@@ -37,7 +37,7 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  /// Ranks of equal color, ordered by key.
+  /// Ranks of equal color, ordered by key. No collective may be under way on any rank.
   Communicator split(int color, int key, std::string name) const;
 
   int rank() const { return rank_; }

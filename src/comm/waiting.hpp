@@ -17,13 +17,14 @@ enum class Waiting : std::uint8_t { spin, yield };
 Waiting choose_waiting(int threads_on_node, int cores_on_node);
 std::string_view name_of(Waiting waiting);
 
-/// What a rank does between two tests of one wait. With `yield`, waits that end soon only yield the
-/// core (a few microseconds a turn); one that lasts is a rank that computes elsewhere, and must not
-/// be robbed of its core, so from then on the waiting one sleeps.
+/// What a rank does between two tests of one wait. With `yield`, it yields the core for a moment,
+/// which is enough where all ranks are about to end the same collective (a few microseconds a turn);
+/// then it sleeps: a core that was yielded to a rank that computes does not come back before the end
+/// of a scheduler slice, while a sleeper is woken into the middle of one.
 class Pause {
  public:
-  static constexpr std::chrono::microseconds kYieldFor{200};
-  static constexpr std::chrono::microseconds kSleep{20};
+  static constexpr std::chrono::microseconds kYieldFor{20};
+  static constexpr std::chrono::microseconds kSleep{1};
 
   explicit Pause(Waiting waiting) : waiting_(waiting) {}
   void operator()();
