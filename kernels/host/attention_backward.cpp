@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include "kernels/host/attention_blocks.hpp"
 #include "kernels/host/attention_tasks.hpp"
 #include "kernels/host/transpose.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 
-#include <limits>
-
 namespace shard8::kernels {
 namespace {
 
 struct Scratch {
-  float *queries, *queries_t, *douts, *douts_t, *dqueries_t, *p, *ds, *keys, *values, *lse, *delta;
-  float *dkeys, *dvalues;  ///< (seq, padded_dim) of a whole kv head, or of one block
+  float *queries, *queries_t, *douts, *douts_t, *dqueries_t, *p, *ds, *lse, *delta;
+  float *keys, *values, *dkeys, *dvalues;  ///< of a whole kv head, or of one block
 
   Scratch(ScratchCutter& cut, const AttentionLayout& at, bool whole_heads)
       : queries(cut.take(kBlock * at.padded_dim)),
@@ -23,12 +23,12 @@ struct Scratch {
         dqueries_t(cut.take(kBlock * at.padded_dim)),
         p(cut.take(kBlock * kBlock)),
         ds(cut.take(kBlock * kBlock)),
-        keys(cut.take(kBlock * at.padded_dim)),
-        values(cut.take(kBlock * at.padded_dim)),
         lse(cut.take(kBlock)),
         delta(cut.take(kBlock)),
-        dkeys(cut.take((whole_heads ? at.shape.seq : kBlock) * at.padded_dim)),
-        dvalues(cut.take((whole_heads ? at.shape.seq : kBlock) * at.padded_dim)) {}
+        keys(cut.take(KeyBlocks<float>::floats(at, whole_heads))),
+        values(cut.take(KeyBlocks<float>::floats(at, whole_heads))),
+        dkeys(cut.take(KeyBlocks<float>::floats(at, whole_heads))),
+        dvalues(cut.take(KeyBlocks<float>::floats(at, whole_heads))) {}
 };
 
 template <class T>
@@ -42,28 +42,35 @@ struct Arrays {
 template <class T>
 class HeadGradient {
  public:
-  HeadGradient(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv)
-      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), dim_(at.shape.head_dim) {}
+  HeadGradient(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv,
+               bool whole)
+      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), begin_(kv * at.group), end_(begin_ + at.group),
+        dim_(at.shape.head_dim), whole_(whole), key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
   /// Everything of this kv head in one pass.
-  void whole() {
-    for (auto h = first_head(); h < first_head() + at_.group; ++h) {
+  void all(std::int64_t next_b, std::int64_t next_kv) {
+    for (auto h = begin_; h < end_; ++h) {
       for (std::int64_t i = 0; i < at_.blocks; ++i) {
+        if (h == begin_) key_blocks_.load(i);
         load_queries(h, i);
+        foresee_after(h, i, next_b, next_kv);
         for (std::int64_t j = 0; j <= i; ++j) {
+          if (h + 1 == end_ && i + 1 == at_.blocks) foresee_key_gradients(j);
           probabilities(i, j);
           add_query_gradient(i, j);
-          add_key_gradients(h, i, j, j * kBlock);
+          add_key_gradients(h, i, j);
         }
         store_query_gradient(h, i);
       }
     }
-    for (std::int64_t j = 0; j < at_.blocks; ++j) store_key_gradients(j, j * kBlock);
+    for (std::int64_t j = 0; j < at_.blocks; ++j) store_key_gradients(j);
   }
   /// dq of query block i of head h.
   void queries(std::int64_t h, std::int64_t i) {
     load_queries(h, i);
     for (std::int64_t j = 0; j <= i; ++j) {
+      key_blocks_.load(j);
+      if (j < i) key_blocks_.foresee(ahead_, j + 1);
       probabilities(i, j);
       add_query_gradient(i, j);
     }
@@ -71,19 +78,19 @@ class HeadGradient {
   }
   /// dk and dv of key block j.
   void keys(std::int64_t j) {
-    for (auto h = first_head(); h < first_head() + at_.group; ++h) {
+    key_blocks_.load(j);
+    for (auto h = begin_; h < end_; ++h) {
       for (auto i = j; i < at_.blocks; ++i) {
         load_queries(h, i);
+        if (i + 1 < at_.blocks) foresee_queries(b_, h, i + 1);
         probabilities(i, j);
-        add_key_gradients(h, i, j, 0);
+        add_key_gradients(h, i, j);
       }
     }
-    store_key_gradients(j, 0);
+    store_key_gradients(j);
   }
 
  private:
-  std::int64_t first_head() const { return kv_ * at_.group; }
-
   /// Scaled queries and output gradients of a block, by rows and transposed; delta = Σ_d dout·o.
   void load_queries(std::int64_t h, std::int64_t i) {
     const auto first = i * kBlock, rows = at_.tokens(i), lanes = padded(rows), width = at_.padded_dim;
@@ -93,10 +100,11 @@ class HeadGradient {
     transpose(s_.queries_t, kBlock, s_.queries, width, lanes, width);
     transpose(s_.douts_t, kBlock, s_.douts, width, lanes, width);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const T *g = dout + r * at_.out_stride, *y = o + r * at_.out_stride;
+      const float* g = s_.douts + r * width;
+      const T* y = o + r * at_.out_stride;
       float sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (std::int64_t d = 0; d < dim_; ++d) sum += static_cast<float>(g[d]) * static_cast<float>(y[d]);
+      for (std::int64_t d = 0; d < dim_; ++d) sum += g[d] * static_cast<float>(y[d]);
       s_.delta[r] = sum;
       s_.lse[r] = arrays_.lse[at_.lse(b_, first + r, h)];
     }
@@ -107,12 +115,11 @@ class HeadGradient {
 
   /// p = exp(score − lse) and ds = p·(dout·v − delta) of blocks i, j, both (keys, queries).
   void probabilities(std::int64_t i, std::int64_t j) {
+    constexpr float kHidden = -std::numeric_limits<float>::infinity();
     const bool diagonal = i == j;
-    const auto first = j * kBlock, keys = at_.tokens(j), lanes = padded(at_.tokens(i));
-    keys_ = block_scalars(arrays_.qkv + at_.key(b_, first, kv_), at_.qkv_stride, keys, dim_, s_.keys);
-    const auto values = block_scalars(arrays_.qkv + at_.value(b_, first, kv_), at_.qkv_stride, keys, dim_, s_.values);
-    block_products(s_.p, keys_, s_.queries_t, keys, lanes, dim_, diagonal, -std::numeric_limits<float>::infinity());
-    block_products(s_.ds, values, s_.douts_t, keys, lanes, dim_, diagonal, 0.0f);
+    const auto keys = at_.tokens(j), lanes = padded(at_.tokens(i));
+    block_products(s_.p, key_blocks_.keys(j), s_.queries_t, keys, lanes, dim_, diagonal, kHidden, ahead_);
+    block_products(s_.ds, key_blocks_.values(j), s_.douts_t, keys, lanes, dim_, diagonal, 0.0f, ahead_);
     const float *lse = s_.lse, *delta = s_.delta;
     for (std::int64_t k = 0; k < keys; ++k) {
       float *p = s_.p + k * kBlock, *ds = s_.ds + k * kBlock;
@@ -125,14 +132,15 @@ class HeadGradient {
   }
 
   void add_query_gradient(std::int64_t i, std::int64_t j) {
-    add_over_keys(s_.dqueries_t, keys_, s_.ds, at_.tokens(j), padded(at_.tokens(i)), dim_, i == j, j > 0);
+    add_over_keys(s_.dqueries_t, key_blocks_.keys(j), s_.ds, at_.tokens(j), padded(at_.tokens(i)), dim_, i == j, j > 0,
+                  ahead_);
   }
 
-  void add_key_gradients(std::int64_t h, std::int64_t i, std::int64_t j, std::int64_t row) {
+  void add_key_gradients(std::int64_t h, std::int64_t i, std::int64_t j) {
     const auto width = at_.padded_dim, lanes = padded(at_.tokens(i)), keys = at_.tokens(j);
-    const bool accumulate = h != first_head() || i != j;
-    add_over_queries(s_.dvalues + row * width, s_.p, s_.douts, keys, lanes, width, i == j, accumulate);
-    add_over_queries(s_.dkeys + row * width, s_.ds, s_.queries, keys, lanes, width, i == j, accumulate);
+    const bool accumulate = h != begin_ || i != j;
+    add_over_queries(s_.dvalues + slot(j), s_.p, s_.douts, keys, lanes, width, i == j, accumulate, ahead_);
+    add_over_queries(s_.dkeys + slot(j), s_.ds, s_.queries, keys, lanes, width, i == j, accumulate, ahead_);
   }
 
   void store_query_gradient(std::int64_t h, std::int64_t i) {
@@ -141,50 +149,81 @@ class HeadGradient {
     store_rows(arrays_.dqkv + at_.query(b_, i * kBlock, h), at_.qkv_stride, s_.queries, rows, dim_, at_.scale);
   }
 
-  void store_key_gradients(std::int64_t j, std::int64_t row) {
-    const auto width = at_.padded_dim, rows = at_.tokens(j);
-    store_rows(arrays_.dqkv + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, s_.dkeys + row * width, rows, dim_, 1.0f);
-    store_rows(arrays_.dqkv + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, s_.dvalues + row * width, rows, dim_,
-               1.0f);
+  void store_key_gradients(std::int64_t j) {
+    const auto rows = at_.tokens(j);
+    store_rows(dkeys(j), at_.qkv_stride, s_.dkeys + slot(j), rows, dim_, 1.0f);
+    store_rows(dvalues(j), at_.qkv_stride, s_.dvalues + slot(j), rows, dim_, 1.0f);
   }
+
+  /// What query block i of head h stores, and what the block after it loads.
+  void foresee_after(std::int64_t h, std::int64_t i, std::int64_t next_b, std::int64_t next_kv) {
+    ahead_.write(arrays_.dqkv + at_.query(b_, i * kBlock, h), at_.qkv_stride, at_.tokens(i), dim_);
+    if (i + 1 < at_.blocks) {
+      foresee_queries(b_, h, i + 1);
+      if (h == begin_) key_blocks_.foresee(ahead_, i + 1);
+    } else if (h + 1 < end_) {
+      foresee_queries(b_, h + 1, 0);
+    } else if (next_b < at_.shape.batch) {
+      foresee_queries(next_b, next_kv * at_.group, 0);
+      KeyBlocks(at_, arrays_.qkv, next_b, next_kv, s_.keys, s_.values, whole_).foresee(ahead_, 0);
+    }
+  }
+  void foresee_queries(std::int64_t b, std::int64_t h, std::int64_t i) {
+    const auto first = i * kBlock, rows = at_.tokens(i);
+    ahead_.read(arrays_.qkv + at_.query(b, first, h), at_.qkv_stride, rows, dim_);
+    ahead_.read(arrays_.dout + at_.out(b, first, h), at_.out_stride, rows, dim_);
+    ahead_.read(arrays_.o + at_.out(b, first, h), at_.out_stride, rows, dim_);
+  }
+  void foresee_key_gradients(std::int64_t j) {
+    ahead_.write(dkeys(j), at_.qkv_stride, at_.tokens(j), dim_);
+    ahead_.write(dvalues(j), at_.qkv_stride, at_.tokens(j), dim_);
+  }
+
+  T* dkeys(std::int64_t j) const { return arrays_.dqkv + at_.key(b_, j * kBlock, kv_); }
+  T* dvalues(std::int64_t j) const { return arrays_.dqkv + at_.value(b_, j * kBlock, kv_); }
+  std::int64_t slot(std::int64_t j) const { return whole_ ? j * kBlock * at_.padded_dim : 0; }
 
   const AttentionLayout& at_;
   const Scratch& s_;
   const Arrays<T>& arrays_;
-  std::int64_t b_, kv_, dim_;
-  Scalars keys_{};
+  std::int64_t b_, kv_, begin_, end_, dim_;
+  bool whole_;
+  KeyBlocks<T> key_blocks_;
+  Prefetcher ahead_;
 };
 
 template <class T>
 void backward(const tensor::Exec& exec, const AttentionLayout& at, const AttentionPlan& plan, const Arrays<T>& arrays,
               std::byte* workspace) {
-  const auto &shape = at.shape;
-  const auto whole_heads = plan.whole_heads;
+  const auto batch = at.shape.batch, heads = at.shape.heads, kv_heads = at.shape.kv_heads;
   const auto run = [&](const char* label, std::int64_t tasks, const auto& work) {
-    run_tasks(exec, label, plan, workspace, tasks, [=](float* memory, std::int64_t task) {
-      ScratchCutter cut(memory);
-      const Scratch scratch(cut, at, whole_heads);
-      work(scratch, task);
-    });
+    run_tasks(exec, label, plan, workspace, tasks,
+              [=, whole_heads = plan.whole_heads](float* memory, std::int64_t task) {
+                ScratchCutter cut(memory);
+                const Scratch scratch(cut, at, whole_heads);
+                work(scratch, task);
+              });
   };
-  if (whole_heads) {
-    run("shard8::kernels::attention_backward", shape.batch * shape.kv_heads,
-        [=](const Scratch& scratch, std::int64_t task) {
-          HeadGradient(at, scratch, arrays, task / at.shape.kv_heads, task % at.shape.kv_heads).whole();
+  if (plan.whole_heads) {
+    run("shard8::kernels::attention_backward", batch * kv_heads,
+        [=, workers = plan.workers](const Scratch& scratch, std::int64_t task) {
+          const auto next = task + workers;  // most likely
+          HeadGradient(at, scratch, arrays, task / kv_heads, task % kv_heads, true)
+              .all(next / kv_heads, next % kv_heads);
         });
     return;
   }
   // Long tasks first: the last queries see all keys, the first keys are seen by all queries.
-  run("shard8::kernels::attention_backward_q", shape.batch * shape.heads * at.blocks,
+  run("shard8::kernels::attention_backward_q", batch * heads * at.blocks,
       [=](const Scratch& scratch, std::int64_t task) {
-        const auto heads = at.shape.batch * at.shape.heads, head = task % heads, h = head % at.shape.heads;
-        HeadGradient(at, scratch, arrays, head / at.shape.heads, h / at.group)
-            .queries(h, at.blocks - 1 - task / heads);
+        const auto head = task % (batch * heads), h = head % heads;
+        HeadGradient(at, scratch, arrays, head / heads, h / at.group, false)
+            .queries(h, at.blocks - 1 - task / (batch * heads));
       });
-  run("shard8::kernels::attention_backward_kv", shape.batch * shape.kv_heads * at.blocks,
+  run("shard8::kernels::attention_backward_kv", batch * kv_heads * at.blocks,
       [=](const Scratch& scratch, std::int64_t task) {
-        const auto heads = at.shape.batch * at.shape.kv_heads, head = task % heads;
-        HeadGradient(at, scratch, arrays, head / at.shape.kv_heads, head % at.shape.kv_heads).keys(task / heads);
+        const auto head = task % (batch * kv_heads);
+        HeadGradient(at, scratch, arrays, head / kv_heads, head % kv_heads, false).keys(task / (batch * kv_heads));
       });
 }
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/attention.hpp"
 #include "kernels/host/micro_gemm.hpp"
+#include "kernels/host/prefetch.hpp"
 
 /// Attention works on blocks of kBlock queries by kBlock keys. Scores lie transposed, (keys,
 /// queries), so that a vector holds one key's scores for kLanes queries: maxima and sums over keys
-/// need no sums across lanes, and keys and values are read as scalars where they lie.
+/// need no sums across lanes, and keys and values are read as scalars, row by row.
 namespace shard8::kernels {
 
 inline constexpr std::int64_t kBlock = 64;
@@ -87,28 +87,51 @@ void store_rows(T* to, std::int64_t to_stride, const float* from, std::int64_t r
   }
 }
 
-/// Keys or values of a block as scalars: fp32 where they lie, others decoded into `scratch`.
+/// Keys and values of one (sequence b, kv head) as contiguous fp32 rows: all blocks side by side
+/// (`whole`), each loaded when a causal pass first reaches it, or one block at a time.
 template <class T>
-Scalars block_scalars(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* scratch) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {from, stride, 1};
-  } else {
-    load_rows(scratch, from, stride, rows, dim, 1.0f);
-    return {scratch, padded(dim), 1};
+class KeyBlocks {
+ public:
+  KeyBlocks(const AttentionLayout& at, const T* qkv, std::int64_t b, std::int64_t kv, float* keys, float* values,
+            bool whole)
+      : at_(at), qkv_(qkv), b_(b), kv_(kv), keys_(keys), values_(values), whole_(whole) {}
+
+  static std::int64_t floats(const AttentionLayout& at, bool whole) {
+    return (whole ? at.blocks : 1) * kBlock * at.padded_dim;
   }
-}
+  void load(std::int64_t j) const {
+    load_rows(keys_ + slot(j), qkv_ + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim(), 1.0f);
+    load_rows(values_ + slot(j), qkv_ + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim(), 1.0f);
+  }
+  void foresee(Prefetcher& ahead, std::int64_t j) const {
+    ahead.read(qkv_ + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim());
+    ahead.read(qkv_ + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim());
+  }
+  Scalars keys(std::int64_t j) const { return {keys_ + slot(j), at_.padded_dim, 1}; }
+  Scalars values(std::int64_t j) const { return {values_ + slot(j), at_.padded_dim, 1}; }
+
+ private:
+  std::int64_t dim() const { return at_.shape.head_dim; }
+  std::int64_t slot(std::int64_t j) const { return whole_ ? j * kBlock * at_.padded_dim : 0; }
+
+  const AttentionLayout& at_;
+  const T* qkv_;
+  std::int64_t b_, kv_;
+  float *keys_, *values_;
+  bool whole_;
+};
 
 /// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal
 /// block what lies before a key (queries that do not see it) becomes `hidden`.
 void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
-                    std::int64_t dim, bool diagonal, float hidden);
+                    std::int64_t dim, bool diagonal, float hidden, Prefetcher& ahead);
 
 /// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes), stride kBlock; p is 0 where hidden.
 void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
-                   bool diagonal, bool accumulate);
+                   bool diagonal, bool accumulate, Prefetcher& ahead);
 
 /// c (keys, width) [+]= p (keys, lanes) · b (lanes, width).
 void add_over_queries(float* c, const float* p, const float* b, std::int64_t keys, std::int64_t lanes,
-                      std::int64_t width, bool diagonal, bool accumulate);
+                      std::int64_t width, bool diagonal, bool accumulate, Prefetcher& ahead);
 
 }  // namespace shard8::kernels

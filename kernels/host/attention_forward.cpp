@@ -15,15 +15,22 @@ namespace {
 struct Scratch {
   float *rows, *queries, *outputs, *scores, *keys, *values, *largest, *sum;
 
-  explicit Scratch(ScratchCutter& cut, const AttentionLayout& at)
+  Scratch(ScratchCutter& cut, const AttentionLayout& at, bool whole_heads)
       : rows(cut.take(kBlock * at.padded_dim)),
         queries(cut.take(kBlock * at.padded_dim)),
         outputs(cut.take(kBlock * at.padded_dim)),
         scores(cut.take(kBlock * kBlock)),
-        keys(cut.take(kBlock * at.padded_dim)),
-        values(cut.take(kBlock * at.padded_dim)),
+        keys(cut.take(KeyBlocks<float>::floats(at, whole_heads))),
+        values(cut.take(KeyBlocks<float>::floats(at, whole_heads))),
         largest(cut.take(kBlock)),
         sum(cut.take(kBlock)) {}
+};
+
+template <class T>
+struct Arrays {
+  T* o;
+  float* lse;
+  const T* qkv;
 };
 
 /// Scores become exp(score − running maximum); outputs and sums so far are rescaled to the new maximum.
@@ -61,62 +68,133 @@ void softmax_block(const Scratch& s, std::int64_t keys, std::int64_t dim, bool f
   }
 }
 
+/// The work of one thread on one sequence b and kv head.
 template <class T>
-void query_block(const AttentionLayout& at, const Scratch& s, T* o, float* lse, const T* qkv, std::int64_t b,
-                 std::int64_t h, std::int64_t block) {
-  const auto dim = at.shape.head_dim, first = block * kBlock, queries = at.tokens(block), lanes = padded(queries);
-  load_rows(s.rows, qkv + at.query(b, first, h), at.qkv_stride, queries, dim, at.scale);
-  transpose(s.queries, kBlock, s.rows, at.padded_dim, lanes, at.padded_dim);
-  std::fill(s.largest, s.largest + kBlock, -std::numeric_limits<float>::infinity());
-  std::fill(s.sum, s.sum + kBlock, 0.0f);
-  for (std::int64_t n = 0; n <= block; ++n) {
-    const bool diagonal = n == block;
-    const auto keys = at.tokens(n), kv = h / at.group;
-    const auto k = block_scalars(qkv + at.key(b, n * kBlock, kv), at.qkv_stride, keys, dim, s.keys);
-    block_products(s.scores, k, s.queries, keys, lanes, dim, diagonal, -std::numeric_limits<float>::infinity());
-    softmax_block(s, keys, dim, n == 0);
-    const auto v = block_scalars(qkv + at.value(b, n * kBlock, kv), at.qkv_stride, keys, dim, s.values);
-    add_over_keys(s.outputs, v, s.scores, keys, lanes, dim, diagonal, n > 0);
+class HeadOutput {
+ public:
+  HeadOutput(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv,
+             bool whole)
+      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), whole_(whole),
+        key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
+
+  /// All query heads of this kv head, one after the other.
+  void all(std::int64_t next_b, std::int64_t next_kv) {
+    const auto begin = kv_ * at_.group, end = begin + at_.group;
+    for (auto h = begin; h < end; ++h) {
+      for (std::int64_t i = 0; i < at_.blocks; ++i) {
+        if (h == begin) key_blocks_.load(i);
+        if (i + 1 < at_.blocks) {
+          if (h == begin) key_blocks_.foresee(ahead_, i + 1);
+          foresee_queries(b_, h, i + 1);
+        } else if (h + 1 < end) {
+          foresee_queries(b_, h + 1, 0);
+        } else if (next_b < at_.shape.batch) {
+          foresee_queries(next_b, next_kv * at_.group, 0);
+          KeyBlocks(at_, arrays_.qkv, next_b, next_kv, s_.keys, s_.values, whole_).foresee(ahead_, 0);
+        }
+        block(h, i);
+      }
+    }
   }
-  for (std::int64_t d = 0; d < dim; ++d) {
-    float* out = s.outputs + d * kBlock;
+
+  /// Query block i of head h.
+  void block(std::int64_t h, std::int64_t i) {
+    constexpr float kHidden = -std::numeric_limits<float>::infinity();
+    const auto dim = at_.shape.head_dim, first = i * kBlock, queries = at_.tokens(i), lanes = padded(queries),
+               width = at_.padded_dim;
+    ahead_.write(arrays_.o + at_.out(b_, first, h), at_.out_stride, queries, dim);
+    load_rows(s_.rows, arrays_.qkv + at_.query(b_, first, h), at_.qkv_stride, queries, dim, at_.scale);
+    transpose(s_.queries, kBlock, s_.rows, width, lanes, width);
+    std::fill(s_.largest, s_.largest + kBlock, kHidden);
+    std::fill(s_.sum, s_.sum + kBlock, 0.0f);
+    for (std::int64_t j = 0; j <= i; ++j) {
+      const bool diagonal = i == j;
+      const auto keys = at_.tokens(j);
+      if (!whole_) {
+        key_blocks_.load(j);
+        if (!diagonal) key_blocks_.foresee(ahead_, j + 1);
+      }
+      block_products(s_.scores, key_blocks_.keys(j), s_.queries, keys, lanes, dim, diagonal, kHidden, ahead_);
+      softmax_block(s_, keys, dim, j == 0);
+      add_over_keys(s_.outputs, key_blocks_.values(j), s_.scores, keys, lanes, dim, diagonal, j > 0, ahead_);
+    }
+    for (std::int64_t d = 0; d < dim; ++d) {
+      float* out = s_.outputs + d * kBlock;
 #pragma omp simd
-    for (std::int64_t i = 0; i < kBlock; ++i) out[i] /= s.sum[i];
+      for (std::int64_t l = 0; l < kBlock; ++l) out[l] /= s_.sum[l];
+    }
+    transpose(s_.rows, width, s_.outputs, kBlock, width, lanes);
+    store_rows(arrays_.o + at_.out(b_, first, h), at_.out_stride, s_.rows, queries, dim, 1.0f);
+    float* lse = arrays_.lse + at_.lse(b_, first, h);
+    for (std::int64_t l = 0; l < queries; ++l) lse[l] = s_.largest[l] + std::log(s_.sum[l]);
   }
-  transpose(s.rows, at.padded_dim, s.outputs, kBlock, at.padded_dim, lanes);
-  store_rows(o + at.out(b, first, h), at.out_stride, s.rows, queries, dim, 1.0f);
-  for (std::int64_t i = 0; i < queries; ++i) lse[at.lse(b, first + i, h)] = s.largest[i] + std::log(s.sum[i]);
+
+ private:
+  void foresee_queries(std::int64_t b, std::int64_t h, std::int64_t i) {
+    ahead_.read(arrays_.qkv + at_.query(b, i * kBlock, h), at_.qkv_stride, at_.tokens(i), at_.shape.head_dim);
+  }
+
+  const AttentionLayout& at_;
+  const Scratch& s_;
+  const Arrays<T>& arrays_;
+  std::int64_t b_, kv_;
+  bool whole_;
+  KeyBlocks<T> key_blocks_;
+  Prefetcher ahead_;
+};
+
+template <class T>
+void forward(const tensor::Exec& exec, const AttentionLayout& at, const AttentionPlan& plan, const Arrays<T>& arrays,
+             std::byte* workspace) {
+  constexpr auto kLabel = "shard8::kernels::attention_forward";
+  const auto heads = at.shape.heads, kv_heads = at.shape.kv_heads, batch = at.shape.batch;
+  if (plan.whole_heads) {
+    run_tasks(exec, kLabel, plan, workspace, batch * kv_heads,
+              [=, workers = plan.workers](float* memory, std::int64_t task) {
+                ScratchCutter cut(memory);
+                const Scratch scratch(cut, at, true);
+                const auto next = task + workers;  // most likely
+                HeadOutput(at, scratch, arrays, task / kv_heads, task % kv_heads, true)
+                    .all(next / kv_heads, next % kv_heads);
+              });
+    return;
+  }
+  run_tasks(exec, kLabel, plan, workspace, batch * heads * at.blocks, [=](float* memory, std::int64_t task) {
+    ScratchCutter cut(memory);
+    const Scratch scratch(cut, at, false);
+    // Later blocks see more keys: long tasks first, so that no thread ends with one.
+    const auto head = task % (batch * heads), h = head % heads;
+    HeadOutput(at, scratch, arrays, head / heads, h / at.group, false).block(h, at.blocks - 1 - task / (batch * heads));
+  });
 }
 
 }  // namespace
 
 AttentionPlan plan_forward(const AttentionShape& shape, int threads) {
   const AttentionLayout at(shape);
+  const auto heads = shape.batch * shape.kv_heads, blocks = shape.batch * shape.heads * at.blocks;
+  // By blocks, keys and values are loaded once for every pair of blocks: a tenth more work.
+  const auto rounds = (heads + threads - 1) / threads;
+  const bool whole_heads = 10 * rounds * threads <= 11 * heads || at.blocks == 1;
   ScratchCutter cut(nullptr);
-  const Scratch counted(cut, at);
-  return {.workers = std::min<std::int64_t>(threads, shape.batch * shape.heads * at.blocks),
+  const Scratch counted(cut, at, whole_heads);
+  return {.workers = std::min<std::int64_t>(threads, whole_heads ? heads : blocks),
+          .whole_heads = whole_heads,
           .worker_floats = cut.used()};
 }
 
 void attention_forward(const tensor::Exec& exec, const tensor::Tensor& o, const tensor::Tensor& lse,
                        const tensor::Tensor& qkv, const AttentionShape& shape, const tensor::Tensor& workspace) {
+  constexpr auto kName = "attention_forward";
   const AttentionLayout at(shape);
   const auto tokens = shape.batch * shape.seq;
-  require_count("attention_forward", "o", o, tokens * at.out_stride);
-  require_count("attention_forward", "lse", lse, tokens * shape.heads);
-  require_count("attention_forward", "qkv", qkv, tokens * at.qkv_stride);
+  require_count(kName, "o", o, tokens * at.out_stride);
+  require_count(kName, "lse", lse, tokens * shape.heads);
+  require_count(kName, "qkv", qkv, tokens * at.qkv_stride);
   const auto plan = plan_forward(shape, exec.concurrency());
-  require_workspace("attention_forward", workspace, plan_bytes(plan));
-  dispatch_real(qkv.dtype, "attention_forward", [&]<class T>(std::type_identity<T>) {
-    run_tasks(exec, "shard8::kernels::attention_forward", plan, workspace.data, shape.batch * shape.heads * at.blocks,
-              [=, out = o.as<T>(), logs = lse.as<float>(), in = qkv.as<T>()](float* memory, std::int64_t task) {
-                ScratchCutter cut(memory);
-                const Scratch scratch(cut, at);
-                // Later blocks see more keys: long tasks first, so that no thread ends with one.
-                const auto heads = at.shape.batch * at.shape.heads, head = task % heads;
-                query_block(at, scratch, out, logs, in, head / at.shape.heads, head % at.shape.heads,
-                            at.blocks - 1 - task / heads);
-              });
+  require_workspace(kName, workspace, plan_bytes(plan));
+  dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    forward<T>(exec, at, plan, {o.as<T>(), lse.as<float>(), qkv.as<T>()}, workspace.data);
   });
 }
 

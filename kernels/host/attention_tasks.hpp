@@ -10,11 +10,11 @@
 
 namespace shard8::kernels {
 
-/// How a backward pass is cut. Both ways run the same block products in the same order on every
-/// sum, so they give the same bits.
+/// How a pass is cut. Both ways run the same block products in the same order on every sum, so they
+/// give the same bits.
 struct AttentionPlan {
   std::int64_t workers = 1;        ///< each with scratch of its own
-  bool whole_heads = true;         ///< one pass a (sequence, kv head); else dq, then dk and dv, by blocks
+  bool whole_heads = true;         ///< a task is a (sequence, kv head); else a block: of queries, or of keys
   std::int64_t worker_floats = 0;  ///< scratch of one
 };
 AttentionPlan plan_forward(const AttentionShape& shape, int threads);

@@ -97,16 +97,12 @@ class Buffer {
   std::unique_ptr<std::byte, Release> memory_;
 };
 
-/// Instances of every width at hand: all threads, then one. Partitioning needs two threads at least.
+/// The default instance, then others of one and of three threads (where a backend's instances have
+/// a number of threads).
 inline std::vector<Exec> exec_widths() {
   std::vector<Exec> widths{Exec()};
-  if (Exec().concurrency() > 1) {
-    for (const auto& part : Kokkos::Experimental::partition_space(Exec(), std::vector<int>{1, 1})) {
-      if (part.concurrency() == 1) {
-        widths.push_back(part);
-        break;
-      }
-    }
+  if constexpr (std::is_constructible_v<Exec, int>) {
+    for (const int threads : {3, 1}) widths.emplace_back(threads);
   }
   return widths;
 }

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "kernels/activation.hpp"
+#include "kernels/adamw.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/random.hpp"
+#include "kernels/rope.hpp"
+#include "tests/kernels/buffer.hpp"
+
+namespace shard8::tests {
+namespace {
+
+struct Launch {
+  std::string label;
+  std::uint32_t device;
+};
+/// What the callbacks, plain functions, write to.
+std::vector<Launch>& launches() {
+  static std::vector<Launch> list;
+  return list;
+}
+void record(const char* label, std::uint32_t device, std::uint64_t*) { launches().push_back({label, device}); }
+void region(const char* label) { launches().push_back({label, 0}); }
+
+/// Records every kernel that Kokkos launches while it lives.
+class Recorder {
+ public:
+  Recorder() {
+    launches().clear();
+    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(record);
+    Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(record);
+    Kokkos::Tools::Experimental::set_begin_parallel_scan_callback(record);
+    Kokkos::Tools::Experimental::set_push_region_callback(region);
+  }
+  ~Recorder() {
+    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+    Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(nullptr);
+    Kokkos::Tools::Experimental::set_begin_parallel_scan_callback(nullptr);
+    Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
+  }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+};
+
+/// Keeps other kernels off an instance while it lives. OpenMP instances cannot be told apart by
+/// their id (Kokkos 5.2 gives all of them the same), but each serves one launch at a time.
+class Occupied {
+ public:
+  explicit Occupied(const Exec& exec, std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+    if constexpr (requires { exec.impl_internal_space_instance()->m_instance_mutex; }) {
+      std::promise<void> taken;
+      auto ready = taken.get_future();
+      holder_ = std::thread([this, exec, patience, &taken] {
+        const std::lock_guard lock(exec.impl_internal_space_instance()->m_instance_mutex);
+        taken.set_value();
+        wanted_ = leave_.get_future().wait_for(patience) == std::future_status::timeout;
+      });
+      ready.wait();
+    }
+  }
+  /// Whether somebody may have waited for the instance: nobody left in time.
+  bool end() {
+    if (!holder_.joinable()) return wanted_;
+    leave_.set_value();
+    holder_.join();
+    return wanted_;
+  }
+  ~Occupied() { end(); }
+  Occupied(const Occupied&) = delete;
+  Occupied& operator=(const Occupied&) = delete;
+
+ private:
+  std::promise<void> leave_;
+  std::thread holder_;
+  bool wanted_ = false;
+};
+
+struct Operator {
+  std::string name;
+  std::function<void(const Exec&)> run;
+};
+
+/// Every operator of every header, on small tensors. A bf16 product launches kernels of its own.
+std::vector<Operator> operators(DType dtype) {
+  const std::int64_t t = 12, h = 24, f = 16, v = 20;
+  const auto make = [=](const Shape& shape, DType type) {
+    return std::make_shared<Buffer>(Buffer::normal(shape, type, 1));
+  };
+  const auto x = make({t, h}, dtype), y = make({t, h}, dtype), w = make({h}, dtype), wide = make({t, 2 * f}, dtype);
+  const auto narrow = make({t, f}, dtype), table = make({v, h}, dtype), head = make({v, h}, dtype);
+  const auto rows = make({t}, DType::fp32), more = make({t}, DType::fp32), grad = make({h}, DType::fp32);
+  const auto other = make({h}, DType::fp32), dtable = make({v, h}, DType::fp32), logits = make({t, v}, DType::fp32);
+  const auto sums = make({2, t}, DType::fp32), scores = make({t, v}, dtype);
+  const auto qkv = make({t, 3 * h}, dtype), dqkv = make({t, 3 * h}, dtype), angles = make({2, 6, 4}, DType::fp32);
+  const auto lse = make({2, 3, 6}, DType::fp32);
+  const auto tokens = std::make_shared<Buffer>(Shape{t}, DType::i32, 3.0);
+  const auto work = std::make_shared<Buffer>(Buffer::bytes(1 << 20));
+  const kernels::AttentionShape shape{2, 6, 3, 3, 8};
+  const Tensor none;
+  return {
+      {"swiglu_forward", [=](const Exec& e) { kernels::swiglu_forward(e, *narrow, *wide); }},
+      {"swiglu_backward", [=](const Exec& e) { kernels::swiglu_backward(e, *wide, *narrow, *wide); }},
+      {"gelu_forward", [=](const Exec& e) { kernels::gelu_forward(e, *y, *x); }},
+      {"gelu_backward", [=](const Exec& e) { kernels::gelu_backward(e, *y, *x, *x); }},
+      {"adamw_step", [=](const Exec& e) { kernels::adamw_step(e, *grad, *other, *other, *grad, {}); }},
+      {"attention_forward", [=](const Exec& e) { kernels::attention_forward(e, *x, *lse, *qkv, shape, *work); }},
+      {"attention_backward",
+       [=](const Exec& e) { kernels::attention_backward(e, *dqkv, *y, *x, *qkv, *lse, shape, *work); }},
+      {"cross_entropy_max", [=](const Exec& e) { kernels::cross_entropy_max(e, *rows, *logits, v); }},
+      {"cross_entropy_sums",
+       [=](const Exec& e) { kernels::cross_entropy_sums(e, *sums, *logits, *rows, *tokens, 0, v); }},
+      {"cross_entropy_loss", [=](const Exec& e) { kernels::cross_entropy_loss(e, *sums, *rows); }},
+      {"cross_entropy_backward",
+       [=](const Exec& e) {
+         kernels::cross_entropy_backward(e, *scores, *logits, *rows, *sums, *tokens, *rows, 0, v, 1.0f);
+       }},
+      {"residual_add", [=](const Exec& e) { kernels::residual_add(e, *y, *x, *y, none); }},
+      {"residual_add", [=](const Exec& e) { kernels::residual_add(e, *y, *x, *y, *w); }},
+      {"add_to", [=](const Exec& e) { kernels::add_to(e, *dtable, *head); }},
+      {"bias_gradient", [=](const Exec& e) { kernels::bias_gradient(e, *grad, *x, *work); }},
+      {"cast", [=](const Exec& e) { kernels::cast(e, *dtable, *head); }},
+      {"fill_zero", [=](const Exec& e) { kernels::fill_zero(e, *y); }},
+      {"fill_one", [=](const Exec& e) { kernels::fill_one(e, *y); }},
+      {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *grad); }},
+      {"embedding_forward", [=](const Exec& e) { kernels::embedding_forward(e, *y, *table, *tokens, 0, v); }},
+      {"embedding_backward",
+       [=](const Exec& e) { kernels::embedding_backward(e, *dtable, *x, *tokens, 0, v, *work); }},
+      {"position_forward", [=](const Exec& e) { kernels::position_forward(e, *y, *table, 5, 6); }},
+      {"position_backward", [=](const Exec& e) { kernels::position_backward(e, *dtable, *x, 5, 6); }},
+      {"gemm_fprop", [=](const Exec& e) { kernels::gemm_fprop(e, *scores, *x, *head, none, *work); }},
+      {"gemm_dgrad", [=](const Exec& e) { kernels::gemm_dgrad(e, *y, *scores, *head, false, *work); }},
+      {"gemm_wgrad", [=](const Exec& e) { kernels::gemm_wgrad(e, *dtable, *scores, *x, true, *work); }},
+      {"rmsnorm_forward", [=](const Exec& e) { kernels::rmsnorm_forward(e, *y, *rows, *x, *w, 1e-5f); }},
+      {"rmsnorm_backward",
+       [=](const Exec& e) { kernels::rmsnorm_backward(e, *y, *grad, *x, *x, *rows, *w, none, *work); }},
+      {"layernorm_forward", [=](const Exec& e) { kernels::layernorm_forward(e, *y, *more, *rows, *x, *w, *w, 1e-5f); }},
+      {"layernorm_backward",
+       [=](const Exec& e) {
+         kernels::layernorm_backward(e, *y, *grad, *other, *x, *x, *more, *rows, *w, none, *work);
+       }},
+      {"normal_fill", [=](const Exec& e) { kernels::normal_fill(e, *dtable, 1, {0, 24, 1}, 1.0); }},
+      {"rope_table", [=](const Exec& e) { kernels::rope_table(e, *angles, 10000); }},
+      {"rope_forward", [=](const Exec& e) { kernels::rope_forward(e, *qkv, *angles, 6); }},
+      {"rope_backward", [=](const Exec& e) { kernels::rope_backward(e, *qkv, *angles, 6); }},
+  };
+}
+
+class Labels : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Labels, EveryKernelIsNamedAndRunsOnTheInstance) {
+  // An instance that is not the default one, so that a forgotten argument shows.
+  const auto instance = exec_widths().back();
+  ASSERT_FALSE(instance == Exec());
+  const auto device = Kokkos::Tools::Experimental::device_id(instance);
+  for (const auto& op : operators(GetParam())) {
+    SCOPED_TRACE(op.name);
+    {
+      const Recorder recorder;
+      op.run(instance);
+    }
+    // Without the recorder: a tool makes Kokkos fence all instances.
+    Occupied other{Exec()};
+    op.run(instance);
+    EXPECT_FALSE(other.end()) << "waited for the default instance";
+    EXPECT_FALSE(launches().empty()) << "no kernel and no region";
+    for (const auto& launch : launches()) {
+      // attention_backward may be a pair of kernels, embedding_backward sorts first, and so on; all
+      // begin with the operator's name. Helpers of products are gemm_bias, gemm_decode, gemm_round.
+      const auto family = op.name.substr(0, op.name.find('_'));
+      EXPECT_EQ(launch.label.find("shard8::kernels::" + family), 0u) << launch.label;
+      if (launch.label.find("shard8::kernels::gemm_") == 0 && launch.device == 0) continue;  // a region has no device
+      EXPECT_EQ(launch.device, device) << launch.label << " did not run on the instance passed in";
+    }
+  }
+}
+
+TEST(LabelsSelf, AForgottenInstanceShows) {
+  if constexpr (!std::is_constructible_v<Exec, int>) {
+    GTEST_SKIP() << "instances of this backend have ids";
+  } else {
+    Occupied other(Exec(), std::chrono::milliseconds(200));
+    kernels::fill_one(Exec(), Buffer({4}, DType::fp32));
+    EXPECT_TRUE(other.end());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Labels, ::testing::Values(DType::fp32, DType::bf16));
+
+}  // namespace
+}  // namespace shard8::tests
