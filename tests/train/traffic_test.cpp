@@ -92,5 +92,29 @@ TEST(Plan, IsWhatARunDid) {
   }
 }
 
+/// Bytes of an arena's bf16 tensor whose rows are padded to a multiple of the ranks.
+std::size_t gathered(std::int64_t rows, std::int64_t cols = 1) {
+  const std::int64_t ranks = test::world_size();
+  const auto bytes = static_cast<std::size_t>((rows + ranks - 1) / ranks * ranks * cols) * 2;
+  return (bytes + 255) / 256 * 256;
+}
+
+// By hand, for the small Llama over as many shards as there are ranks.
+TEST(GatheredAtOnce, LayersAheadRootAndEmbedding) {
+  const std::size_t layer = gathered(48) + gathered(96, 48) + gathered(48, 48) + gathered(48) + gathered(192, 48) +
+                            gathered(48, 96);
+  const std::size_t others = gathered(67, 48) + gathered(48) + gathered(67, 48);
+  for (int prefetch = 0; prefetch <= 3; ++prefetch) {
+    Variant v{{1, test::world_size(), 1}, "llama", false, 2, prefetch, true, "none", "bf16", "auto", "fp32"};
+    SCOPED_TRACE(test::name_of(v));
+    test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
+    training.run(0, kSteps);
+    const auto layers = static_cast<std::size_t>(std::min(prefetch + 1, 3));
+    const auto bytes = training.trainer().state().arenas.bytes();
+    EXPECT_EQ(bytes[static_cast<std::size_t>(tensor::MemoryKind::gathered)], layers * layer + others);
+    EXPECT_EQ(training.trainer().weights().schedule().peak_rotating_units(), static_cast<int>(layers));
+  }
+}
+
 }  // namespace
 }  // namespace shard8

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fsdp/gather_schedule.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "tests/fsdp/units.hpp"
+
+namespace shard8 {
+namespace {
+
+using fsdp::GatherSchedule;
+using tests::kEmbedding;
+using tests::kLayers;
+using tests::kRoot;
+
+/// Rotating buffers for the layers, one each for the embedding and the root.
+GatherSchedule rotating(int prefetch) {
+  const int n = prefetch + 1;
+  std::vector<int> own(kLayers + 2, -1);
+  own[kEmbedding] = n;
+  own[kRoot] = n + 1;
+  return {own, n + 2, n, prefetch};
+}
+
+/// A buffer for every unit.
+GatherSchedule kept(int prefetch) {
+  std::vector<int> own;
+  for (int u = 0; u < kLayers + 2; ++u) own.push_back(u);
+  return {own, kLayers + 2, 0, prefetch};
+}
+
+/// A step as a model takes it; at each visit which unit is used, and after the colon the gathers
+/// that start, "unit" or "unit@buffer".
+std::string run_step(GatherSchedule& schedule, const std::vector<int>& visits, bool tied = false, bool buffers = false) {
+  std::string text;
+  schedule.begin_step(visits);
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    const int unit = visits[i];
+    const bool had = schedule.slot_of(unit) >= 0;
+    std::vector<int> busy;
+    for (int u = 0; u < kLayers + 2; ++u)
+      if (schedule.in_use(u)) busy.push_back(schedule.slot_of(u));
+    text += fmt::format("{}{}:", i == 0 ? "" : " ", unit);
+    const char* separator = "";
+    for (const auto& start : schedule.acquire(unit)) {
+      EXPECT_TRUE(had || start.unit == unit || *separator != 0) << "what is needed now starts first";
+      EXPECT_EQ(std::count(busy.begin(), busy.end(), start.slot), 0) << "buffer " << start.slot << " is in use";
+      EXPECT_EQ(schedule.slot_of(start.unit), start.slot);
+      text += separator + (buffers ? fmt::format("{}@{}", start.unit, start.slot) : fmt::format("{}", start.unit));
+      separator = ",";
+    }
+    EXPECT_TRUE(schedule.in_use(unit));
+    // A tied root stays in use through forward.
+    if (!(tied && unit == kRoot)) schedule.release(unit);
+    const bool end_of_forward = unit == kLayers && visits[i - 1] == kLayers - 1;
+    if (tied && end_of_forward) {
+      EXPECT_TRUE(schedule.in_use(kRoot));
+      schedule.release(kRoot);
+    }
+  }
+  return text;
+}
+
+TEST(GatherSchedule, OneAhead) {
+  auto schedule = rotating(1);
+  // Across the turn layers 4 and 3 are still there; backward goes in reverse order.
+  EXPECT_EQ(run_step(schedule, tests::visits(1), false, true),
+            "0:0@2,1@0 1:2@1 2:3@0 3:4@1 4:5@3 5: 4: 3:2@1 2:1@0 1:");
+  EXPECT_EQ(schedule.peak_rotating_units(), 2);
+}
+
+TEST(GatherSchedule, NoneAhead) {
+  auto schedule = rotating(0);
+  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0 1:1 2:2 3:3 4:4 5:5 4: 3:3 2:2 1:1");
+  EXPECT_EQ(schedule.peak_rotating_units(), 1);
+}
+
+TEST(GatherSchedule, TwoAhead) {
+  auto schedule = rotating(2);
+  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0,1,2 1:3 2:4 3:5 4: 5: 4: 3:1 2: 1:");
+  EXPECT_EQ(schedule.peak_rotating_units(), 3);
+}
+
+TEST(GatherSchedule, ThreeAheadHoldsFourLayers) {
+  auto schedule = rotating(3);
+  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0,1,2,3 1:4 2:5 3: 4: 5: 4: 3: 2: 1:");
+  EXPECT_EQ(schedule.peak_rotating_units(), 4);
+}
+
+// The embedding and the root keep their buffers over the micro-batches; layer 1 ends one and begins
+// the next.
+TEST(GatherSchedule, MicroBatches) {
+  auto schedule = rotating(1);
+  EXPECT_EQ(run_step(schedule, tests::visits(2)),
+            "0:0,1 1:2 2:3 3:4 4:5 5: 4: 3:2 2:1 1: 0: 1: 2:3 3:4 4: 5: 4: 3:2 2:1 1:");
+  EXPECT_EQ(schedule.peak_rotating_units(), 2);
+}
+
+TEST(GatherSchedule, TiedRootStaysInUse) {
+  auto schedule = rotating(1);
+  EXPECT_EQ(run_step(schedule, tests::visits(2, true), true),
+            "5:5,1 1:2 2:3 3:4 4: 4: 3:2 2:1 1: 5: 1: 2:3 3:4 4: 4: 3:2 2:1 1:");
+}
+
+TEST(GatherSchedule, WeightsOfTheLastStepAreStale) {
+  auto schedule = rotating(1);
+  const auto first = run_step(schedule, tests::visits(1));
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(run_step(schedule, tests::visits(1)), first);
+}
+
+TEST(GatherSchedule, KeptAfterForwardGathersEachUnitOnce) {
+  for (const int prefetch : {0, 1, 3}) {
+    auto schedule = kept(prefetch);
+    for (int step = 0; step < 2; ++step) {
+      std::vector<int> gathers(kLayers + 2);
+      schedule.begin_step(tests::visits(3));
+      for (const int unit : tests::visits(3)) {
+        for (const auto& start : schedule.acquire(unit)) ++gathers[static_cast<std::size_t>(start.unit)];
+        schedule.release(unit);
+      }
+      EXPECT_EQ(gathers, std::vector<int>(kLayers + 2, 1)) << "prefetch " << prefetch;
+    }
+  }
+}
+
+TEST(GatherSchedule, NeverMoreThanPrefetchAndOneNorAnyAhead) {
+  for (int prefetch = 0; prefetch <= 3; ++prefetch) {
+    for (const bool tied : {false, true}) {
+      for (const int micro_batches : {1, 2, 5}) {
+        SCOPED_TRACE(fmt::format("prefetch {}, tied {}, micro-batches {}", prefetch, tied, micro_batches));
+        auto schedule = rotating(prefetch);
+        const auto order = tests::visits(micro_batches, tied);
+        const auto text = run_step(schedule, order, tied);
+        EXPECT_LE(schedule.peak_rotating_units(), prefetch + 1);
+        // No better order exists (Belady): in each later pass all but the layers kept are gathered.
+        std::ptrdiff_t starts = 0;
+        for (std::size_t i = 0; i + 1 < text.size(); ++i)
+          if (text[i] == ',' || (text[i] == ':' && text[i + 1] != ' ')) ++starts;
+        const std::ptrdiff_t others = tied ? 1 : 2;
+        const std::ptrdiff_t passes = 2 * micro_batches - 1;
+        EXPECT_EQ(starts, others + kLayers + passes * std::max(0, kLayers - (prefetch + 1)));
+      }
+    }
+  }
+}
+
+TEST(GatherSchedule, MisuseIsAnError) {
+  auto schedule = rotating(1);
+  schedule.begin_step({1, 2});
+  EXPECT_THROW(schedule.acquire(2), base::Error);
+  EXPECT_THROW(schedule.release(1), base::Error);
+  schedule.acquire(1);
+  EXPECT_THROW(schedule.begin_step({1}), base::Error);
+  schedule.release(1);
+  schedule.acquire(2);
+  schedule.release(2);
+  EXPECT_THROW(schedule.acquire(1), base::Error);
+}
+
+TEST(GatherSchedule, MoreUnitsInUseThanBuffersIsAnError) {
+  auto schedule = rotating(0);
+  schedule.begin_step({1, 2});
+  schedule.acquire(1);
+  EXPECT_THROW(schedule.acquire(2), base::Error);
+}
+
+}  // namespace
+}  // namespace shard8

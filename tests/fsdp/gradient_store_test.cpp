@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fsdp/gradient_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/fsdp/stores.hpp"
+#include "tests/support/compare.hpp"
+
+namespace shard8 {
+namespace {
+
+using fsdp::Options;
+using tensor::DType;
+using tensor::Tensor;
+using tests::Units;
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+/// One rank's contribution in one micro-batch.
+struct Place {
+  int step = 0, rank = 0, unit = 0;
+  std::size_t parameter = 0;
+  int micro_batch = 0;
+};
+using Contribution = double (*)(const Place& place, std::int64_t element);
+
+/// Small integers, whose sums of any order are exact in fp32 and in bf16.
+double integer(const Place& p, std::int64_t element) {
+  const auto x = element * 7 + p.rank * 5 + p.unit * 3 + static_cast<std::int64_t>(p.parameter) * 2 + p.micro_batch + p.step;
+  return static_cast<double>(x % 9 - 4);
+}
+
+double real(const Place& p, std::int64_t element) {
+  return std::sin(1.0 + static_cast<double>(element) * 0.7 + p.rank * 1.3 + p.unit * 2.1 + p.micro_batch * 0.9 +
+                  p.step * 0.31 + static_cast<double>(p.parameter));
+}
+
+/// What a model does in a step, in its order: the root first, layers in reverse, the embedding.
+void run_step(Units& units, fsdp::GradientStore& store, int step, int micro_batches, Contribution contribution) {
+  for (int m = 0; m < micro_batches; ++m) {
+    std::vector<int> order{tests::kRoot};
+    for (int l = tests::kLayers; l >= 1; --l) order.push_back(l);
+    order.push_back(tests::kEmbedding);
+    for (const int unit : order) {
+      const auto gradients = store.begin(unit, m == 0);
+      EXPECT_EQ(gradients.accumulate, m > 0);
+      const auto& parameters = units.buffers.units()[static_cast<std::size_t>(unit)].parameters;
+      for (std::size_t p = 0; p < parameters.size(); ++p) {
+        const Tensor& sum = gradients.whole[p];
+        ASSERT_EQ(sum.shape, parameters[p].vector ? tensor::Shape{parameters[p].rows}
+                                                  : (tensor::Shape{parameters[p].rows, parameters[p].cols}));
+        const bool overwrite = parameters[p].gradient_overwritten && !gradients.accumulate;
+        for (std::int64_t i = 0; i < sum.count(); ++i) {
+          const auto g = static_cast<float>(contribution({step, world_rank(), unit, p, m}, i));
+          float& element = sum.as<float>()[i];
+          element = overwrite ? g : element + g;
+        }
+      }
+      if (m + 1 == micro_batches) store.reduce(unit);
+      units.mesh.world.progress();
+    }
+  }
+  store.finish();
+}
+
+/// Plain sums over micro-batches and all ranks of rows of this rank's shard, with zeros for padding;
+/// `magnitude` is the same of absolute values.
+std::vector<double> plain_sum(const Units& units, const Place& place, int micro_batches, Contribution contribution,
+                              bool magnitude) {
+  const auto& layout = units.buffers.layout(place.unit, static_cast<int>(place.parameter));
+  const std::int64_t cols = units.buffers.gradient(place.unit)[place.parameter].cols();
+  std::vector<double> whole(static_cast<std::size_t>(layout.padded_rows() * cols));
+  for (std::int64_t i = 0; i < layout.rows * cols; ++i) {
+    for (int m = 0; m < micro_batches; ++m) {
+      for (int rank = 0; rank < tests::world_size(); ++rank) {
+        const double g = contribution({place.step, rank, place.unit, place.parameter, m}, i);
+        whole[static_cast<std::size_t>(i)] += magnitude ? std::abs(g) : g;
+      }
+    }
+  }
+  const auto first = whole.begin() + layout.first_row(units.mesh.place.shard) * cols;
+  return {first, first + layout.rows_per_shard * cols};
+}
+
+void run(const Options& options, int micro_batches, Contribution contribution, double relative) {
+  SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
+  Units units(options);
+  // Whatever lies in the memory must not matter.
+  for (const auto& slot : units.buffers.gradient_slots())
+    for (const auto* tensors : {&slot.whole, &slot.staged, &slot.staged_shard})
+      for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
+  fsdp::GradientStore store(units.exec, units.buffers, units.mesh.shard, units.mesh.replicate, units.timer);
+  for (int step = 0; step < 2; ++step) {
+    run_step(units, store, step, micro_batches, contribution);
+    for (int u = 0; u < tests::kLayers + 2; ++u) {
+      for (std::size_t p = 0; p < units.buffers.gradient(u).size(); ++p) {
+        const Tensor& shard = units.buffers.gradient(u)[p];
+        const std::vector<float> got(shard.as<float>(), shard.as<float>() + shard.count());
+        const Place place{step, 0, u, p, 0};
+        const auto want = plain_sum(units, place, micro_batches, contribution, false);
+        const auto scale = plain_sum(units, place, micro_batches, contribution, true);
+        ASSERT_EQ(got.size(), want.size());
+        for (std::size_t i = 0; i < got.size(); ++i)
+          ASSERT_NEAR(static_cast<double>(got[i]), want[i], relative * scale[i])
+              << "step " << step << ", unit " << u << ", parameter " << p << ", element " << i;
+      }
+    }
+  }
+}
+
+/// Every way to split the ranks into replicas and shards.
+std::vector<Options> meshes() {
+  std::vector<Options> all;
+  const int ranks = tests::world_size();
+  for (int replicas = 1; replicas <= ranks; ++replicas)
+    if (ranks % replicas == 0) all.push_back({.shards = ranks / replicas, .replicas = replicas});
+  return all;
+}
+
+TEST(GradientStore, EqualsPlainSums) {
+  for (Options options : meshes()) {
+    for (const int micro_batches : {1, 3}) {
+      options.accumulate = micro_batches > 1;
+      for (const DType reduce : {DType::fp32, DType::bf16}) {
+        options.reduce = reduce;
+        run(options, micro_batches, integer, 0);
+      }
+    }
+  }
+}
+
+TEST(GradientStore, RoundsAsItsTypes) {
+  for (Options options : meshes()) {
+    options.accumulate = true;
+    // Sums of up to twelve terms in fp32.
+    run(options, 3, real, 16 * 0x1p-24);
+    // bf16: rounded on leaving, after the sum over shards and after the sum over replicas.
+    options.reduce = DType::bf16;
+    run(options, 3, real, 3 * 0x1p-8 + 16 * 0x1p-24);
+  }
+}
+
+}  // namespace
+}  // namespace shard8

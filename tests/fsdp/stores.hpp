@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "fsdp/unit_buffers.hpp"
+#include "profile/step_timer.hpp"
+#include "tensor/exec.hpp"
+#include "tests/fsdp/units.hpp"
+
+namespace shard8::tests {
+
+/// Units on this rank of a mesh without tensor ranks, in memory of their own.
+struct Units {
+  explicit Units(fsdp::Options with)
+      : options(with),
+        mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr),
+                             {options.replicas, options.shards, 1})),
+        arenas(measured(options)),
+        buffers(small_units(), options, arenas) {}
+
+  static tensor::MemoryBytes measured(const fsdp::Options& options) {
+    auto arenas = tensor::ArenaSet::measure();
+    const fsdp::UnitBuffers buffers(small_units(), options, arenas);
+    return arenas.bytes();
+  }
+
+  fsdp::Options options;
+  comm::Mesh mesh;
+  tensor::ArenaSet arenas;
+  fsdp::UnitBuffers buffers;
+  profile::StepTimer timer;
+  tensor::Exec exec;
+};
+
+inline int world_size() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+inline std::string name_of(const fsdp::Options& o) {
+  return fmt::format("shards {}, replicas {}, prefetch {}, reshard {}, accumulate {}, compute {}, gather {}, reduce {}",
+                     o.shards, o.replicas, o.prefetch, o.reshard_after_forward, o.accumulate, name_of(o.compute),
+                     name_of(o.gather), name_of(o.reduce));
+}
+
+}  // namespace shard8::tests

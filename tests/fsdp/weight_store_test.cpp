@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fsdp/weight_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/elementwise.hpp"
+#include "tests/fsdp/stores.hpp"
+#include "tests/support/compare.hpp"
+
+namespace shard8 {
+namespace {
+
+using fsdp::Options;
+using tensor::BFloat16;
+using tensor::DType;
+using tensor::Tensor;
+using tests::Units;
+
+/// A weight that is different in every place and step, and that bf16 must round.
+float weight(int step, int unit, std::size_t parameter, std::int64_t element) {
+  const auto x = static_cast<float>(element + 1000 * (static_cast<std::int64_t>(parameter) + 10 * unit));
+  return (x + 0.37f) / 64.0f + static_cast<float>(step) * 3.0f;
+}
+
+float rounded(float x, DType dtype) { return dtype == DType::bf16 ? static_cast<float>(BFloat16(x)) : x; }
+
+std::vector<float> values(const Tensor& t) {
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < t.count(); ++i)
+    all.push_back(t.dtype == DType::bf16 ? static_cast<float>(t.as<BFloat16>()[i]) : t.as<float>()[i]);
+  return all;
+}
+
+void write_masters(const Units& units, int step) {
+  const int rank = units.mesh.place.shard;
+  for (int u = 0; u < static_cast<int>(units.buffers.units().size()); ++u) {
+    for (std::size_t p = 0; p < units.buffers.master(u).size(); ++p) {
+      const Tensor& master = units.buffers.master(u)[p];
+      const auto& layout = units.buffers.layout(u, static_cast<int>(p));
+      for (std::int64_t i = 0; i < master.count(); ++i) {
+        const bool padding = i / master.cols() >= layout.owned_rows(rank);
+        const std::int64_t element = layout.first_row(rank) * master.cols() + i;
+        master.as<float>()[i] = padding ? 0 : weight(step, u, p, element);
+      }
+    }
+  }
+}
+
+void expect_weights(const Units& units, std::span<const Tensor> got, int step, int unit) {
+  const auto& parameters = units.buffers.units()[static_cast<std::size_t>(unit)].parameters;
+  ASSERT_EQ(got.size(), parameters.size());
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const auto shape = parameters[p].vector ? tensor::Shape{parameters[p].rows}
+                                            : tensor::Shape{parameters[p].rows, parameters[p].cols};
+    ASSERT_EQ(got[p].shape, shape);
+    ASSERT_EQ(got[p].dtype, units.options.compute);
+    std::vector<float> want;
+    for (std::int64_t i = 0; i < shape.count(); ++i)
+      want.push_back(rounded(weight(step, unit, p, i), units.options.compute));
+    ASSERT_TRUE(tests::same_bits(values(got[p]), want)) << "step " << step << ", unit " << unit << ", parameter " << p;
+  }
+}
+
+fsdp::GatherHooks hooks_of(const Units& units) {
+  fsdp::GatherHooks hooks;
+  hooks.before = [&units](int unit, std::span<const Tensor> own) {
+    for (std::size_t p = 0; p < own.size(); ++p) kernels::cast(units.exec, own[p], units.buffers.master(unit)[p]);
+  };
+  hooks.after = [&units](int, std::span<const Tensor> travel, std::span<const Tensor> compute) {
+    for (std::size_t p = 0; p < travel.size(); ++p)
+      if (travel[p].data != compute[p].data) kernels::cast(units.exec, compute[p], travel[p]);
+  };
+  return hooks;
+}
+
+/// Three steps, the weights changed before each; every use sees the step's values from its begin to
+/// its end, while the next gathers are under way.
+void run(const Options& options, int micro_batches) {
+  SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
+  Units units(options);
+  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  for (int step = 0; step < 3; ++step) {
+    write_masters(units, step);
+    const auto order = tests::visits(micro_batches);
+    store.begin_step(order);
+    for (const int unit : order) {
+      const auto weights = store.acquire(unit);
+      expect_weights(units, weights, step, unit);
+      for (int i = 0; i < 3; ++i) units.mesh.world.progress();
+      expect_weights(units, store.in_use(unit), step, unit);
+      store.release(unit);
+    }
+  }
+  EXPECT_LE(store.schedule().peak_rotating_units(), options.prefetch + 1);
+}
+
+std::vector<std::pair<DType, DType>> types() {
+  return {{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}};
+}
+
+TEST(WeightStore, GathersTheStepsWeights) {
+  const int n = tests::world_size();
+  for (const auto& [compute, gather] : types()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2);
+  for (const auto& [compute, gather] : types()) run({n, 1, 2, false, false, compute, gather, DType::fp32}, 1);
+  for (const int prefetch : {0, 2, 3}) run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1);
+}
+
+TEST(WeightStore, EveryReplicaGathersItsOwn) {
+  if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
+  for (const auto& [compute, gather] : types())
+    run({tests::world_size() / 2, 2, 1, true, false, compute, gather, DType::fp32}, 1);
+}
+
+TEST(WeightStore, TiedRootStaysReadable) {
+  const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
+  Units units(options);
+  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  write_masters(units, 0);
+  const auto order = tests::visits(1, true);
+  store.begin_step(order);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    expect_weights(units, store.acquire(order[i]), 0, order[i]);
+    if (order[i] != tests::kRoot) store.release(order[i]);
+    if (i <= tests::kLayers) expect_weights(units, store.in_use(tests::kRoot), 0, tests::kRoot);
+    if (i == tests::kLayers) store.release(tests::kRoot);
+  }
+  EXPECT_THROW(store.in_use(tests::kRoot), base::Error);
+}
+
+TEST(WeightStore, PaddingTravelsAsZeros) {
+  const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
+  Units units(options);
+  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  write_masters(units, 0);
+  store.begin_step({1});
+  store.acquire(1);
+  const auto& slot = units.buffers.gather_slots()[static_cast<std::size_t>(store.schedule().slot_of(1))];
+  for (std::size_t p = 0; p < slot.travel.size(); ++p) {
+    const auto& layout = units.buffers.layout(1, static_cast<int>(p));
+    const auto padding = values(slot.travel[p].slice(layout.rows, layout.padded_rows() - layout.rows));
+    EXPECT_TRUE(tests::same_bits(padding, std::vector<float>(padding.size(), 0.0f)));
+  }
+  store.release(1);
+}
+
+}  // namespace
+}  // namespace shard8
