@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "optim/gradient_norm.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+#include <cmath>
+
+#include "comm/mesh.hpp"
+
+namespace shard8::optim {
+namespace {
+
+constexpr std::int64_t kRows = 8, kCols = 3;
+
+/// The whole gradients: of a matrix cut over tensor and shard ranks, and of a vector that tensor
+/// ranks share, each with a part of its sum.
+float matrix_value(std::int64_t row, std::int64_t col) { return static_cast<float>(1 + row * kCols + col); }
+float vector_part(std::int64_t row, int tensor_rank) { return static_cast<float>((row + 1) * (tensor_rank + 1)); }
+
+void check(const comm::MeshShape& shape) {
+  const auto mesh = comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr), shape);
+  fsdp::Options options;
+  options.shards = shape.shard;
+  const std::vector<fsdp::UnitShape> shapes = {
+      {"unit", {{"matrix", kRows / shape.tensor, kCols, 1, true, false}, {"vector", kRows, 1, 1, false, true}}, false}};
+  auto measured = tensor::ArenaSet::measure();
+  const fsdp::UnitBuffers sizes(shapes, options, measured);
+  tensor::ArenaSet arenas(measured.bytes());
+  const fsdp::UnitBuffers units(shapes, options, arenas);
+
+  const auto& matrix = units.gradient(0)[0];
+  for (std::int64_t r = 0; r < matrix.rows(); ++r)
+    for (std::int64_t c = 0; c < kCols; ++c)
+      matrix.as<float>()[r * kCols + c] =
+          matrix_value(mesh.place.tensor * (kRows / shape.tensor) + mesh.place.shard * matrix.rows() + r, c);
+  const auto& vector = units.gradient(0)[1];
+  for (std::int64_t r = 0; r < vector.rows(); ++r)
+    vector.as<float>()[r] = vector_part(mesh.place.shard * vector.rows() + r, mesh.place.tensor);
+
+  const Replicated replicated = {{false, true}};
+  sum_replicated_gradients(units, replicated, mesh.tensor);
+  double squares = 0, share = 0;
+  for (int t = 0; t < shape.tensor; ++t) share += t + 1;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t c = 0; c < kCols; ++c) squares += std::pow(matrix_value(r, c), 2);
+    squares += std::pow(static_cast<double>(r + 1) * share, 2);
+  }
+  for (std::int64_t r = 0; r < vector.rows(); ++r)
+    EXPECT_EQ(vector.as<float>()[r], static_cast<float>(mesh.place.shard * vector.rows() + r + 1) * share);
+  const tensor::Exec exec;
+  const double norm = gradient_norm(exec, units, replicated, mesh.model, mesh.place.tensor);
+  EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // whole numbers: exact sums
+}
+
+TEST(GradientNorm, CountsEverythingOnce) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks == 1) check({1, 1, 1});
+  if (ranks == 2) {
+    check({1, 2, 1});
+    check({1, 1, 2});
+    check({2, 1, 1});
+  }
+  if (ranks == 4) {
+    check({1, 2, 2});
+    check({2, 1, 2});
+    check({2, 2, 1});
+    check({1, 1, 4});
+    check({1, 4, 1});
+  }
+}
+
+}  // namespace
+}  // namespace shard8::optim

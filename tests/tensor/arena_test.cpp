@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tensor/arena.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tensor/arena_set.hpp"
+
+namespace shard8::tensor {
+namespace {
+
+TEST(Arena, MeasuringCountsWhatARealOneTakes) {
+  const auto lay_out = [](Arena& arena) {
+    arena.allocate({3, 5}, DType::fp32);
+    const auto mark = arena.mark();
+    arena.allocate({1000}, DType::bf16);
+    arena.release(mark);
+    arena.allocate({7, 2, 2}, DType::i32);
+    arena.allocate({0, 4}, DType::fp32);
+  };
+  Arena measured = Arena::measure("test", MemoryKind::buffers);
+  lay_out(measured);
+  EXPECT_TRUE(measured.measuring());
+  EXPECT_EQ(measured.high_water(), 256u + 2048u);
+  EXPECT_EQ(measured.used(), 512u);
+  Arena real("test", MemoryKind::buffers, measured.high_water());
+  lay_out(real);
+  EXPECT_EQ(real.high_water(), measured.high_water());
+  EXPECT_EQ(real.kind(), MemoryKind::buffers);
+}
+
+TEST(Arena, HandsOutAlignedMemoryOfItsOwn) {
+  Arena arena("test", MemoryKind::weights, 4096);
+  const Tensor a = arena.allocate({10}, DType::u8), b = arena.allocate({10}, DType::u8);
+  EXPECT_EQ(b.data - a.data, static_cast<std::ptrdiff_t>(Arena::kAlignment));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data) % 16, 0u);
+  for (int i = 0; i < 10; ++i) a.data[i] = b.data[i] = std::byte{1};
+}
+
+TEST(Arena, MeasuredTensorsHaveShapesButNoData) {
+  Arena arena = Arena::measure("test", MemoryKind::weights);
+  const Tensor t = arena.allocate({4, 6}, DType::bf16);
+  EXPECT_EQ(t.data, nullptr);
+  EXPECT_EQ(t.bytes(), 48u);
+  EXPECT_EQ(t.slice(1, 2).data, nullptr);
+}
+
+TEST(Arena, SaysWhatDoesNotFit) {
+  Arena arena("small", MemoryKind::gradients, 512);
+  arena.allocate({64}, DType::fp32);
+  try {
+    arena.allocate({128}, DType::fp32);
+    FAIL() << "512 bytes held 768";
+  } catch (const base::Error& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("arena 'small' of 512 bytes has 256 left, (128) fp32 needs 512"), std::string::npos) << text;
+  }
+}
+
+TEST(Arena, MemoryThatCannotBeHadIsAnErrorOfTheEnvironment) {
+  try {
+    Arena arena("huge", MemoryKind::activations, std::size_t{1} << 60);
+    FAIL() << "an exbibyte was allocated";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::environment);
+    EXPECT_NE(std::string(e.what()).find("arena 'huge': cannot allocate 1152921504606846976 bytes"), std::string::npos);
+  }
+}
+
+TEST(Arena, ASetKeepsKindsApart) {
+  ArenaSet measured = ArenaSet::measure();
+  measured[MemoryKind::weights].allocate({100}, DType::fp32);
+  measured[MemoryKind::buffers].allocate({1}, DType::fp32);
+  const MemoryBytes bytes = measured.bytes();
+  EXPECT_EQ(bytes, (MemoryBytes{512, 0, 0, 0, 0, 256}));
+  EXPECT_EQ(total(bytes), 768u);
+  ArenaSet real(bytes);
+  EXPECT_FALSE(real.measuring());
+  EXPECT_EQ(real[MemoryKind::weights].kind(), MemoryKind::weights);
+}
+
+}  // namespace
+}  // namespace shard8::tensor
