@@ -26,8 +26,12 @@ if(SHARD8_SANITIZE)
   target_link_options(shard8_abi INTERFACE "-fsanitize=${SHARD8_SANITIZE}")
 endif()
 
+option(SHARD8_WERROR "Warnings of the compiler are errors" ON)
 add_library(shard8_warnings INTERFACE)
-target_compile_options(shard8_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+target_compile_options(shard8_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(SHARD8_WERROR)
+  target_compile_options(shard8_warnings INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 warns of overlaps in `"text" + std::string` that are none (GCC bug 105651).
   target_compile_options(shard8_warnings INTERFACE -Wno-restrict)

@@ -24,4 +24,13 @@ cache_dir() {
   printf '%s/shard8\n' "$base"
 }
 
-cpu_count() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+# Cores that this process may use: its affinity, and the quota of its control group.
+cpu_count() {
+  local cores quota period
+  cores="$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
+  if read -r quota period 2>/dev/null </sys/fs/cgroup/cpu.max && [[ "$quota" != max ]]; then
+    quota=$(((quota + period - 1) / period))
+    ((quota < cores)) && cores="$quota"
+  fi
+  printf '%s\n' "$cores"
+}

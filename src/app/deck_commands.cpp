@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/commands.hpp"
+#include "app/threads.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/table.hpp"
@@ -24,7 +25,7 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
 
 int plan_command(const DeckArguments& arguments) {
   const auto deck = deck::load(arguments.path, arguments.overrides);
-  fmt::print("{}", train::to_text(train::make_plan(deck.config, 1), deck.config));
+  fmt::print("{}", train::to_text(train::make_plan(deck.config, std::max(1, threads_from_environment())), deck.config));
   return 0;
 }
 

@@ -75,6 +75,15 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
   return entropy[0];
 }
 
+/// All ranks see the same environment, so its fault is everybody's.
+int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
+  try {
+    return choose_threads(node);
+  } catch (const base::Error& e) {
+    throw comm::AgreedError(e.code(), e.what(), environment.size());
+  }
+}
+
 /// Whether rank 0's output ends on a terminal: a launcher puts a pipe in between, so scripts/run says it.
 bool on_terminal() {
   const char* const said = std::getenv("SHARD8_TERMINAL");
@@ -121,6 +130,8 @@ class Run {
     // Last: what an earlier run left is replaced only by a run that starts.
     comm::agree_on_root(mesh_.world, 0, [&] {
       metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
+      std::error_code ignored;  // what cannot be removed cannot be written either, which is said then
+      for (const auto& name : {config().output.timing, config().output.summary}) fs::remove(output(name), ignored);
     });
   }
 
@@ -210,7 +221,7 @@ int run_command(int argc, char** argv, const DeckArguments& arguments) {
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   return comm::run_guarded(environment, [&] {
     const comm::Node node = comm::survey_node(environment.world());
-    const int threads = choose_threads(node);
+    const int threads = agreed_threads(environment, node);
     profile::CollectiveLog log;
     // A rank that spins takes a core from threads of others.
     const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
@@ -218,7 +229,8 @@ int run_command(int argc, char** argv, const DeckArguments& arguments) {
     const deck::LoadResult deck = load_everywhere(world, arguments);
     check_ranks(world, deck.config.mesh);
     const KokkosScope kokkos(threads);
-    return Run(node, deck, std::move(world), log, threads)();
+    // A Kokkos without threads has one whatever it is given.
+    return Run(node, deck, std::move(world), log, tensor::Exec().concurrency())();
   });
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/request.hpp"
 
+#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -15,7 +16,7 @@ Request::Request(Request&&) noexcept = default;
 
 Request& Request::operator=(Request&& other) noexcept {
   if (this != &other) {
-    wait();
+    wait_or_die();
     pending_ = std::move(other.pending_);
   }
   return *this;
@@ -24,7 +25,7 @@ Request& Request::operator=(Request&& other) noexcept {
 Request::~Request() {
   if (pending_ == nullptr) return;
   if (std::uncaught_exceptions() == 0) {
-    wait();
+    wait_or_die();
   } else if (!pending_->abandon()) {
     // Peers may never take part again. MPI may still write to its memory, so it is not freed.
     static_cast<void>(pending_.release());
@@ -35,6 +36,16 @@ void Request::wait() {
   if (pending_ == nullptr) return;
   pending_->wait();
   pending_.reset();
+}
+
+/// Where nothing can be thrown: an error of the library here is the end of the rank, and said.
+void Request::wait_or_die() noexcept {
+  try {
+    wait();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "shard8: a collective that nobody waited for failed: %s\n", e.what());
+    std::terminate();
+  }
 }
 
 bool Request::test() { return pending_ == nullptr || pending_->advance(); }

@@ -24,6 +24,7 @@ class Request {
   bool active() const { return pending_ != nullptr; }
 
  private:
+  void wait_or_die() noexcept;
   std::unique_ptr<PendingCollective> pending_;
 };
 

@@ -110,7 +110,7 @@ struct VerifyConfig {
 struct OutputConfig {
   std::string dir = "out";                ///< folder, made if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
-  std::string timing = "timing.csv";      ///< in dir: the table of phases and collectives
+  std::string timing = "timing.csv";      ///< in dir: seconds of each step's phases over ranks
   std::string summary = "summary.json";   ///< in dir: the whole report
 };
 

@@ -44,6 +44,7 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
 /// Logits of one chunk, their maxima and sums over the whole vocabulary, and the chunk's loss.
 double LossHead::chunk_loss(const Context& context, const Tensor& logits, const Tensor& row_max, const Tensor& sums,
                             const Tensor& x, const Targets& targets, const Weights& w) const {
+  auto forward = context.timer.phase(Phase::forward);
   {
     auto part = context.timer.part(Part::gemm);
     kernels::gemm_fprop(context.exec, logits, x, w.head, {}, context.workspace);
@@ -70,9 +71,11 @@ double LossHead::chunk_loss(const Context& context, const Tensor& logits, const 
 
 double LossHead::forward_backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                                   const Targets& targets, const Weights& w, const Scratch& scratch, float scale) const {
-  auto forward = context.timer.phase(Phase::forward);
-  norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
-  const Tensor all = gather_tokens(context, scratch.gathered, scratch.normed);
+  const Tensor all = [&] {
+    auto forward = context.timer.phase(Phase::forward);
+    norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
+    return gather_tokens(context, scratch.gathered, scratch.normed);
+  }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
   double loss = 0;
   bool accumulate = dw.accumulate;

@@ -24,13 +24,15 @@ void sum_replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated
 }
 
 double gradient_norm(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const Replicated& replicated,
-                     const Communicator& model_group, int tensor_rank) {
+                     const Communicator& model_group, int tensor_rank, profile::StepTimer& timer) {
+  auto optimizer = timer.phase(profile::Phase::optimizer);
   double sum = 0;
   for (std::size_t u = 0; u < replicated.size(); ++u)
     for (std::size_t p = 0; p < replicated[u].size(); ++p)
       if (tensor_rank == 0 || !replicated[u][p])
         sum += kernels::sum_of_squares(exec, buffers.gradient(static_cast<int>(u))[p]);
   std::array<double, 1> total{sum};
+  auto wait = timer.phase(profile::Phase::reduce_wait);
   model_group.all_reduce(total, Communicator::Reduce::sum);
   return std::sqrt(total[0]);
 }

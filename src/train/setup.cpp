@@ -3,12 +3,15 @@
 
 #include "train/setup.hpp"
 
+#include "base/error.hpp"
+
 namespace shard8::train {
 
 namespace {
 
+/// A loaded deck has resolved `auto`.
 tensor::DType gather_dtype(const deck::Config& config) {
-  if (config.fsdp.gather == deck::Gather::automatic) return model::dtype_of(config.precision.compute);
+  SHARD8_REQUIRE(config.fsdp.gather != deck::Gather::automatic, "fsdp.gather was not resolved");
   return config.fsdp.gather == deck::Gather::bf16 ? tensor::DType::bf16 : tensor::DType::fp32;
 }
 

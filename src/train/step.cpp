@@ -6,8 +6,6 @@
 
 namespace shard8::train {
 
-using profile::Phase;
-
 /// One training step, as a list.
 StepResult Trainer::step(std::int64_t step) {
   timer_.begin_step();

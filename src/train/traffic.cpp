@@ -75,6 +75,7 @@ Traffic tensor_traffic(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   const auto layers = static_cast<std::uint64_t>(setup.config.model.layers);
   const auto micro_batches = static_cast<std::uint64_t>(setup.layout.micro_batches);
   const auto hidden = static_cast<std::uint64_t>(d.tokens() * d.hidden) * tensor::size_of(d.compute);
+  // Counted by hand from the model's modules, and held to a run's own count by the test train.step.
   // A layer's forward gathers twice and scatters twice; its backward gathers the output gradients
   // and the saved inputs of both blocks and scatters two input gradients.
   const bool full = setup.config.model.recompute == Recompute::full;

@@ -75,8 +75,7 @@ void Trainer::reduce_gradients() {
 }
 
 double Trainer::gradient_norm() {
-  auto phase = timer_.phase(Phase::optimizer);
-  return optim::gradient_norm(exec_, state_.units, replicated_, mesh_.model, setup_.place.tensor);
+  return optim::gradient_norm(exec_, state_.units, replicated_, mesh_.model, setup_.place.tensor, timer_);
 }
 
 void Trainer::update(std::int64_t step, double learning_rate, double gradient_norm) {

@@ -12,8 +12,8 @@
 
 namespace shard8::train {
 
-/// What the deck's verify group says of a run: holds its losses of a run against the bounds, the data's unigram entropy (if known) and the
-/// losses of the gold file. `why` of a failure lists each check that failed, with its numbers.
+/// Holds the losses of a run against what the deck's verify group asks for: bounds, the data's
+/// unigram entropy (if known), the losses of the gold file. `why` of a failure lists each check that failed, with its numbers.
 profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,
                     std::optional<double> unigram_entropy, std::span<const double> gold);
 

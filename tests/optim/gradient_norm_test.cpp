@@ -52,7 +52,8 @@ void check(const comm::MeshShape& shape) {
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     EXPECT_EQ(vector.as<float>()[r], static_cast<float>(mesh.place.shard * vector.rows() + r + 1) * share);
   const tensor::Exec exec;
-  const double norm = gradient_norm(exec, units, replicated, mesh.model, mesh.place.tensor);
+  profile::StepTimer timer;
+  const double norm = gradient_norm(exec, units, replicated, mesh.model, mesh.place.tensor, timer);
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // whole numbers: exact sums
 }
 
