@@ -48,14 +48,12 @@ class HeadGradient {
         dim_(at.shape.head_dim), whole_(whole), key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
   /// Everything of this kv head in one pass.
-  void all(std::int64_t next_b, std::int64_t next_kv) {
+  void all() {
     for (auto h = begin_; h < end_; ++h) {
       for (std::int64_t i = 0; i < at_.blocks; ++i) {
         if (h == begin_) key_blocks_.load(i);
         load_queries(h, i);
-        foresee_after(h, i, next_b, next_kv);
         for (std::int64_t j = 0; j <= i; ++j) {
-          if (h + 1 == end_ && i + 1 == at_.blocks) foresee_key_gradients(j);
           probabilities(i, j);
           add_query_gradient(i, j);
           add_key_gradients(h, i, j);
@@ -70,7 +68,6 @@ class HeadGradient {
     load_queries(h, i);
     for (std::int64_t j = 0; j <= i; ++j) {
       key_blocks_.load(j);
-      if (j < i) key_blocks_.foresee(ahead_, j + 1);
       probabilities(i, j);
       add_query_gradient(i, j);
     }
@@ -82,7 +79,6 @@ class HeadGradient {
     for (auto h = begin_; h < end_; ++h) {
       for (auto i = j; i < at_.blocks; ++i) {
         load_queries(h, i);
-        if (i + 1 < at_.blocks) foresee_queries(b_, h, i + 1);
         probabilities(i, j);
         add_key_gradients(h, i, j);
       }
@@ -118,8 +114,8 @@ class HeadGradient {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     const bool diagonal = i == j;
     const auto keys = at_.tokens(j), lanes = padded(at_.tokens(i));
-    block_products(s_.p, key_blocks_.keys(j), s_.queries_t, keys, lanes, dim_, diagonal, kHidden, ahead_);
-    block_products(s_.ds, key_blocks_.values(j), s_.douts_t, keys, lanes, dim_, diagonal, 0.0f, ahead_);
+    block_products(s_.p, key_blocks_.keys(j), s_.queries_t, keys, lanes, dim_, diagonal, kHidden);
+    block_products(s_.ds, key_blocks_.values(j), s_.douts_t, keys, lanes, dim_, diagonal, 0.0f);
     const float *lse = s_.lse, *delta = s_.delta;
     for (std::int64_t k = 0; k < keys; ++k) {
       float *p = s_.p + k * kBlock, *ds = s_.ds + k * kBlock;
@@ -132,15 +128,14 @@ class HeadGradient {
   }
 
   void add_query_gradient(std::int64_t i, std::int64_t j) {
-    add_over_keys(s_.dqueries_t, key_blocks_.keys(j), s_.ds, at_.tokens(j), padded(at_.tokens(i)), dim_, i == j, j > 0,
-                  ahead_);
+    add_over_keys(s_.dqueries_t, key_blocks_.keys(j), s_.ds, at_.tokens(j), padded(at_.tokens(i)), dim_, i == j, j > 0);
   }
 
   void add_key_gradients(std::int64_t h, std::int64_t i, std::int64_t j) {
     const auto width = at_.padded_dim, lanes = padded(at_.tokens(i)), keys = at_.tokens(j);
     const bool accumulate = h != begin_ || i != j;
-    add_over_queries(s_.dvalues + slot(j), s_.p, s_.douts, keys, lanes, width, i == j, accumulate, ahead_);
-    add_over_queries(s_.dkeys + slot(j), s_.ds, s_.queries, keys, lanes, width, i == j, accumulate, ahead_);
+    add_over_queries(s_.dvalues + slot(j), s_.p, s_.douts, keys, lanes, width, i == j, accumulate);
+    add_over_queries(s_.dkeys + slot(j), s_.ds, s_.queries, keys, lanes, width, i == j, accumulate);
   }
 
   void store_query_gradient(std::int64_t h, std::int64_t i) {
@@ -151,36 +146,11 @@ class HeadGradient {
 
   void store_key_gradients(std::int64_t j) {
     const auto rows = at_.tokens(j);
-    store_rows(dkeys(j), at_.qkv_stride, s_.dkeys + slot(j), rows, dim_, 1.0f);
-    store_rows(dvalues(j), at_.qkv_stride, s_.dvalues + slot(j), rows, dim_, 1.0f);
+    T *dkeys = arrays_.dqkv + at_.key(b_, j * kBlock, kv_), *dvalues = arrays_.dqkv + at_.value(b_, j * kBlock, kv_);
+    store_rows(dkeys, at_.qkv_stride, s_.dkeys + slot(j), rows, dim_, 1.0f);
+    store_rows(dvalues, at_.qkv_stride, s_.dvalues + slot(j), rows, dim_, 1.0f);
   }
 
-  /// What query block i of head h stores, and what the block after it loads.
-  void foresee_after(std::int64_t h, std::int64_t i, std::int64_t next_b, std::int64_t next_kv) {
-    ahead_.write(arrays_.dqkv + at_.query(b_, i * kBlock, h), at_.qkv_stride, at_.tokens(i), dim_);
-    if (i + 1 < at_.blocks) {
-      foresee_queries(b_, h, i + 1);
-      if (h == begin_) key_blocks_.foresee(ahead_, i + 1);
-    } else if (h + 1 < end_) {
-      foresee_queries(b_, h + 1, 0);
-    } else if (next_b < at_.shape.batch) {
-      foresee_queries(next_b, next_kv * at_.group, 0);
-      KeyBlocks(at_, arrays_.qkv, next_b, next_kv, s_.keys, s_.values, whole_).foresee(ahead_, 0);
-    }
-  }
-  void foresee_queries(std::int64_t b, std::int64_t h, std::int64_t i) {
-    const auto first = i * kBlock, rows = at_.tokens(i);
-    ahead_.read(arrays_.qkv + at_.query(b, first, h), at_.qkv_stride, rows, dim_);
-    ahead_.read(arrays_.dout + at_.out(b, first, h), at_.out_stride, rows, dim_);
-    ahead_.read(arrays_.o + at_.out(b, first, h), at_.out_stride, rows, dim_);
-  }
-  void foresee_key_gradients(std::int64_t j) {
-    ahead_.write(dkeys(j), at_.qkv_stride, at_.tokens(j), dim_);
-    ahead_.write(dvalues(j), at_.qkv_stride, at_.tokens(j), dim_);
-  }
-
-  T* dkeys(std::int64_t j) const { return arrays_.dqkv + at_.key(b_, j * kBlock, kv_); }
-  T* dvalues(std::int64_t j) const { return arrays_.dqkv + at_.value(b_, j * kBlock, kv_); }
   std::int64_t slot(std::int64_t j) const { return whole_ ? j * kBlock * at_.padded_dim : 0; }
 
   const AttentionLayout& at_;
@@ -189,7 +159,6 @@ class HeadGradient {
   std::int64_t b_, kv_, begin_, end_, dim_;
   bool whole_;
   KeyBlocks<T> key_blocks_;
-  Prefetcher ahead_;
 };
 
 template <class T>
@@ -206,10 +175,8 @@ void backward(const tensor::Exec& exec, const AttentionLayout& at, const Attenti
   };
   if (plan.whole_heads) {
     run("shard8::kernels::attention_backward", batch * kv_heads,
-        [=, workers = plan.workers](const Scratch& scratch, std::int64_t task) {
-          const auto next = task + workers;  // most likely
-          HeadGradient(at, scratch, arrays, task / kv_heads, task % kv_heads, true)
-              .all(next / kv_heads, next % kv_heads);
+        [=](const Scratch& scratch, std::int64_t task) {
+          HeadGradient(at, scratch, arrays, task / kv_heads, task % kv_heads, true).all();
         });
     return;
   }

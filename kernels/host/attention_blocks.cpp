@@ -21,34 +21,34 @@ AttentionLayout::AttentionLayout(const AttentionShape& s)
 }
 
 void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
-                    std::int64_t dim, bool diagonal, float hidden, Prefetcher& ahead) {
-  if (!diagonal) return micro_gemm(c, kBlock, a, b, kBlock, keys, lanes, dim, false, ahead);
+                    std::int64_t dim, bool diagonal, float hidden) {
+  if (!diagonal) return micro_gemm(c, kBlock, a, b, kBlock, keys, lanes, dim, false);
   for (std::int64_t first = 0; first < keys; first += kLanes) {
     const auto rows = std::min<std::int64_t>(kLanes, keys - first);
     micro_gemm(c + first * kBlock + first, kBlock, {a.data + first * a.row, a.row, a.column}, b + first, kBlock, rows,
-               lanes - first, dim, false, ahead);
+               lanes - first, dim, false);
     for (std::int64_t j = first; j < first + rows; ++j) std::fill(c + j * kBlock, c + j * kBlock + j, hidden);
   }
 }
 
 void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
-                   bool diagonal, bool accumulate, Prefetcher& ahead) {
+                   bool diagonal, bool accumulate) {
   const Scalars transposed{a.data, a.column, a.row};
-  if (!diagonal) return micro_gemm(c, kBlock, transposed, p, kBlock, dim, lanes, keys, accumulate, ahead);
+  if (!diagonal) return micro_gemm(c, kBlock, transposed, p, kBlock, dim, lanes, keys, accumulate);
   constexpr std::int64_t kStep = 2 * kLanes;
   for (std::int64_t first = 0; first < lanes; first += kStep) {
     micro_gemm(c + first, kBlock, transposed, p + first, kBlock, dim, std::min(kStep, lanes - first),
-               std::min(keys, first + kStep), accumulate, ahead);
+               std::min(keys, first + kStep), accumulate);
   }
 }
 
 void add_over_queries(float* c, const float* p, const float* b, std::int64_t keys, std::int64_t lanes,
-                      std::int64_t width, bool diagonal, bool accumulate, Prefetcher& ahead) {
-  if (!diagonal) return micro_gemm(c, width, {p, kBlock, 1}, b, width, keys, width, lanes, accumulate, ahead);
+                      std::int64_t width, bool diagonal, bool accumulate) {
+  if (!diagonal) return micro_gemm(c, width, {p, kBlock, 1}, b, width, keys, width, lanes, accumulate);
   for (std::int64_t first = 0; first < keys; first += kLanes) {
     const auto rows = std::min<std::int64_t>(kLanes, keys - first);
     micro_gemm(c + first * width, width, {p + first * kBlock + first, kBlock, 1}, b + first * width, width, rows, width,
-               lanes - first, accumulate, ahead);
+               lanes - first, accumulate);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/host/micro_gemm.hpp"
-#include "kernels/host/prefetch.hpp"
 
 /// Attention works on blocks of kBlock queries by kBlock keys. Scores lie transposed, (keys,
 /// queries), so that a vector holds one key's scores for kLanes queries: maxima and sums over keys
@@ -103,10 +102,6 @@ class KeyBlocks {
     load_rows(keys_ + slot(j), qkv_ + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim(), 1.0f);
     load_rows(values_ + slot(j), qkv_ + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim(), 1.0f);
   }
-  void foresee(Prefetcher& ahead, std::int64_t j) const {
-    ahead.read(qkv_ + at_.key(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim());
-    ahead.read(qkv_ + at_.value(b_, j * kBlock, kv_), at_.qkv_stride, at_.tokens(j), dim());
-  }
   Scalars keys(std::int64_t j) const { return {keys_ + slot(j), at_.padded_dim, 1}; }
   Scalars values(std::int64_t j) const { return {values_ + slot(j), at_.padded_dim, 1}; }
 
@@ -124,14 +119,14 @@ class KeyBlocks {
 /// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal
 /// block what lies before a key (queries that do not see it) becomes `hidden`.
 void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
-                    std::int64_t dim, bool diagonal, float hidden, Prefetcher& ahead);
+                    std::int64_t dim, bool diagonal, float hidden);
 
 /// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes), stride kBlock; p is 0 where hidden.
 void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
-                   bool diagonal, bool accumulate, Prefetcher& ahead);
+                   bool diagonal, bool accumulate);
 
 /// c (keys, width) [+]= p (keys, lanes) · b (lanes, width).
 void add_over_queries(float* c, const float* p, const float* b, std::int64_t keys, std::int64_t lanes,
-                      std::int64_t width, bool diagonal, bool accumulate, Prefetcher& ahead);
+                      std::int64_t width, bool diagonal, bool accumulate);
 
 }  // namespace shard8::kernels

@@ -78,20 +78,11 @@ class HeadOutput {
         key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
   /// All query heads of this kv head, one after the other.
-  void all(std::int64_t next_b, std::int64_t next_kv) {
-    const auto begin = kv_ * at_.group, end = begin + at_.group;
-    for (auto h = begin; h < end; ++h) {
+  void all() {
+    const auto begin = kv_ * at_.group;
+    for (auto h = begin; h < begin + at_.group; ++h) {
       for (std::int64_t i = 0; i < at_.blocks; ++i) {
         if (h == begin) key_blocks_.load(i);
-        if (i + 1 < at_.blocks) {
-          if (h == begin) key_blocks_.foresee(ahead_, i + 1);
-          foresee_queries(b_, h, i + 1);
-        } else if (h + 1 < end) {
-          foresee_queries(b_, h + 1, 0);
-        } else if (next_b < at_.shape.batch) {
-          foresee_queries(next_b, next_kv * at_.group, 0);
-          KeyBlocks(at_, arrays_.qkv, next_b, next_kv, s_.keys, s_.values, whole_).foresee(ahead_, 0);
-        }
         block(h, i);
       }
     }
@@ -102,7 +93,6 @@ class HeadOutput {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     const auto dim = at_.shape.head_dim, first = i * kBlock, queries = at_.tokens(i), lanes = padded(queries),
                width = at_.padded_dim;
-    ahead_.write(arrays_.o + at_.out(b_, first, h), at_.out_stride, queries, dim);
     load_rows(s_.rows, arrays_.qkv + at_.query(b_, first, h), at_.qkv_stride, queries, dim, at_.scale);
     transpose(s_.queries, kBlock, s_.rows, width, lanes, width);
     std::fill(s_.largest, s_.largest + kBlock, kHidden);
@@ -110,13 +100,10 @@ class HeadOutput {
     for (std::int64_t j = 0; j <= i; ++j) {
       const bool diagonal = i == j;
       const auto keys = at_.tokens(j);
-      if (!whole_) {
-        key_blocks_.load(j);
-        if (!diagonal) key_blocks_.foresee(ahead_, j + 1);
-      }
-      block_products(s_.scores, key_blocks_.keys(j), s_.queries, keys, lanes, dim, diagonal, kHidden, ahead_);
+      if (!whole_) key_blocks_.load(j);
+      block_products(s_.scores, key_blocks_.keys(j), s_.queries, keys, lanes, dim, diagonal, kHidden);
       softmax_block(s_, keys, dim, j == 0);
-      add_over_keys(s_.outputs, key_blocks_.values(j), s_.scores, keys, lanes, dim, diagonal, j > 0, ahead_);
+      add_over_keys(s_.outputs, key_blocks_.values(j), s_.scores, keys, lanes, dim, diagonal, j > 0);
     }
     for (std::int64_t d = 0; d < dim; ++d) {
       float* out = s_.outputs + d * kBlock;
@@ -130,17 +117,12 @@ class HeadOutput {
   }
 
  private:
-  void foresee_queries(std::int64_t b, std::int64_t h, std::int64_t i) {
-    ahead_.read(arrays_.qkv + at_.query(b, i * kBlock, h), at_.qkv_stride, at_.tokens(i), at_.shape.head_dim);
-  }
-
   const AttentionLayout& at_;
   const Scratch& s_;
   const Arrays<T>& arrays_;
   std::int64_t b_, kv_;
   bool whole_;
   KeyBlocks<T> key_blocks_;
-  Prefetcher ahead_;
 };
 
 template <class T>
@@ -149,14 +131,11 @@ void forward(const tensor::Exec& exec, const AttentionLayout& at, const Attentio
   constexpr auto kLabel = "shard8::kernels::attention_forward";
   const auto heads = at.shape.heads, kv_heads = at.shape.kv_heads, batch = at.shape.batch;
   if (plan.whole_heads) {
-    run_tasks(exec, kLabel, plan, workspace, batch * kv_heads,
-              [=, workers = plan.workers](float* memory, std::int64_t task) {
-                ScratchCutter cut(memory);
-                const Scratch scratch(cut, at, true);
-                const auto next = task + workers;  // most likely
-                HeadOutput(at, scratch, arrays, task / kv_heads, task % kv_heads, true)
-                    .all(next / kv_heads, next % kv_heads);
-              });
+    run_tasks(exec, kLabel, plan, workspace, batch * kv_heads, [=](float* memory, std::int64_t task) {
+      ScratchCutter cut(memory);
+      const Scratch scratch(cut, at, true);
+      HeadOutput(at, scratch, arrays, task / kv_heads, task % kv_heads, true).all();
+    });
     return;
   }
   run_tasks(exec, kLabel, plan, workspace, batch * heads * at.blocks, [=](float* memory, std::int64_t task) {

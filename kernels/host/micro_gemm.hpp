@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "kernels/host/prefetch.hpp"
-
 /// Small matrix products whose operands are in cache: what attention's blocks are made of. Vectors
 /// of the compiler's own (GCC, Clang), as wide as the build's instruction set. Every element of c is
 /// one sum over k in ascending order, wherever it lies in the tile, so results do not depend on how
@@ -66,12 +64,11 @@ inline void micro_tile(float* __restrict c, std::int64_t c_stride, const Scalars
 
 template <int Vectors>
 inline void micro_panel(float* c, std::int64_t c_stride, Scalars a, const float* b, std::int64_t b_stride,
-                        std::int64_t m, std::int64_t k, bool accumulate, Prefetcher& ahead) {
+                        std::int64_t m, std::int64_t k, bool accumulate) {
   std::int64_t i = 0;
   for (; i + kTileRows <= m; i += kTileRows) {
     micro_tile<kTileRows, Vectors>(c + i * c_stride, c_stride, a, b, b_stride, k, accumulate);
     a.data += kTileRows * a.row;
-    ahead.advance();
   }
   c += i * c_stride;
   switch (m - i) {
@@ -84,19 +81,19 @@ inline void micro_panel(float* c, std::int64_t c_stride, Scalars a, const float*
   }
 }
 
-/// c (m, n) [+]= a (m, k) · b (k, n), n a multiple of kLanes; `ahead` advances with every tile.
+/// c (m, n) [+]= a (m, k) · b (k, n), n a multiple of kLanes.
 inline void micro_gemm(float* c, std::int64_t c_stride, const Scalars& a, const float* b, std::int64_t b_stride,
-                       std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate, Prefetcher& ahead) {
+                       std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate) {
   constexpr std::int64_t kWide = kTileVectors * kLanes;
   std::int64_t j = 0;
   for (; j + kWide <= n; j += kWide) {
-    micro_panel<kTileVectors>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate, ahead);
+    micro_panel<kTileVectors>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate);
   }
   if constexpr (kTileVectors > 2) {
-    if (n - j == 3 * kLanes) return micro_panel<3>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate, ahead);
-    if (n - j == 2 * kLanes) return micro_panel<2>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate, ahead);
+    if (n - j == 3 * kLanes) return micro_panel<3>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate);
+    if (n - j == 2 * kLanes) return micro_panel<2>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate);
   }
-  if (n - j == kLanes) micro_panel<1>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate, ahead);
+  if (n - j == kLanes) micro_panel<1>(c + j, c_stride, a, b + j, b_stride, m, k, accumulate);
 }
 
 }  // namespace shard8::kernels
