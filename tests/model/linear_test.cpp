@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/linear.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/model/module.hpp"
+#include "tests/model/reference/operations.hpp"
+
+namespace shard8 {
+namespace {
+
+using tests::Matrix;
+using tests::Module;
+using tests::Setting;
+
+constexpr int kLayer = 1;
+
+/// Indices of a layer's parameters: weight and bias (-1: none).
+struct Place {
+  int weight, bias;
+};
+Place qkv(deck::Arch arch) { return arch == deck::Arch::llama ? Place{1, -1} : Place{2, 3}; }
+Place proj(deck::Arch arch) { return arch == deck::Arch::llama ? Place{2, -1} : Place{4, 5}; }
+
+template <class T>
+T at(const std::vector<T>& list, int index) {
+  return index < 0 ? T{} : list[static_cast<std::size_t>(index)];
+}
+
+model::LinearScratch scratch_of(Module& m) {
+  const std::int64_t most = std::max(m.dims.hidden, m.dims.qkv_width());
+  return {m.output(m.dims.tokens(), most), m.output(m.dims.tokens(), most)};
+}
+
+/// A layer's qkv as a linear module: x (tokens, H) -> y (tokens, qkv).
+void run_column(const Setting& setting) {
+  Module m(tests::small_model(setting.arch), setting.compute);
+  const Place place = qkv(setting.arch);
+  tests::reference::Graph graph;
+  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
+  const auto y = tests::reference::linear(graph, x, at(leaves, place.weight), at(leaves, place.bias));
+  const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
+  graph.backward(y, dy);
+
+  const auto w = m.weights(kLayer);
+  const auto dw = m.gradients(kLayer);
+  const model::Affine weights{at(w, place.weight), at(w, place.bias)};
+  const auto which = m.rows_of(kLayer, place.weight);
+  const auto scratch = scratch_of(m);
+  const auto mine = m.put_tokens(x->value);
+  const auto out = m.output(m.dims.tokens(), m.dims.qkv_width());
+  model::column_linear_forward(m.context, out, mine, weights, scratch);
+  m.expect_close("y", m.whole_columns(out, which, y->value.cols), y->value);
+
+  const auto dx = m.output(m.dims.tokens_local(), m.dims.hidden);
+  const auto my_dy = m.put(Module::columns(dy, which));
+  model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch);
+  m.expect_close("dx", m.whole_tokens(dx), x->gradient);
+  m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
+  if (place.bias >= 0)
+    m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
+
+  // A second micro-batch of the same adds the same again.
+  gradient.accumulate = true;
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch);
+  Matrix twice = at(leaves, place.weight)->gradient;
+  for (double& v : twice.values) v *= 2;
+  m.expect_close("dw twice", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), twice);
+}
+
+/// A layer's proj as a linear module: heads (tokens, H) -> y (tokens, H) = residual + heads·wᵀ + bias.
+void run_row(const Setting& setting) {
+  Module m(tests::small_model(setting.arch), setting.compute);
+  const Place place = proj(setting.arch);
+  tests::reference::Graph graph;
+  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
+  const auto residual = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 3));
+  const auto y = tests::reference::add(
+      graph, residual, tests::reference::linear(graph, x, at(leaves, place.weight), at(leaves, place.bias)));
+  const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
+  graph.backward(y, dy);
+
+  const auto w = m.weights(kLayer);
+  const auto dw = m.gradients(kLayer);
+  const model::Affine weights{at(w, place.weight), at(w, place.bias)};
+  std::vector<std::int64_t> which(static_cast<std::size_t>(m.dims.q_width()));
+  std::iota(which.begin(), which.end(), m.column_of(kLayer, place.weight));
+  const auto scratch = scratch_of(m);
+  const auto mine = m.put(Module::columns(x->value, which));
+  const auto my_residual = m.put_tokens(residual->value);
+  const auto out = m.output(m.dims.tokens_local(), m.dims.hidden);
+  model::row_linear_forward(m.context, out, mine, weights, my_residual, scratch);
+  m.expect_close("y", m.whole_tokens(out), y->value);
+  // y may be the residual.
+  model::row_linear_forward(m.context, my_residual, mine, weights, my_residual, scratch);
+  m.expect_close("y in place", m.whole_tokens(my_residual), y->value);
+
+  const auto dx = m.output(m.dims.tokens(), m.dims.q_width());
+  const auto my_dy = m.put_tokens(dy);
+  model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
+  model::row_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch);
+  m.expect_close("dx", m.whole_columns(dx, which, m.dims.hidden), x->gradient);
+  m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
+  if (place.bias >= 0)
+    m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
+}
+
+TEST(Linear, ColumnParallel) {
+  for (const Setting& setting : tests::settings()) {
+    SCOPED_TRACE(name_of(setting));
+    run_column(setting);
+  }
+}
+
+TEST(Linear, RowParallel) {
+  for (const Setting& setting : tests::settings()) {
+    SCOPED_TRACE(name_of(setting));
+    run_row(setting);
+  }
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/model/reference/graph.hpp"
+
+namespace shard8::tests::reference {
+
+/// x·wᵀ + bias; x (T, K), w (N, K), bias (N, 1) or null.
+Var linear(Graph& graph, Var x, Var w, Var bias);
+Var add(Graph& graph, Var a, Var b);
+
+/// weight·x/sqrt(mean(x²) + eps) of each row; weight (H, 1).
+Var rmsnorm(Graph& graph, Var x, Var weight, double eps);
+/// weight·(x − mean)/sqrt(var + eps) + bias of each row; weight, bias (H, 1).
+Var layernorm(Graph& graph, Var x, Var weight, Var bias, double eps);
+
+/// silu(gate)·up of rows [gate | up].
+Var swiglu(Graph& graph, Var gate_up);
+/// x/2·(1 + tanh(sqrt(2/π)·(x + 0.044715·x³))).
+Var gelu(Graph& graph, Var x);
+
+/// Rotary position embedding, halves (x1, x2) of each of the first `rotated` heads of width `dim`.
+Var rope(Graph& graph, Var x, std::int64_t rotated, std::int64_t dim, std::int64_t seq, double theta);
+
+struct Heads {
+  std::int64_t queries = 0, keys = 0, dim = 0, seq = 0;
+};
+/// Causal softmax(q·kᵀ/sqrt(dim))·v of rows [q heads | k heads | v heads], sequence by sequence.
+Var attention(Graph& graph, Var qkv, const Heads& heads);
+
+/// Row tokens[t] of table for every t.
+Var embedding(Graph& graph, Var table, const std::vector<std::int32_t>& tokens);
+/// x + table's row t mod seq.
+Var positions(Graph& graph, Var x, Var table, std::int64_t seq);
+
+/// (1, 1): Σ_t weight_t·(−log softmax(x_t·headᵀ)[target_t]); keeps no logits.
+Var head_loss(Graph& graph, Var x, Var head, const std::vector<std::int32_t>& targets,
+              const std::vector<double>& weights);
+
+}  // namespace shard8::tests::reference
