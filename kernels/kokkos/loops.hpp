@@ -80,7 +80,7 @@ KOKKOS_INLINE_FUNCTION void row_for(const Member& team, std::int64_t n, const F&
 /// Σ f(i) of a row, known to the whole team: fp32 over stretches, double from stretch to stretch.
 template <class F>
 KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, const F f) {
-  constexpr std::int64_t kStretch = 1024;
+  constexpr std::int64_t kStretch = 512;
   double total = 0;
   for (std::int64_t first = 0; first < n; first += kStretch) {
     const std::int64_t last = first + kStretch < n ? first + kStretch : n;

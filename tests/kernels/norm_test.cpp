@@ -139,8 +139,9 @@ TEST_P(Layernorm, ForwardEqualsDoublePrecision) {
     const auto w = Buffer::normal({shape[1]}, dtype_, 2), b = Buffer::normal({shape[1]}, dtype_, 3);
     const Buffer y(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
     kernels::layernorm_forward(exec_, y, mean, rstd, x, w, b, static_cast<float>(kEps));
+    // The mean of 5 has an error of its own, up to 2^-20 of it without vector code; rstd·w up to 2.
     EXPECT_TRUE(all_close(y.get(), reference_forward(x.get(), w.get(), b.get(), shape[1], true),
-                          {rounding(dtype_), 4e-6}));
+                          {rounding(dtype_), 1e-5}));
     Doubles means, rstds;
     values = x.get();
     for (std::int64_t t = 0; t < shape[0]; ++t) {
