@@ -106,11 +106,11 @@ class Bench {
 
   void activations() const {
     const auto gate_up = draw({kT, 2 * kF}), da = draw({kT, kF});
-    const Buffer a({kT, kF}, dtype_), d({kT, 2 * kF}, dtype_);
+    const Buffer a({kT, kF}, dtype_), dx({kT, kF}, dtype_), d({kT, 2 * kF}, dtype_);
     time("swiglu forward", 0, 3 * size(a), [&] { kernels::swiglu_forward(exec_, a, gate_up); });
     time("swiglu backward", 0, 5 * size(a), [&] { kernels::swiglu_backward(exec_, d, da, gate_up); });
     time("gelu forward", 0, 2 * size(a), [&] { kernels::gelu_forward(exec_, a, da); });
-    time("gelu backward", 0, 3 * size(a), [&] { kernels::gelu_backward(exec_, a, a, da); });
+    time("gelu backward", 0, 3 * size(a), [&] { kernels::gelu_backward(exec_, dx, a, da); });
   }
 
   void cross_entropy() const {
