@@ -35,7 +35,7 @@ configure() {
   fi
   say "configuring $dir"
   rm -f "$dir/configured_with"
-  if ! (cd "$repo" && cmake --preset "$preset" "${arguments[@]}" >"$repo/build/.configure.log" 2>&1); then
+  if ! (cd "$repo" && cmake --fresh --preset "$preset" "${arguments[@]}" >"$repo/build/.configure.log" 2>&1); then
     cat "$repo/build/.configure.log" >&2
     die "CMake could not configure the preset '$preset' (its words are above)" \
       "settings for CMake go into SHARD8_CMAKE_ARGS, as in SHARD8_CMAKE_ARGS='-DSHARD8_MARCH=x86-64-v3' scripts/build"
