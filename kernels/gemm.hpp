@@ -31,6 +31,7 @@ void gemm_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor
 
 /// Workspace that any of the three needs for products of up to T tokens, K inputs and N outputs;
 /// 0 for fp32, bounded (tiles) for bf16.
-std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs);
+std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs,
+                                 std::int64_t outputs);
 
 }  // namespace shard8::kernels

@@ -44,8 +44,16 @@ class HeadGradient {
  public:
   HeadGradient(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv,
                bool whole)
-      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), begin_(kv * at.group), end_(begin_ + at.group),
-        dim_(at.shape.head_dim), whole_(whole), key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
+      : at_(at),
+        s_(s),
+        arrays_(arrays),
+        b_(b),
+        kv_(kv),
+        begin_(kv * at.group),
+        end_(begin_ + at.group),
+        dim_(at.shape.head_dim),
+        whole_(whole),
+        key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
   /// Everything of this kv head in one pass.
   void all() {
@@ -174,10 +182,9 @@ void backward(const tensor::Exec& exec, const AttentionLayout& at, const Attenti
               });
   };
   if (plan.whole_heads) {
-    run("shard8::kernels::attention_backward", batch * kv_heads,
-        [=](const Scratch& scratch, std::int64_t task) {
-          HeadGradient(at, scratch, arrays, task / kv_heads, task % kv_heads, true).all();
-        });
+    run("shard8::kernels::attention_backward", batch * kv_heads, [=](const Scratch& scratch, std::int64_t task) {
+      HeadGradient(at, scratch, arrays, task / kv_heads, task % kv_heads, true).all();
+    });
     return;
   }
   // Long tasks first: the last queries see all keys, the first keys are seen by all queries.

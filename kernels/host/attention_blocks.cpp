@@ -20,8 +20,8 @@ AttentionLayout::AttentionLayout(const AttentionShape& s)
                  s.heads, s.kv_heads);
 }
 
-void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
-                    std::int64_t dim, bool diagonal, float hidden) {
+void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
+                    bool diagonal, float hidden) {
   if (!diagonal) return micro_gemm(c, kBlock, a, b, kBlock, keys, lanes, dim, false);
   for (std::int64_t first = 0; first < keys; first += kLanes) {
     const auto rows = std::min<std::int64_t>(kLanes, keys - first);

@@ -118,8 +118,8 @@ class KeyBlocks {
 
 /// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal
 /// block what lies before a key (queries that do not see it) becomes `hidden`.
-void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes,
-                    std::int64_t dim, bool diagonal, float hidden);
+void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
+                    bool diagonal, float hidden);
 
 /// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes), stride kBlock; p is 0 where hidden.
 void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,

@@ -74,7 +74,12 @@ class HeadOutput {
  public:
   HeadOutput(const AttentionLayout& at, const Scratch& s, const Arrays<T>& arrays, std::int64_t b, std::int64_t kv,
              bool whole)
-      : at_(at), s_(s), arrays_(arrays), b_(b), kv_(kv), whole_(whole),
+      : at_(at),
+        s_(s),
+        arrays_(arrays),
+        b_(b),
+        kv_(kv),
+        whole_(whole),
         key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
   /// All query heads of this kv head, one after the other.

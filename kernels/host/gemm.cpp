@@ -23,9 +23,10 @@ void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor:
 void gemm_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dy, const tensor::Tensor& w,
                 bool accumulate, const tensor::Tensor& workspace) {
   const Region region("shard8::kernels::gemm_dgrad");
-  multiply(exec, "gemm_dgrad",
-           {.c = dx, .a = dy, .b = w, .bias = {}, .accumulate = accumulate, .m = dy.rows(), .n = w.cols(), .k = w.rows()},
-           workspace);
+  multiply(
+      exec, "gemm_dgrad",
+      {.c = dx, .a = dy, .b = w, .bias = {}, .accumulate = accumulate, .m = dy.rows(), .n = w.cols(), .k = w.rows()},
+      workspace);
 }
 
 void gemm_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor::Tensor& dy, const tensor::Tensor& x,

@@ -72,12 +72,18 @@ inline void micro_panel(float* c, std::int64_t c_stride, Scalars a, const float*
   }
   c += i * c_stride;
   switch (m - i) {
-    case 5: return micro_tile<5, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
-    case 4: return micro_tile<4, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
-    case 3: return micro_tile<3, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
-    case 2: return micro_tile<2, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
-    case 1: return micro_tile<1, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
-    default: return;
+    case 5:
+      return micro_tile<5, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
+    case 4:
+      return micro_tile<4, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
+    case 3:
+      return micro_tile<3, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
+    case 2:
+      return micro_tile<2, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
+    case 1:
+      return micro_tile<1, Vectors>(c, c_stride, a, b, b_stride, k, accumulate);
+    default:
+      return;
   }
 }
 

@@ -33,7 +33,7 @@ double chunked_sum(const Exec& exec, const char* label, std::int64_t n, const F&
   ChunkSums sums;
   Kokkos::parallel_reduce(
       label, Range(exec, 0, ChunkSums::kChunks),
-      KOKKOS_LAMBDA(std::int64_t c, ChunkSums& parts) {
+      KOKKOS_LAMBDA(std::int64_t c, ChunkSums & parts) {
         const std::int64_t first = c * length, end = first + length, last = end < n ? end : n;
         if (first < last) parts.part[c] += f(first, last);
       },

@@ -16,12 +16,14 @@ void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
 
 template <class T>
 void copy(const Exec& exec, T* out, const T* in, std::int64_t count) {
-  for_each(exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
+  for_each(
+      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
 }
 
 template <class T>
 void fill(const Exec& exec, const char* label, T* out, T value, std::int64_t count) {
-  for_each(exec, label, count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = value; });
+  for_each(
+      exec, label, count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = value; });
 }
 
 }  // namespace
@@ -31,16 +33,19 @@ void cast(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in)
   const auto count = out.count();
   if (out.dtype == in.dtype) {
     switch (out.dtype) {
-      case tensor::DType::fp32: return copy(exec, out.as<float>(), in.as<float>(), count);
-      case tensor::DType::bf16: return copy(exec, out.as<tensor::BFloat16>(), in.as<tensor::BFloat16>(), count);
-      case tensor::DType::i32: return copy(exec, out.as<std::int32_t>(), in.as<std::int32_t>(), count);
-      case tensor::DType::u8: return copy(exec, out.as<std::uint8_t>(), in.as<std::uint8_t>(), count);
+      case tensor::DType::fp32:
+        return copy(exec, out.as<float>(), in.as<float>(), count);
+      case tensor::DType::bf16:
+        return copy(exec, out.as<tensor::BFloat16>(), in.as<tensor::BFloat16>(), count);
+      case tensor::DType::i32:
+        return copy(exec, out.as<std::int32_t>(), in.as<std::int32_t>(), count);
+      case tensor::DType::u8:
+        return copy(exec, out.as<std::uint8_t>(), in.as<std::uint8_t>(), count);
     }
   }
   dispatch_real(out.dtype, "cast", [&]<class Out>(std::type_identity<Out>) {
-    dispatch_real(in.dtype, "cast", [&]<class In>(std::type_identity<In>) {
-      convert(exec, out.as<Out>(), in.as<In>(), count);
-    });
+    dispatch_real(in.dtype, "cast",
+                  [&]<class In>(std::type_identity<In>) { convert(exec, out.as<Out>(), in.as<In>(), count); });
   });
 }
 
@@ -48,10 +53,14 @@ void fill_zero(const Exec& exec, const tensor::Tensor& out) {
   constexpr auto kLabel = "shard8::kernels::fill_zero";
   const auto count = out.count();
   switch (out.dtype) {
-    case tensor::DType::fp32: return fill(exec, kLabel, out.as<float>(), 0.0f, count);
-    case tensor::DType::bf16: return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(0.0f), count);
-    case tensor::DType::i32: return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{0}, count);
-    case tensor::DType::u8: return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{0}, count);
+    case tensor::DType::fp32:
+      return fill(exec, kLabel, out.as<float>(), 0.0f, count);
+    case tensor::DType::bf16:
+      return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(0.0f), count);
+    case tensor::DType::i32:
+      return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{0}, count);
+    case tensor::DType::u8:
+      return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{0}, count);
   }
 }
 
@@ -59,10 +68,14 @@ void fill_one(const Exec& exec, const tensor::Tensor& out) {
   constexpr auto kLabel = "shard8::kernels::fill_one";
   const auto count = out.count();
   switch (out.dtype) {
-    case tensor::DType::fp32: return fill(exec, kLabel, out.as<float>(), 1.0f, count);
-    case tensor::DType::bf16: return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(1.0f), count);
-    case tensor::DType::i32: return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{1}, count);
-    case tensor::DType::u8: return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{1}, count);
+    case tensor::DType::fp32:
+      return fill(exec, kLabel, out.as<float>(), 1.0f, count);
+    case tensor::DType::bf16:
+      return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(1.0f), count);
+    case tensor::DType::i32:
+      return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{1}, count);
+    case tensor::DType::u8:
+      return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{1}, count);
   }
 }
 

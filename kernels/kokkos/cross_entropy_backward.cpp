@@ -48,8 +48,16 @@ void cross_entropy_backward(const Exec& exec, const tensor::Tensor& dlogits, con
   require_count(kName, "targets", targets, rows);
   require_count(kName, "weights", weights, rows);
   SHARD8_REQUIRE(valid <= cols, "{}: {} valid columns of {}", kName, valid, cols);
-  const Inputs from{logits.as<float>(), row_maxima.as<float>(), sums.as<float>(), weights.as<float>(),
-                    targets.as<std::int32_t>(), rows, cols, first_row, valid, scale};
+  const Inputs from{logits.as<float>(),
+                    row_maxima.as<float>(),
+                    sums.as<float>(),
+                    weights.as<float>(),
+                    targets.as<std::int32_t>(),
+                    rows,
+                    cols,
+                    first_row,
+                    valid,
+                    scale};
   dispatch_real(dlogits.dtype, kName, [&]<class T>(std::type_identity<T>) { backward(exec, dlogits.as<T>(), from); });
 }
 

@@ -13,16 +13,20 @@ namespace shard8::kernels {
 template <class F>
 void dispatch_real(tensor::DType dtype, const char* kernel, const F& f) {
   switch (dtype) {
-    case tensor::DType::fp32: return f(std::type_identity<float>{});
-    case tensor::DType::bf16: return f(std::type_identity<tensor::BFloat16>{});
-    default: break;
+    case tensor::DType::fp32:
+      return f(std::type_identity<float>{});
+    case tensor::DType::bf16:
+      return f(std::type_identity<tensor::BFloat16>{});
+    default:
+      break;
   }
   base::fail(base::ExitCode::failed, "{}: dtype {}; allowed are fp32 and bf16", kernel, tensor::name_of(dtype));
 }
 
 /// The tensor has as many elements as the kernel will touch.
 inline void require_count(const char* kernel, const char* name, const tensor::Tensor& t, std::int64_t count) {
-  SHARD8_REQUIRE(t.count() == count, "{}: {} is {}, {} elements needed", kernel, name, tensor::to_string(t.shape), count);
+  SHARD8_REQUIRE(t.count() == count, "{}: {} is {}, {} elements needed", kernel, name, tensor::to_string(t.shape),
+                 count);
 }
 
 /// u8 memory of at least `bytes`.

@@ -13,9 +13,8 @@ namespace {
 template <class T>
 void residual(const Exec& exec, T* out, const T* x, const T* y, std::int64_t count) {
   for_each(
-      exec, "shard8::kernels::residual_add", count, KOKKOS_LAMBDA(std::int64_t i) {
-        out[i] = static_cast<T>(static_cast<float>(x[i]) + static_cast<float>(y[i]));
-      });
+      exec, "shard8::kernels::residual_add", count,
+      KOKKOS_LAMBDA(std::int64_t i) { out[i] = static_cast<T>(static_cast<float>(x[i]) + static_cast<float>(y[i])); });
 }
 
 template <class T>
@@ -70,9 +69,8 @@ void residual_add(const Exec& exec, const tensor::Tensor& out, const tensor::Ten
 void add_to(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x) {
   require_count("add_to", "x", x, out.count());
   dispatch_real(out.dtype, "add_to", [&]<class Out>(std::type_identity<Out>) {
-    dispatch_real(x.dtype, "add_to", [&]<class In>(std::type_identity<In>) {
-      add(exec, out.as<Out>(), x.as<In>(), out.count());
-    });
+    dispatch_real(x.dtype, "add_to",
+                  [&]<class In>(std::type_identity<In>) { add(exec, out.as<Out>(), x.as<In>(), out.count()); });
   });
 }
 
@@ -83,9 +81,8 @@ void bias_gradient(const Exec& exec, const tensor::Tensor& dbias, const tensor::
   require_workspace("bias_gradient", workspace, norm_workspace_bytes(rows, hidden));
   const auto chunks = RowChunks::of(rows);
   auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
-  dispatch_real(dy.dtype, "bias_gradient", [&]<class T>(std::type_identity<T>) {
-    column_sums(exec, partial, dy.as<T>(), chunks, hidden);
-  });
+  dispatch_real(dy.dtype, "bias_gradient",
+                [&]<class T>(std::type_identity<T>) { column_sums(exec, partial, dy.as<T>(), chunks, hidden); });
   add_partial_sums(exec, "shard8::kernels::bias_gradient_total", dbias.as<float>(), partial, chunks.count(), hidden);
 }
 

@@ -38,8 +38,7 @@ void add_rows(const Exec& exec, float* dtable, const T* dy, const std::int32_t* 
               std::int64_t rows, std::int64_t hidden) {
   const std::int64_t blocks = (hidden + kColumns - 1) / kColumns;
   for_uneven_rows(
-      exec, "shard8::kernels::embedding_backward", rows * blocks,
-      KOKKOS_LAMBDA(const Team& team, std::int64_t task) {
+      exec, "shard8::kernels::embedding_backward", rows * blocks, KOKKOS_LAMBDA(const Team& team, std::int64_t task) {
         const std::int64_t row = task / blocks, first = task % blocks * kColumns;
         const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
         float* out = dtable + row * hidden + first;

@@ -43,9 +43,8 @@ void gelu_forward(const Exec& exec, const tensor::Tensor& a, const tensor::Tenso
 void gelu_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& da, const tensor::Tensor& x) {
   require_count("gelu_backward", "dx", dx, x.count());
   require_count("gelu_backward", "da", da, x.count());
-  dispatch_real(x.dtype, "gelu_backward", [&]<class T>(std::type_identity<T>) {
-    backward(exec, dx.as<T>(), da.as<T>(), x.as<T>(), x.count());
-  });
+  dispatch_real(x.dtype, "gelu_backward",
+                [&]<class T>(std::type_identity<T>) { backward(exec, dx.as<T>(), da.as<T>(), x.as<T>(), x.count()); });
 }
 
 }  // namespace shard8::kernels

@@ -26,13 +26,16 @@ void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, 
           const T* rr = residual == nullptr ? nullptr : residual + row * hidden;
           const float m = mean[row], r = rstd[row];
           const auto count = static_cast<float>(hidden);
-          const float g_mean = row_sum(team, hidden, [=](std::int64_t i) {
-                                 return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]);
-                               }) / count;
-          const float gn_mean = row_sum(team, hidden, [=](std::int64_t i) {
-                                  return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) *
-                                         (static_cast<float>(xr[i]) - m);
-                                }) * r / count;
+          const float g_mean =
+              row_sum(team, hidden,
+                      [=](std::int64_t i) { return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]); }) /
+              count;
+          const float gn_mean = row_sum(team, hidden,
+                                        [=](std::int64_t i) {
+                                          return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) *
+                                                 (static_cast<float>(xr[i]) - m);
+                                        }) *
+                                r / count;
           const auto column = [=](std::int64_t i) {
             const float n = (static_cast<float>(xr[i]) - m) * r, d = static_cast<float>(dyr[i]);
             dw[i] += d * n;

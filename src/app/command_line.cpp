@@ -38,7 +38,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   const std::string first = argc > 1 ? argv[1] : "";
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  const bool known = std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
+  const bool known =
+      std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
   std::string names;
   for (const CLI::App* c : commands) names += (names.empty() ? "" : ", ") + c->get_name();
   if (known)
@@ -46,7 +47,8 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
   else if (first.empty())
     std::fprintf(stderr, "shard8: a command is needed: %s; see shard8 --help\n", names.c_str());
   else
-    std::fprintf(stderr, "shard8: unknown command '%s': there are %s; see shard8 --help\n", first.c_str(), names.c_str());
+    std::fprintf(stderr, "shard8: unknown command '%s': there are %s; see shard8 --help\n", first.c_str(),
+                 names.c_str());
   return static_cast<int>(base::ExitCode::deck);
 }
 

@@ -20,10 +20,17 @@ namespace {
 void line(std::string_view name, std::string_view value) { fmt::print("{:<12} {}\n", name, value); }
 
 /// Variables that change what a run does or how fast it is.
-constexpr const char* kVariables[] = {"OMP_NUM_THREADS",        "OMP_PROC_BIND",       "OMP_PLACES",
-                                      "OPENBLAS_NUM_THREADS",   "OPENBLAS_CORETYPE",   "KOKKOS_TOOLS_LIBS",
-                                      "MPIR_CVAR_ASYNC_PROGRESS", "HDF5_USE_FILE_LOCKING", "SLURM_JOB_ID",
-                                      "SLURM_NTASKS",           "SLURM_CPUS_PER_TASK"};
+constexpr const char* kVariables[] = {"OMP_NUM_THREADS",
+                                      "OMP_PROC_BIND",
+                                      "OMP_PLACES",
+                                      "OPENBLAS_NUM_THREADS",
+                                      "OPENBLAS_CORETYPE",
+                                      "KOKKOS_TOOLS_LIBS",
+                                      "MPIR_CVAR_ASYNC_PROGRESS",
+                                      "HDF5_USE_FILE_LOCKING",
+                                      "SLURM_JOB_ID",
+                                      "SLURM_NTASKS",
+                                      "SLURM_CPUS_PER_TASK"};
 
 }  // namespace
 

@@ -151,14 +151,18 @@ class Run {
 
   std::vector<train::StepResult> train() {
     std::optional<profile::Progress> progress;
-    if (mesh_.world.rank() == 0)
-      progress.emplace(stdout, on_terminal(), 0, config().run.steps, config().run.log_every);
+    if (mesh_.world.rank() == 0) progress.emplace(stdout, on_terminal(), 0, config().run.steps, config().run.log_every);
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t s) { log_.set_measuring(s >= config().run.timing_skip); };
     hooks.after = [&](const train::StepResult& r) {
       if (!progress) return;
-      const profile::StepMetrics metrics{r.step,   r.loss,    r.gradient_norm, r.learning_rate,
-                                         r.tokens, r.seconds, static_cast<double>(r.tokens) / r.seconds};
+      const profile::StepMetrics metrics{r.step,
+                                         r.loss,
+                                         r.gradient_norm,
+                                         r.learning_rate,
+                                         r.tokens,
+                                         r.seconds,
+                                         static_cast<double>(r.tokens) / r.seconds};
       metrics_->write(metrics);
       progress->step(metrics);
     };

@@ -38,14 +38,10 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
   const base::Version v = base::version();
   profile::SummaryInput input;
   const auto text = [](std::string_view s) { return std::string(s); };
-  input.version = {{"shard8", text(v.number)},
-                   {"git_hash", text(v.git_hash)},
-                   {"build_type", text(v.build_type)},
-                   {"compiler", text(v.compiler)},
-                   {"march", text(v.march)},
-                   {"mpi", comm::library_version()},
-                   {"hdf5", io::hdf5_version()},
-                   {"blas", kernels::blas_description()}};
+  input.version = {{"shard8", text(v.number)},         {"git_hash", text(v.git_hash)},
+                   {"build_type", text(v.build_type)}, {"compiler", text(v.compiler)},
+                   {"march", text(v.march)},           {"mpi", comm::library_version()},
+                   {"hdf5", io::hdf5_version()},       {"blas", kernels::blas_description()}};
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.slurm = profile::slurm_variables(environ);
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)

@@ -88,7 +88,7 @@ class PendingReduceScatter final : public PendingCollective {
 
   std::vector<Item> items_;
   std::vector<std::byte*> received_;  // of each item: the slots, in rank order
-  ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
+  ScratchPool::Block scratch_;        // until waited for, so that what is held does not depend on timing
 };
 
 void require_item(const Item& item, const Group& group) {

@@ -55,9 +55,9 @@ ScratchPool::Block ScratchPool::take(std::size_t bytes) {
     bytes_ -= block.bytes_;
     block.memory_.reset();
     block.bytes_ = 0;
-    auto* memory = measuring_ ? nullptr
-                              : static_cast<std::byte*>(
-                                    ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
+    auto* memory = measuring_
+                       ? nullptr
+                       : static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
     if (memory == nullptr && !measuring_) {
       base::fail(base::ExitCode::environment,
                  "cannot allocate {} bytes to receive a collective in (the pool holds {} bytes); use fewer ranks "

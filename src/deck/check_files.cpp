@@ -70,7 +70,8 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& folde
   VerifyConfig& verify = reading.config.verify;
   if (!model.init_file.empty()) {
     const bool object = model.init_file.find(":/") != std::string::npos;
-    const bool index = model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
+    const bool index =
+        model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
     if (index || (!object && is_folder(model.init_file))) {
       files.find("model.init_file", model.init_file, {}, true);
     } else {

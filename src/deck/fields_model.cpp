@@ -82,8 +82,8 @@ constexpr Field kModel[] = {
      .help = "standard deviation of the initial weights"},
     {.key = "init_file",
      .slot = model<&ModelConfig::init_file>(),
-     .help = "initial weights, 'file.h5:/group' or 'file.safetensors', names and layouts as in "
-             "Hugging Face checkpoints; empty: random"},
+     .help = "initial weights, 'file.h5:/group', 'file.safetensors', an index of several or its "
+             "folder, names and layouts as in Hugging Face checkpoints; empty: random"},
     {.key = "recompute",
      .slot = model<&ModelConfig::recompute>(),
      .help = "what backward computes again in place of keeping it: selective: norms, activations "

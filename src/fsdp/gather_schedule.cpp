@@ -84,8 +84,8 @@ bool GatherSchedule::start(int unit, std::vector<Start>& starts) {
   if (s < 0) return false;
   slots_[static_cast<std::size_t>(s)].unit = unit;
   starts.push_back({unit, s});
-  const auto rotating = std::count_if(slots_.begin(), slots_.begin() + rotating_slots_,
-                                      [](const Slot& slot) { return slot.unit >= 0; });
+  const auto rotating =
+      std::count_if(slots_.begin(), slots_.begin() + rotating_slots_, [](const Slot& slot) { return slot.unit >= 0; });
   peak_rotating_units_ = std::max(peak_rotating_units_, static_cast<int>(rotating));
   return true;
 }

@@ -94,8 +94,7 @@ void GradientStore::complete(int s) {
   }
   slot.replica_sum.wait();
   if (!in_fp32)
-    for (std::size_t p = 0; p < shards.size(); ++p)
-      kernels::cast(exec_, buffers_.gradient(slot.unit)[p], shards[p]);
+    for (std::size_t p = 0; p < shards.size(); ++p) kernels::cast(exec_, buffers_.gradient(slot.unit)[p], shards[p]);
   slot.unit = -1;
 }
 

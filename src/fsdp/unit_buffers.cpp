@@ -64,8 +64,7 @@ GradientSlot UnitBuffers::make_gradient_slot(int unit, tensor::ArenaSet& arenas)
   slot.whole = options_.shards == 1 ? gradient(unit) : allocate(unit, DType::fp32, true, arena);
   if (options_.reduce != DType::fp32 && reduces()) {
     slot.staged = allocate(unit, options_.reduce, true, arena);
-    slot.staged_shard =
-        options_.shards == 1 ? slot.staged : allocate(unit, options_.reduce, false, arena);
+    slot.staged_shard = options_.shards == 1 ? slot.staged : allocate(unit, options_.reduce, false, arena);
   }
   return slot;
 }

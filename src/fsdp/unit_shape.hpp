@@ -31,9 +31,9 @@ struct UnitShape {
 struct Options {
   int shards = 1;
   int replicas = 1;
-  int prefetch = 1;                   ///< units gathered ahead of the one in use
-  bool reshard_after_forward = true;  ///< false: every unit has a buffer and stays gathered
-  bool accumulate = false;            ///< more than one micro-batch: unreduced gradients are kept
+  int prefetch = 1;                             ///< units gathered ahead of the one in use
+  bool reshard_after_forward = true;            ///< false: every unit has a buffer and stays gathered
+  bool accumulate = false;                      ///< more than one micro-batch: unreduced gradients are kept
   tensor::DType compute = tensor::DType::fp32;  ///< dtype of the weights in use
   tensor::DType gather = tensor::DType::fp32;   ///< dtype that travels
   tensor::DType reduce = tensor::DType::fp32;   ///< dtype in which gradients are reduced

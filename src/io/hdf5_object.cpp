@@ -42,8 +42,8 @@ void h5_require_object(hid_t file, const std::string& path, const std::string& o
     return;
   }
   const H5Handle root(SHARD8_H5(path, H5Gopen2(file, "/", H5P_DEFAULT)), H5Gclose);
-  base::fail(base::ExitCode::deck, "'{}': has no {} '{}'; in its root are the groups ({}) and the datasets ({})",
-             path, type_name(type), object, fmt::join(h5_children(root.id(), path, H5O_TYPE_GROUP), ", "),
+  base::fail(base::ExitCode::deck, "'{}': has no {} '{}'; in its root are the groups ({}) and the datasets ({})", path,
+             type_name(type), object, fmt::join(h5_children(root.id(), path, H5O_TYPE_GROUP), ", "),
              fmt::join(h5_children(root.id(), path, H5O_TYPE_DATASET), ", "));
 }
 

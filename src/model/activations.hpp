@@ -13,15 +13,15 @@ namespace shard8::model {
 
 /// All activation and scratch memory of one micro-batch, laid out once.
 struct Activations {
-  std::vector<tensor::Tensor> residual;            ///< layers + 1 times (T_local, H): inputs of the layers, and of the root
+  std::vector<tensor::Tensor> residual;  ///< layers + 1 times (T_local, H): inputs of the layers, and of the root
   std::vector<TransformerLayer::Saved> layers;
   TransformerLayer::Scratch layer_scratch;
   Embedding::Scratch embedding_scratch;
   LossHead::Scratch head_scratch;
-  tensor::Tensor dresidual;                        ///< (T_local, H), gradient of the residual stream
-  tensor::Tensor tokens, targets, token_weights;   ///< (tokens) i32, i32, fp32
-  tensor::Tensor rope_table;                       ///< (2, seq, head_dim/2) fp32, llama
-  tensor::Tensor workspace;                        ///< u8 for kernels
+  tensor::Tensor dresidual;                       ///< (T_local, H), gradient of the residual stream
+  tensor::Tensor tokens, targets, token_weights;  ///< (tokens) i32, i32, fp32
+  tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
+  tensor::Tensor workspace;                       ///< u8 for kernels
 
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute, int threads,
                               tensor::ArenaSet& arenas);

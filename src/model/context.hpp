@@ -16,8 +16,8 @@ struct Context {
   const tensor::Exec& exec;
   const comm::Communicator& tensor_group;
   profile::StepTimer& timer;
-  tensor::Tensor workspace;                    ///< u8, workspace_bytes(dims)
-  std::function<void()> progress = [] {};      ///< lets collectives under way advance
+  tensor::Tensor workspace;                ///< u8, workspace_bytes(dims)
+  std::function<void()> progress = [] {};  ///< lets collectives under way advance
 };
 
 }  // namespace shard8::model

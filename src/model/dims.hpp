@@ -12,12 +12,12 @@ namespace shard8::model {
 /// Sizes of the model as one tensor rank sees them; T ranks share every layer.
 struct Dims {
   deck::Arch arch = deck::Arch::llama;
-  int tensor = 1;                ///< T
-  std::int64_t batch = 0;        ///< sequences of a micro-batch
+  int tensor = 1;          ///< T
+  std::int64_t batch = 0;  ///< sequences of a micro-batch
   std::int64_t seq = 0;
   std::int64_t hidden = 0;
-  std::int64_t heads = 0;        ///< query heads of this rank
-  std::int64_t kv_heads = 0;     ///< key (and value) heads of this rank
+  std::int64_t heads = 0;     ///< query heads of this rank
+  std::int64_t kv_heads = 0;  ///< key (and value) heads of this rank
   std::int64_t head_dim = 0;
   std::int64_t ffn = 0;          ///< feed-forward width of this rank
   std::int64_t vocab = 0;        ///< whole vocabulary
@@ -27,8 +27,8 @@ struct Dims {
 
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
-  std::int64_t tokens() const { return batch * seq; }                 ///< of a micro-batch
-  std::int64_t tokens_local() const { return tokens() / tensor; }     ///< under sequence parallelism
+  std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch
+  std::int64_t tokens_local() const { return tokens() / tensor; }  ///< under sequence parallelism
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
   /// Outputs of fc1: [gate | up] for llama.

@@ -31,8 +31,8 @@ UnitSpec gpt2_layer(const deck::ModelConfig& model, const ParameterBuilder& buil
   p.push_back(vector("norm1.weight", "ln_1.weight", Initial::ones));
   p.push_back(vector("norm1.bias", "ln_1.bias", Initial::zeros));
   p.push_back(projection.column_parallel(
-      to + "qkv.weight", {third("attn.c_attn.weight", 0), third("attn.c_attn.weight", 1), third("attn.c_attn.weight", 2)},
-      hidden));
+      to + "qkv.weight",
+      {third("attn.c_attn.weight", 0), third("attn.c_attn.weight", 1), third("attn.c_attn.weight", 2)}, hidden));
   p.push_back(projection.column_parallel_bias(
       to + "qkv.bias", {third("attn.c_attn.bias", 0), third("attn.c_attn.bias", 1), third("attn.c_attn.bias", 2)}));
   p.push_back(residual.row_parallel(to + "proj.weight", from + "attn.c_proj.weight", hidden, hidden));

@@ -21,8 +21,10 @@ std::string name_in(const io::TensorFile& file, const std::string& name) {
   constexpr std::string_view kPrefix = "transformer.";
   if (file.contains(name)) return name;
   if (name.starts_with(kPrefix) && file.contains(name.substr(kPrefix.size()))) return name.substr(kPrefix.size());
-  base::fail(ExitCode::deck, "{}: there is no tensor '{}', which the model needs: check model.arch, model.layers and "
-             "model.tie_embeddings, or the group or file of model.init_file", file.spec(), name);
+  base::fail(ExitCode::deck,
+             "{}: there is no tensor '{}', which the model needs: check model.arch, model.layers and "
+             "model.tie_embeddings, or the group or file of model.init_file",
+             file.spec(), name);
 }
 
 void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) {
@@ -35,8 +37,9 @@ void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) 
   if (fits) return;
   std::string found;
   for (const auto extent : shape) found += (found.empty() ? "" : ", ") + std::to_string(extent);
-  base::fail(ExitCode::deck, "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck",
-             file.spec(), box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
+  base::fail(ExitCode::deck,
+             "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck", file.spec(),
+             box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
 }
 
 void read(const io::TensorFile& file, const SourceBox& box, float* out) {

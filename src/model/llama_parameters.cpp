@@ -15,7 +15,8 @@ UnitSpec llama_layer(const deck::ModelConfig& model, const ParameterBuilder& bui
   const std::int64_t kv = model.kv_heads * head_dim;
   UnitSpec unit{fmt::format("layer {}", layer), {}, true};
   auto& p = unit.parameters;
-  p.push_back(build.replicated_vector(to + "norm1.weight", from + "input_layernorm.weight", model.hidden, Initial::ones));
+  p.push_back(
+      build.replicated_vector(to + "norm1.weight", from + "input_layernorm.weight", model.hidden, Initial::ones));
   p.push_back(build.column_parallel(to + "qkv.weight",
                                     {{from + "self_attn.q_proj.weight", model.hidden, 0, model.hidden},
                                      {from + "self_attn.k_proj.weight", kv, 0, kv},

@@ -16,7 +16,8 @@ ParameterSpec ParameterBuilder::column_parallel(std::string name, const std::vec
   p.standard_deviation = standard_deviation;
   for (const Part& part : parts) {
     const std::int64_t rows = part.out / tensor;
-    p.boxes.push_back({part.name, p.rows, rows, part.first + rank * rows, 0, in, part.global_out, in, stored_transposed});
+    p.boxes.push_back(
+        {part.name, p.rows, rows, part.first + rank * rows, 0, in, part.global_out, in, stored_transposed});
     p.rows += rows;
   }
   return p;

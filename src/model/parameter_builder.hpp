@@ -28,7 +28,8 @@ struct ParameterBuilder {
   /// (vocab, hidden) cut on its rows, the last rank's padded.
   ParameterSpec vocabulary(std::string name, const std::string& source, std::int64_t vocab, std::int64_t hidden) const;
   /// A vector that every tensor rank holds.
-  ParameterSpec replicated_vector(std::string name, const std::string& source, std::int64_t size, Initial initial) const;
+  ParameterSpec replicated_vector(std::string name, const std::string& source, std::int64_t size,
+                                  Initial initial) const;
   /// A matrix that every tensor rank holds.
   ParameterSpec replicated_matrix(std::string name, const std::string& source, std::int64_t rows,
                                   std::int64_t cols) const;

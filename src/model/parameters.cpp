@@ -44,8 +44,8 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int
       build.replicated_vector("norm.weight", names.norm + ".weight", model.hidden, Initial::ones));
   if (gpt2)
     root.parameters.push_back(build.replicated_vector("norm.bias", names.norm + ".bias", model.hidden, Initial::zeros));
-  ParameterSpec head = build.vocabulary("head.weight", model.tie_embeddings ? names.table : names.head, model.vocab,
-                                        model.hidden);
+  ParameterSpec head =
+      build.vocabulary("head.weight", model.tie_embeddings ? names.table : names.head, model.vocab, model.hidden);
   head.gradient_overwritten = true;
   root.parameters.push_back(std::move(head));
   return units;
@@ -80,7 +80,8 @@ std::int64_t parameter_count(const deck::ModelConfig& model) {
 }
 
 std::int64_t matmul_parameter_count(const deck::ModelConfig& model) {
-  return sum_over_parameters(model, [](const ParameterSpec& p) { return p.gradient_overwritten ? p.rows * p.cols : 0; });
+  return sum_over_parameters(model,
+                             [](const ParameterSpec& p) { return p.gradient_overwritten ? p.rows * p.cols : 0; });
 }
 
 }  // namespace shard8::model

@@ -28,12 +28,12 @@ enum class Initial : std::uint8_t { normal, ones, zeros };
 struct ParameterSpec {
   std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
   std::int64_t rows = 0, cols = 1;
-  bool vector = false;             ///< no weight decay
-  bool tensor_sharded = true;      ///< false: every tensor rank holds the same
+  bool vector = false;         ///< no weight decay
+  bool tensor_sharded = true;  ///< false: every tensor rank holds the same
   bool gradient_overwritten = false;
   Initial initial = Initial::normal;
   double standard_deviation = 0;
-  std::vector<SourceBox> boxes;    ///< rows in no box are padding, always zero
+  std::vector<SourceBox> boxes;  ///< rows in no box are padding, always zero
 };
 
 /// Units in the order of forward: the embedding, the layers, the root (final norm, head, tied table).

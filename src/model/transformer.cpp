@@ -59,8 +59,8 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
   return order;
 }
 
-double Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights,
-                                     fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
+double Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                                     const MicroBatch& micro_batch) {
   {
     auto phase = context.timer.phase(Phase::forward);
     forward_embedding(context, weights);
@@ -106,10 +106,9 @@ double Transformer::head(const Context& context, fsdp::WeightStore& weights, fsd
   const auto w = bind(model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root));
   const auto sums = gradients.begin(root, micro_batch.first);
   const auto dw = bind(sums.whole);
-  const double loss =
-      head_.forward_backward(context, activations_.dresidual, {dw.norm, dw.head, sums.accumulate},
-                             activations_.residual.back(), {activations_.targets, activations_.token_weights}, w,
-                             activations_.head_scratch, micro_batch.scale);
+  const double loss = head_.forward_backward(
+      context, activations_.dresidual, {dw.norm, dw.head, sums.accumulate}, activations_.residual.back(),
+      {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
   return loss;
@@ -123,8 +122,7 @@ void Transformer::backward_layers(const Context& context, fsdp::WeightStore& wei
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit));
     const Tensor& x = activations_.residual[i];
     const auto& saved = activations_.layers[i];
-    if (model_.recompute == deck::Recompute::full)
-      layer_.recompute(context, saved, x, w, activations_.layer_scratch);
+    if (model_.recompute == deck::Recompute::full) layer_.recompute(context, saved, x, w, activations_.layer_scratch);
     const auto sums = gradients.begin(unit, micro_batch.first);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     layer_.backward(context, activations_.dresidual, dw, x, saved, w, activations_.layer_scratch);

@@ -13,12 +13,18 @@ namespace shard8::tensor {
 
 std::string_view name_of(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::weights: return "weights";
-    case MemoryKind::gathered: return "gathered";
-    case MemoryKind::gradients: return "gradients";
-    case MemoryKind::optimizer: return "optimizer";
-    case MemoryKind::activations: return "activations";
-    case MemoryKind::buffers: return "buffers";
+    case MemoryKind::weights:
+      return "weights";
+    case MemoryKind::gathered:
+      return "gathered";
+    case MemoryKind::gradients:
+      return "gradients";
+    case MemoryKind::optimizer:
+      return "optimizer";
+    case MemoryKind::activations:
+      return "activations";
+    case MemoryKind::buffers:
+      return "buffers";
   }
   return "?";
 }
@@ -32,8 +38,8 @@ Arena Arena::measure(std::string label, MemoryKind kind) { return Arena(std::mov
 Arena::Arena(std::string label, MemoryKind kind, std::size_t bytes) : Arena(std::move(label), kind) {
   capacity_ = std::max(bytes, kAlignment);
   try {
-    block_.reset(static_cast<std::byte*>(
-        Kokkos::kokkos_malloc<Exec::memory_space>("shard8::arena::" + label_, capacity_)));
+    block_.reset(
+        static_cast<std::byte*>(Kokkos::kokkos_malloc<Exec::memory_space>("shard8::arena::" + label_, capacity_)));
   } catch (const std::exception& e) {
     base::fail(base::ExitCode::environment, "arena '{}': cannot allocate {} bytes: {}", label_, capacity_, e.what());
   }

@@ -20,9 +20,7 @@ struct BFloat16 {
     const std::uint32_t quiet = (u >> 16) | 0x0040u;
     bits = static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
   }
-  KOKKOS_INLINE_FUNCTION explicit operator float() const {
-    return from_bits(static_cast<std::uint32_t>(bits) << 16);
-  }
+  KOKKOS_INLINE_FUNCTION explicit operator float() const { return from_bits(static_cast<std::uint32_t>(bits) << 16); }
 
  private:
   KOKKOS_INLINE_FUNCTION static std::uint32_t to_bits(float x) { return std::bit_cast<std::uint32_t>(x); }

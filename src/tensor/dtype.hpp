@@ -16,9 +16,12 @@ enum class DType : std::uint8_t { fp32, bf16, i32, u8 };
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::fp32:
-    case DType::i32: return 4;
-    case DType::bf16: return 2;
-    case DType::u8: return 1;
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -26,10 +29,14 @@ constexpr std::size_t size_of(DType dtype) {
 /// Name as printed in reports: "fp32", "bf16", "i32", "u8".
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::fp32: return "fp32";
-    case DType::i32: return "i32";
-    case DType::bf16: return "bf16";
-    case DType::u8: return "u8";
+    case DType::fp32:
+      return "fp32";
+    case DType::i32:
+      return "i32";
+    case DType::bf16:
+      return "bf16";
+    case DType::u8:
+      return "u8";
   }
   return "?";
 }

@@ -14,13 +14,21 @@ namespace shard8::tensor {
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::fp32; }
+constexpr DType dtype_of<float>() {
+  return DType::fp32;
+}
 template <>
-constexpr DType dtype_of<BFloat16>() { return DType::bf16; }
+constexpr DType dtype_of<BFloat16>() {
+  return DType::bf16;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
 
 /// A typed, shaped view of dense row-major memory that somebody else owns (an arena). Copying it
 /// copies the view. Kernels take tensors as (exec, outputs, inputs, scalars).
@@ -68,10 +76,14 @@ struct Tensor {
   }
   Shape with_rows(std::int64_t n) const {
     switch (shape.rank()) {
-      case 1: return {n};
-      case 2: return {n, shape[1]};
-      case 3: return {n, shape[1], shape[2]};
-      default: return {n, shape[1], shape[2], shape[3]};
+      case 1:
+        return {n};
+      case 2:
+        return {n, shape[1]};
+      case 3:
+        return {n, shape[1], shape[2]};
+      default:
+        return {n, shape[1], shape[2], shape[3]};
     }
   }
 };

@@ -20,9 +20,10 @@ std::vector<StepResult> train(Trainer& trainer, const deck::RunConfig& run, cons
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw comm::AgreedError(
           base::ExitCode::failed,
-          fmt::format("step {}: loss {} and gradient norm {} are not finite: training diverged; try a lower optimizer.lr "
-                 "(now {}), a longer optimizer.warmup or precision.compute = fp32",
-                 s, result.loss, result.gradient_norm, result.learning_rate),
+          fmt::format(
+              "step {}: loss {} and gradient norm {} are not finite: training diverged; try a lower optimizer.lr "
+              "(now {}), a longer optimizer.warmup or precision.compute = fp32",
+              s, result.loss, result.gradient_norm, result.learning_rate),
           trainer.ranks());
   }
   return results;

@@ -14,8 +14,6 @@ State::State(const Setup& setup, tensor::ArenaSet set)
                                                setup.threads, arenas)),
       optimizer(setup.config.optimizer, units, arenas) {}
 
-tensor::MemoryBytes state_bytes(const Setup& setup) {
-  return State(setup, tensor::ArenaSet::measure()).arenas.bytes();
-}
+tensor::MemoryBytes state_bytes(const Setup& setup) { return State(setup, tensor::ArenaSet::measure()).arenas.bytes(); }
 
 }  // namespace shard8::train

@@ -15,11 +15,11 @@ StepResult Trainer::step(std::int64_t step) {
   weights_.begin_step(model::visits(setup_.config.model, micro_batches));
   double loss_sum = 0;
   for (std::int64_t m = 0; m < micro_batches; ++m) {
-    load(step, m);                      // tokens of this data rank
-    loss_sum += forward_backward(m);    // gathers weights, starts reducing gradients after the last
+    load(step, m);                    // tokens of this data rank
+    loss_sum += forward_backward(m);  // gathers weights, starts reducing gradients after the last
   }
   reduce_gradients();                   // over shards, replicas and, for what they share, tensor ranks
-  const double norm = gradient_norm();   // global norm of the gradients
+  const double norm = gradient_norm();  // global norm of the gradients
   update(step, rate, norm);             // AdamW on this rank's shards
   const double loss = mean_loss(loss_sum);
 

@@ -53,8 +53,8 @@ void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
   auto phase = timer_.phase(Phase::data);
   const data::MicroBatch batch = loader_.get(step, micro_batch);
   const auto& a = state_.activations;
-  SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(), "a micro-batch of {} tokens, not {}",
-                 batch.tokens.size(), a.tokens.count());
+  SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(),
+                 "a micro-batch of {} tokens, not {}", batch.tokens.size(), a.tokens.count());
   std::memcpy(a.tokens.as<std::int32_t>(), batch.tokens.data(), a.tokens.bytes());
   std::memcpy(a.targets.as<std::int32_t>(), batch.targets.data(), a.targets.bytes());
   std::memcpy(a.token_weights.as<float>(), batch.weights.data(), a.token_weights.bytes());

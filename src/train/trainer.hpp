@@ -20,8 +20,8 @@ struct StepResult {
   double loss = 0;           ///< mean over the global batch's tokens
   double gradient_norm = 0;  ///< before clipping
   double learning_rate = 0;
-  std::int64_t tokens = 0;   ///< of the global batch
-  double seconds = 0;        ///< on this rank
+  std::int64_t tokens = 0;  ///< of the global batch
+  double seconds = 0;       ///< on this rank
 };
 
 /// One rank's training: its memory, the model over it, and the step. The mesh, the data, the timer

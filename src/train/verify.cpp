@@ -33,7 +33,7 @@ void check_gold(std::string& why, const deck::VerifyConfig& config, std::span<co
 }  // namespace
 
 profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,
-                    std::optional<double> unigram_entropy, std::span<const double> gold) {
+                             std::optional<double> unigram_entropy, std::span<const double> gold) {
   if (!config.configured()) return {};
   std::string why;
   const double loss = results.back().loss;

@@ -33,7 +33,9 @@ TEST(Version, SaysWhatWasBuilt) {
   EXPECT_FALSE(version.build_type.empty());
   EXPECT_FALSE(version.compiler.empty());
   const auto digits = version.git_hash.find_first_not_of("0123456789abcdef");
-  EXPECT_TRUE(version.git_hash == "unknown" || digits == 40 || (digits == std::string::npos && version.git_hash.size() == 40)) << version.git_hash;
+  EXPECT_TRUE(version.git_hash == "unknown" || digits == 40 ||
+              (digits == std::string::npos && version.git_hash.size() == 40))
+      << version.git_hash;
 }
 
 TEST(OneProcess, HoldsOneOpenMpAndOneCLibrary) {
@@ -52,8 +54,8 @@ TEST(OneProcess, MultipliesAndReduces) {
   const Kokkos::DefaultHostExecutionSpace exec;
   const float* data = c.data();
   Kokkos::parallel_reduce(
-      "shard8::tests::sum", Kokkos::RangePolicy(exec, 0, n * n),
-      [data](int i, float& partial) { partial += data[i]; }, sum);
+      "shard8::tests::sum", Kokkos::RangePolicy(exec, 0, n * n), [data](int i, float& partial) { partial += data[i]; },
+      sum);
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   float total = 0.0F;

@@ -38,7 +38,8 @@ GatherSchedule kept(int prefetch) {
 
 /// A step as a model takes it; at each visit which unit is used, and after the colon the gathers
 /// that start, "unit" or "unit@buffer".
-std::string run_step(GatherSchedule& schedule, const std::vector<int>& visits, bool tied = false, bool buffers = false) {
+std::string run_step(GatherSchedule& schedule, const std::vector<int>& visits, bool tied = false,
+                     bool buffers = false) {
   std::string text;
   schedule.begin_step(visits);
   for (std::size_t i = 0; i < visits.size(); ++i) {

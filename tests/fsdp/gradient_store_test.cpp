@@ -34,7 +34,8 @@ using Contribution = double (*)(const Place& place, std::int64_t element);
 
 /// Small integers, whose sums of any order are exact in fp32 and in bf16.
 double integer(const Place& p, std::int64_t element) {
-  const auto x = element * 7 + p.rank * 5 + p.unit * 3 + static_cast<std::int64_t>(p.parameter) * 2 + p.micro_batch + p.step;
+  const auto x =
+      element * 7 + p.rank * 5 + p.unit * 3 + static_cast<std::int64_t>(p.parameter) * 2 + p.micro_batch + p.step;
   return static_cast<double>(x % 9 - 4);
 }
 

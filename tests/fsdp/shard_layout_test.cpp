@@ -15,7 +15,8 @@ using fsdp::ShardLayout;
 /// Rows that each rank owns.
 std::string owned(const ShardLayout& layout) {
   std::string text;
-  for (int rank = 0; rank < layout.shards; ++rank) text += (rank == 0 ? "" : " ") + std::to_string(layout.owned_rows(rank));
+  for (int rank = 0; rank < layout.shards; ++rank)
+    text += (rank == 0 ? "" : " ") + std::to_string(layout.owned_rows(rank));
   return text;
 }
 

@@ -28,8 +28,8 @@ std::vector<Options> all_options() {
       for (const int prefetch : {0, 1, 3, 9})
         for (const bool reshard : {true, false})
           for (const bool accumulate : {false, true})
-            for (const auto& [compute, gather] : {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16},
-                                                  {DType::bf16, DType::fp32}})
+            for (const auto& [compute, gather] :
+                 {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}})
               for (const DType reduce : {DType::fp32, DType::bf16})
                 all.push_back({shards, replicas, prefetch, reshard, accumulate, compute, gather, reduce});
   return all;
@@ -76,7 +76,8 @@ TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
 
 TEST(UnitBuffers, TravellingInAnotherTypeTakesBoth) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32}, arenas);
+  const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32},
+                            arenas);
   const auto both = [](std::int64_t elements) { return block(elements, 2) + block(elements, 4); };
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water(),
             both(12 * 6) + both(8) + both(16 * 6) + both(4 * 9) + both(4) + both(12 * 6));
@@ -103,8 +104,8 @@ TEST(UnitBuffers, OneShardCopiesNothing) {
 
 // Sharded, the gradients of two layers are held whole; summed over micro-batches, those of all.
 TEST(UnitBuffers, GradientsHeldWhole) {
-  const std::size_t shards = block(3 * 6, 4) + kLayers * (block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4)) +
-                             block(1, 4) + block(3 * 6, 4);
+  const std::size_t shards =
+      block(3 * 6, 4) + kLayers * (block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4)) + block(1, 4) + block(3 * 6, 4);
   const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
   const std::size_t others = block(12 * 6, 4) + block(4, 4) + block(12 * 6, 4);
   auto arenas = tensor::ArenaSet::measure();
@@ -119,7 +120,8 @@ TEST(UnitBuffers, GradientsHeldWhole) {
 
 TEST(UnitBuffers, ShapesOfShards) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::small_units(), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);
+  const UnitBuffers buffers(tests::small_units(), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
+                            arenas);
   EXPECT_EQ(buffers.master(kEmbedding)[0].shape, (tensor::Shape{3, 6}));
   EXPECT_EQ(buffers.master(1)[1].shape, (tensor::Shape{4, 6}));
   EXPECT_EQ(buffers.master(1)[2].shape, (tensor::Shape{1, 9}));

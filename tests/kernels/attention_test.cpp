@@ -18,7 +18,7 @@ using kernels::AttentionShape;
 /// Blocks are 64 by 64: sizes below, at and around one, two and more; head dimensions that divide
 /// by nothing; grouped queries; odd numbers of heads.
 const std::vector<AttentionShape> kShapes{
-    {1, 1, 1, 1, 1},  {2, 5, 3, 3, 7},    {1, 64, 2, 1, 16}, {3, 65, 6, 2, 24},
+    {1, 1, 1, 1, 1},   {2, 5, 3, 3, 7},    {1, 64, 2, 1, 16},  {3, 65, 6, 2, 24},
     {1, 127, 5, 5, 8}, {2, 200, 4, 2, 64}, {1, 257, 3, 1, 80}, {1, 130, 2, 2, 128},
 };
 std::string describe(const AttentionShape& s) {

@@ -96,7 +96,8 @@ class Bench {
     time("rmsnorm forward", 0, 2 * size(x), [&] { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
     time("rmsnorm backward", 0, 4 * size(x),
          [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, dx, work); });
-    time("layernorm forward", 0, 2 * size(x), [&] { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
+    time("layernorm forward", 0, 2 * size(x),
+         [&] { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
     time("layernorm backward", 0, 4 * size(x),
          [&] { kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, dx, work); });
     time("residual add", 0, 3 * size(x), [&] { kernels::residual_add(exec_, y, x, dy, Tensor{}); });
@@ -121,9 +122,8 @@ class Bench {
     time("cross entropy sums", 0, size(logits),
          [&] { kernels::cross_entropy_sums(exec_, sums, logits, row_max, targets, 0, kVocab); });
     time("cross entropy loss", 0, size(sums), [&] { kernels::cross_entropy_loss(exec_, sums, weights); });
-    time("cross entropy backward", 0, size(logits) + size(d), [&] {
-      kernels::cross_entropy_backward(exec_, d, logits, row_max, sums, targets, weights, 0, kVocab, 1e-3f);
-    });
+    time("cross entropy backward", 0, size(logits) + size(d),
+         [&] { kernels::cross_entropy_backward(exec_, d, logits, row_max, sums, targets, weights, 0, kVocab, 1e-3f); });
   }
 
   void embeddings() const {
@@ -171,9 +171,12 @@ int main(int argc, char** argv) {
   const struct {
     std::string_view name;
     void (Bench::*run)() const;
-  } groups[] = {{"products", &Bench::products},     {"attention", &Bench::attention},
-                {"norms", &Bench::norms},           {"activations", &Bench::activations},
-                {"cross_entropy", &Bench::cross_entropy}, {"embeddings", &Bench::embeddings},
+  } groups[] = {{"products", &Bench::products},
+                {"attention", &Bench::attention},
+                {"norms", &Bench::norms},
+                {"activations", &Bench::activations},
+                {"cross_entropy", &Bench::cross_entropy},
+                {"embeddings", &Bench::embeddings},
                 {"optimizer", &Bench::optimizer}};
   for (const auto& group : groups) {
     if (only.empty() || only == group.name) (bench.*group.run)();

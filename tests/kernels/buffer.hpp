@@ -82,10 +82,14 @@ class Buffer {
   template <class F>
   void visit(const F& f) const {
     switch (dtype_) {
-      case DType::fp32: return f(tensor().as<float>());
-      case DType::bf16: return f(tensor().as<BFloat16>());
-      case DType::i32: return f(tensor().as<std::int32_t>());
-      case DType::u8: return f(tensor().as<std::uint8_t>());
+      case DType::fp32:
+        return f(tensor().as<float>());
+      case DType::bf16:
+        return f(tensor().as<BFloat16>());
+      case DType::i32:
+        return f(tensor().as<std::int32_t>());
+      case DType::u8:
+        return f(tensor().as<std::uint8_t>());
     }
   }
   static constexpr std::align_val_t kAlignment{256};

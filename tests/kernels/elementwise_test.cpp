@@ -95,9 +95,20 @@ std::uint16_t rounded(float x) {
 
 TEST(Cast, RoundsToNearestEven) {
   const float inf = std::numeric_limits<float>::infinity();
-  std::vector<float> values{0.0f, -0.0f, 1.0f, 0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, 0x1.00fffep0f, inf, -inf,
-                            std::numeric_limits<float>::quiet_NaN(), std::bit_cast<float>(0x7f800001u),
-                            std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), 3e-39f};
+  std::vector<float> values{0.0f,
+                            -0.0f,
+                            1.0f,
+                            0x1.01p0f,
+                            0x1.03p0f,
+                            0x1.010002p0f,
+                            0x1.00fffep0f,
+                            inf,
+                            -inf,
+                            std::numeric_limits<float>::quiet_NaN(),
+                            std::bit_cast<float>(0x7f800001u),
+                            std::numeric_limits<float>::max(),
+                            std::numeric_limits<float>::denorm_min(),
+                            3e-39f};
   std::mt19937 engine(1);
   while (values.size() < 100'003) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
   const auto n = static_cast<std::int64_t>(values.size());

@@ -17,7 +17,8 @@ struct Case {
 };
 /// Whole vocabularies, a middle part, a last part with padding rows, a part of padding alone.
 const std::vector<Case> kCases{
-    {1, 1, 1, 0, 1, 1}, {50, 11, 11, 0, 11, 7}, {300, 40, 40, 20, 97, 65}, {200, 25, 22, 75, 97, 130}, {9, 4, 0, 12, 12, 5},
+    {1, 1, 1, 0, 1, 1},         {50, 11, 11, 0, 11, 7}, {300, 40, 40, 20, 97, 65},
+    {200, 25, 22, 75, 97, 130}, {9, 4, 0, 12, 12, 5},
 };
 
 Buffer draw_tokens(const Case& c, unsigned seed) {

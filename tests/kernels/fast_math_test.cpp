@@ -60,7 +60,8 @@ TEST(FastExp, EndsOfTheRange) {
 TEST(FastExp, RisesFromEveryFloatToTheNextUpToAnUlp) {
   // Rounding may make it fall by a unit, never by more.
   for (std::uint32_t bits = std::bit_cast<std::uint32_t>(0.5f); bits < std::bit_cast<std::uint32_t>(0.75f); ++bits) {
-    const float a = kernels::fast_exp(std::bit_cast<float>(bits)), b = kernels::fast_exp(std::bit_cast<float>(bits + 1));
+    const float a = kernels::fast_exp(std::bit_cast<float>(bits)),
+                b = kernels::fast_exp(std::bit_cast<float>(bits + 1));
     ASSERT_GE(b, std::nextafter(a, 0.0f)) << std::bit_cast<float>(bits);
   }
 }

@@ -138,8 +138,7 @@ std::vector<Operator> operators(DType dtype) {
       {"fill_one", [=](const Exec& e) { kernels::fill_one(e, *y); }},
       {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *grad); }},
       {"embedding_forward", [=](const Exec& e) { kernels::embedding_forward(e, *y, *table, *tokens, 0, v); }},
-      {"embedding_backward",
-       [=](const Exec& e) { kernels::embedding_backward(e, *dtable, *x, *tokens, 0, v, *work); }},
+      {"embedding_backward", [=](const Exec& e) { kernels::embedding_backward(e, *dtable, *x, *tokens, 0, v, *work); }},
       {"position_forward", [=](const Exec& e) { kernels::position_forward(e, *y, *table, 5, 6); }},
       {"position_backward", [=](const Exec& e) { kernels::position_backward(e, *dtable, *x, 5, 6); }},
       {"gemm_fprop", [=](const Exec& e) { kernels::gemm_fprop(e, *scores, *x, *head, none, *work); }},
@@ -153,7 +152,10 @@ std::vector<Operator> operators(DType dtype) {
        [=](const Exec& e) {
          kernels::layernorm_backward(e, *y, *grad, *other, *x, *x, *more, *rows, *w, none, *work);
        }},
-      {"normal_fill", [=](const Exec& e) { kernels::normal_fill(e, *dtable, 1, {0, 24, 1}, 1.0); }},
+      {"normal_fill",
+       [=](const Exec& e) {
+         kernels::normal_fill(e, *dtable, 1, {0, 24, 1}, 1.0);
+       }},
       {"rope_table", [=](const Exec& e) { kernels::rope_table(e, *angles, 10000); }},
       {"rope_forward", [=](const Exec& e) { kernels::rope_forward(e, *qkv, *angles, 6); }},
       {"rope_backward", [=](const Exec& e) { kernels::rope_backward(e, *qkv, *angles, 6); }},

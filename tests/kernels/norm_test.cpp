@@ -79,8 +79,8 @@ TEST_P(Rmsnorm, ForwardEqualsDoublePrecision) {
     const Buffer y(shape, dtype_), rstd({shape[0]}, DType::fp32);
     kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
     // Two roundings to bf16: x·rstd and the product with the weight.
-    EXPECT_TRUE(all_close(y.get(), reference_forward(x.get(), w.get(), {}, shape[1], false),
-                          {2.5 * rounding(dtype_), 1e-6}));
+    EXPECT_TRUE(
+        all_close(y.get(), reference_forward(x.get(), w.get(), {}, shape[1], false), {2.5 * rounding(dtype_), 1e-6}));
     Doubles want;
     const auto rows = x.get();
     for (std::int64_t t = 0; t < shape[0]; ++t) {
@@ -140,8 +140,8 @@ TEST_P(Layernorm, ForwardEqualsDoublePrecision) {
     const Buffer y(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
     kernels::layernorm_forward(exec_, y, mean, rstd, x, w, b, static_cast<float>(kEps));
     // The mean of 5 has an error of its own, up to 2^-20 of it without vector code; rstd·w up to 2.
-    EXPECT_TRUE(all_close(y.get(), reference_forward(x.get(), w.get(), b.get(), shape[1], true),
-                          {rounding(dtype_), 1e-5}));
+    EXPECT_TRUE(
+        all_close(y.get(), reference_forward(x.get(), w.get(), b.get(), shape[1], true), {rounding(dtype_), 1e-5}));
     Doubles means, rstds;
     values = x.get();
     for (std::int64_t t = 0; t < shape[0]; ++t) {

@@ -33,7 +33,8 @@ std::vector<std::int32_t> tokens_of(const Module& m) {
   std::vector<std::int32_t> tokens{0, vocab - 1, 0};
   for (const std::int32_t ranks : {2, 4})
     for (std::int32_t r = 1; r < ranks; ++r)
-      for (const std::int32_t at : {-1, 0}) tokens.push_back(std::min(vocab - 1, r * ((vocab + ranks - 1) / ranks) + at));
+      for (const std::int32_t at : {-1, 0})
+        tokens.push_back(std::min(vocab - 1, r * ((vocab + ranks - 1) / ranks) + at));
   for (std::int32_t t = 0; static_cast<std::int64_t>(tokens.size()) < m.dims.tokens(); ++t)
     tokens.push_back((t * 37 + 11) % vocab);
   tokens.resize(static_cast<std::size_t>(m.dims.tokens()));
@@ -100,9 +101,9 @@ void run_head(const Setting& setting, const deck::ModelConfig& config, bool accu
   for (std::size_t i = 0; i < weights.size(); ++i) token_weights.as<float>()[i] = static_cast<float>(weights[i]);
   const Tensor dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   const Tensor none;
-  const double loss = module.forward_backward(
-      m.context, dx, {{dw[0], gpt2 ? dw[1] : none}, dw.back(), accumulate}, my_x, {ids, token_weights},
-      {{w[0], gpt2 ? w[1] : none}, w.back()}, scratch, static_cast<float>(scale));
+  const double loss = module.forward_backward(m.context, dx, {{dw[0], gpt2 ? dw[1] : none}, dw.back(), accumulate},
+                                              my_x, {ids, token_weights}, {{w[0], gpt2 ? w[1] : none}, w.back()},
+                                              scratch, static_cast<float>(scale));
   // Logits are fp32 in both types; in bf16 the normed input is rounded before.
   EXPECT_NEAR(loss, y->value(0, 0), (setting.compute == DType::bf16 ? 1e-3 : 2e-7) * y->value(0, 0));
   std::array<double, 2> ends{loss, -loss};

@@ -65,8 +65,8 @@ struct Case {
 /// Gradients of a range of the layer's parameters: those of the module under test.
 void expect_gradients(const Module& m, const Case& c, const Layer& layer, std::size_t first, std::size_t end) {
   for (std::size_t p = first; p < end; ++p)
-    m.expect_close("gradient " + std::to_string(p), m.whole_gradient(kLayer, static_cast<int>(p), layer.gradient_tensors[p]),
-                   c.leaves[p]->gradient);
+    m.expect_close("gradient " + std::to_string(p),
+                   m.whole_gradient(kLayer, static_cast<int>(p), layer.gradient_tensors[p]), c.leaves[p]->gradient);
 }
 
 void run_attention(const Setting& setting) {
@@ -79,7 +79,8 @@ void run_attention(const Setting& setting) {
   model::MultiheadAttention module;
   module.qkv.norm = {setting.arch, m.dims.norm_eps};
   module.attention.shape = {m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim};
-  const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden), dx = m.put_tokens(c.dy);
+  const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden),
+               dx = m.put_tokens(c.dy);
   module.forward(m.context, out, layer.saved.attention, x, layer.weights.attention, layer.scratch.attention);
   m.expect_close("y", m.whole_tokens(out), y->value);
   module.backward(m.context, dx, layer.gradients.attention, x, layer.saved.attention, layer.weights.attention,
@@ -96,7 +97,8 @@ void run_mlp(const Setting& setting) {
 
   const Layer layer(m, Recompute::none);
   const model::LayernormMlp module{{{setting.arch, m.dims.norm_eps}}};
-  const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden), dx = m.put_tokens(c.dy);
+  const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden),
+               dx = m.put_tokens(c.dy);
   module.forward(m.context, out, layer.saved.mlp, x, layer.weights.mlp, layer.scratch.mlp);
   m.expect_close("y", m.whole_tokens(out), y->value);
   module.backward(m.context, dx, layer.gradients.mlp, x, layer.saved.mlp, layer.weights.mlp, layer.scratch.mlp);
@@ -109,15 +111,15 @@ void run_dot_product(const Setting& setting) {
   Module m(tests::small_model(setting.arch), setting.compute);
   tests::reference::Graph graph;
   const auto qkv = graph.leaf(m.random(m.dims.tokens(), m.model.hidden + 2 * m.model.kv_heads * m.dims.head_dim, 4));
-  const auto y = tests::reference::attention(graph, qkv, {m.model.heads, m.model.kv_heads, m.dims.head_dim, m.model.seq});
+  const auto y =
+      tests::reference::attention(graph, qkv, {m.model.heads, m.model.kv_heads, m.dims.head_dim, m.model.seq});
   const Matrix dy = m.random(y->value.rows, y->value.cols, 5);
   graph.backward(y, dy);
 
   const auto which = m.rows_of(kLayer, setting.arch == deck::Arch::llama ? 1 : 2);
   std::vector<std::int64_t> heads(static_cast<std::size_t>(m.dims.q_width()));
   std::iota(heads.begin(), heads.end(), m.rank() * m.dims.q_width());
-  const model::DotProductAttention module{
-      {m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim}};
+  const model::DotProductAttention module{{m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim}};
   const Tensor mine = m.put(Module::columns(qkv->value, which)), o = m.output(m.dims.tokens(), m.dims.q_width());
   const Tensor lse = m.arena().allocate({m.dims.batch, m.dims.heads, m.dims.seq}, DType::fp32);
   module.forward(m.context, o, lse, mine);

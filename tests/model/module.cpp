@@ -72,8 +72,9 @@ Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, st
       group(MPI_COMM_WORLD, "tensor", comm::Waiting::yield, nullptr),
       dims(model::Dims::make(m, batch, all_ranks(), compute)),
       arena_(poisoned_arena(arena_bytes)),
-      context{exec_, group, timer_,
-              arena_.allocate({static_cast<std::int64_t>(model::workspace_bytes(dims, exec_.concurrency()))}, DType::u8)},
+      context{
+          exec_, group, timer_,
+          arena_.allocate({static_cast<std::int64_t>(model::workspace_bytes(dims, exec_.concurrency()))}, DType::u8)},
       units_(model::make_units(m, group.size(), group.rank())),
       whole_units_(model::make_units(m, 1, 0)) {}
 

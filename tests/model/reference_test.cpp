@@ -72,7 +72,10 @@ TEST(Reference, GradientsAreThoseOfFiniteDifferences) {
   check("embedding", [&](Graph& f, const auto& v) { return embedding(f, v[0], tokens); }, {w});
   check("positions", [](Graph& f, const auto& v) { return positions(f, v[0], v[1], 3); }, {x, normal(3, 8, 8)});
   check("head_loss",
-        [&](Graph& f, const auto& v) { return head_loss(f, v[0], v[1], tokens, {1, 1, 0, 2, 1, 1}); }, {x, w});
+        [&](Graph& f, const auto& v) {
+          return head_loss(f, v[0], v[1], tokens, {1, 1, 0, 2, 1, 1});
+        },
+        {x, w});
 }
 
 // One value of each by hand or from its definition.

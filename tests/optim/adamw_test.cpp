@@ -69,7 +69,8 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
     f.adamw.step(f.exec, step, lr, scale);
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < p[i].size(); ++k)  // a few roundings of values up to 1
-        EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7) << "step " << step << ", tensor " << i << ", " << k;
+        EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
+            << "step " << step << ", tensor " << i << ", " << k;
   }
 }
 

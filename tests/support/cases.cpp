@@ -65,9 +65,8 @@ bool every_suite_listed(const std::vector<std::string>& cases) {
   const auto& unit = *::testing::UnitTest::GetInstance();
   for (int i = 0; i < unit.total_test_suite_count(); ++i) {
     const std::string_view name = unit.GetTestSuite(i)->name();
-    const bool found = std::any_of(cases.begin(), cases.end(), [&](const std::string& c) {
-      return is_instance_of(name, suite_of_case(c));
-    });
+    const bool found = std::any_of(cases.begin(), cases.end(),
+                                   [&](const std::string& c) { return is_instance_of(name, suite_of_case(c)); });
     if (found) continue;
     std::fprintf(stderr, "suite '%s' is in no case of this test: add it to CASES\n", unit.GetTestSuite(i)->name());
     listed = false;
@@ -90,8 +89,7 @@ bool init_cases(int& argc, char** argv) {
   const std::string cases = take(argc, argv, "--cases");
   if (!chosen.empty()) {
     const std::string suite = suite_of_case(chosen);
-    ::testing::GTEST_FLAG(filter) =
-        suite + ".*:*/" + suite + ".*:" + suite + "/*.*:*/" + suite + "/*.*";
+    ::testing::GTEST_FLAG(filter) = suite + ".*:*/" + suite + ".*:" + suite + "/*.*:*/" + suite + "/*.*";
   }
   ::testing::InitGoogleTest(&argc, argv);
   if (!cases.empty() && !every_suite_listed(split(cases))) return false;

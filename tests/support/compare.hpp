@@ -52,10 +52,9 @@ template <class Got, class Want>
   }
   if (wrong == 0) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << wrong << " of " << got.size() << " elements out of tolerance (relative "
-                                       << tolerance.relative << ", absolute " << tolerance.absolute
-                                       << "); worst at [" << at << "]: got " << digits(got[at])
-                                       << ", want " << digits(want[at]) << ", " << worst
-                                       << " times what is allowed";
+                                       << tolerance.relative << ", absolute " << tolerance.absolute << "); worst at ["
+                                       << at << "]: got " << digits(got[at]) << ", want " << digits(want[at]) << ", "
+                                       << worst << " times what is allowed";
 }
 template <class Got, class Want>
 ::testing::AssertionResult all_close(const std::vector<Got>& got, const std::vector<Want>& want, Tolerance tolerance) {

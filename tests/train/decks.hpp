@@ -28,10 +28,11 @@ struct Variant {
 };
 
 inline std::string name_of(const Variant& v) {
-  return fmt::format("{}{}, mesh {}x{}x{}, micro_batch {}, prefetch {}, reshard {}, recompute {}, compute {}, gather {}, "
-                     "reduce {}",
-                     v.arch, v.tied ? " tied" : "", v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.prefetch,
-                     v.reshard, v.recompute, v.compute, v.gather, v.reduce);
+  return fmt::format(
+      "{}{}, mesh {}x{}x{}, micro_batch {}, prefetch {}, reshard {}, recompute {}, compute {}, gather {}, "
+      "reduce {}",
+      v.arch, v.tied ? " tied" : "", v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.prefetch, v.reshard, v.recompute,
+      v.compute, v.gather, v.reduce);
 }
 
 inline int ranks_of(const Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }

@@ -32,7 +32,8 @@ Curve train(const Variant& v) {
   }
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u)
-    for (const auto& t : units.master(u)) curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
+    for (const auto& t : units.master(u))
+      curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
   return curve;
 }
 
@@ -106,7 +107,8 @@ std::multiset<std::vector<int>> gathered(const Variant& v) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const auto place = comm::place_of({v.mesh[0], v.mesh[1], v.mesh[2]}, rank);
-  const auto mine = samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.replicate * v.mesh[1] + place.shard);
+  const auto mine =
+      samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.replicate * v.mesh[1] + place.shard);
   std::vector<int> flat;
   if (place.tensor == 0)
     for (const auto& sample : mine) flat.insert(flat.end(), sample.begin(), sample.end());

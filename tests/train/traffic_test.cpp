@@ -101,8 +101,8 @@ std::size_t gathered(std::int64_t rows, std::int64_t cols = 1) {
 
 // By hand, for the small Llama over as many shards as there are ranks.
 TEST(GatheredAtOnce, LayersAheadRootAndEmbedding) {
-  const std::size_t layer = gathered(48) + gathered(96, 48) + gathered(48, 48) + gathered(48) + gathered(192, 48) +
-                            gathered(48, 96);
+  const std::size_t layer =
+      gathered(48) + gathered(96, 48) + gathered(48, 48) + gathered(48) + gathered(192, 48) + gathered(48, 96);
   const std::size_t others = gathered(67, 48) + gathered(48) + gathered(67, 48);
   for (int prefetch = 0; prefetch <= 3; ++prefetch) {
     Variant v{{1, test::world_size(), 1}, "llama", false, 2, prefetch, true, "none", "bf16", "auto", "fp32"};

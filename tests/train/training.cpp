@@ -52,7 +52,8 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
           if (skip && skip(box.name, box.row + r)) continue;
           for (std::int64_t c = 0; c < box.cols; ++c) {
             const double a = ours[r * box.cols + c];
-            const double b = reference[static_cast<std::size_t>(box.stored_transposed ? c * box.rows + r : r * box.cols + c)];
+            const double b =
+                reference[static_cast<std::size_t>(box.stored_transposed ? c * box.rows + r : r * box.cols + c)];
             sum[0] += (a - b) * (a - b);
             sum[1] += b * b;
           }

@@ -116,8 +116,9 @@ TEST_F(Gold, ReadsMetrics) {
 TEST_F(Gold, SaysWhatIsWrongAndWhere) {
   EXPECT_TRUE(has(error(), "cannot read '" + path_ + "'")) << error();
   const std::string first = "{\"step\": 0, \"loss\": 5}\n";
-  for (const char* second : {"{\"step\": 2, \"loss\": 5}\n", "{\"step\": 1}\n", "{\"step\": 1, \"loss\": \"5\"}\n", "text\n",
-                             "[1, 5]\n", "\n", "{\"step\": 1.0, \"loss\": 5}\n", "{\"step\": -1, \"loss\": 5}\n"}) {
+  for (const char* second :
+       {"{\"step\": 2, \"loss\": 5}\n", "{\"step\": 1}\n", "{\"step\": 1, \"loss\": \"5\"}\n", "text\n", "[1, 5]\n",
+        "\n", "{\"step\": 1.0, \"loss\": 5}\n", "{\"step\": -1, \"loss\": 5}\n"}) {
     write(first + second);
     EXPECT_TRUE(has(error(), path_ + ":2: expected a JSON object with \"step\": 1 and \"loss\"")) << second << error();
   }

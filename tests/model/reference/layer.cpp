@@ -7,8 +7,8 @@ namespace shard8::tests::reference {
 
 Layer Layer::bind(deck::Arch arch, const std::vector<Var>& v) {
   if (arch == deck::Arch::llama)
-    return {{v.at(0), nullptr}, {v.at(1), nullptr}, {v.at(2), nullptr}, {v.at(3), nullptr}, {v.at(4), nullptr},
-            {v.at(5), nullptr}};
+    return {{v.at(0), nullptr}, {v.at(1), nullptr}, {v.at(2), nullptr},
+            {v.at(3), nullptr}, {v.at(4), nullptr}, {v.at(5), nullptr}};
   return {{v.at(0), v.at(1)}, {v.at(2), v.at(3)}, {v.at(4), v.at(5)},
           {v.at(6), v.at(7)}, {v.at(8), v.at(9)}, {v.at(10), v.at(11)}};
 }
@@ -18,7 +18,8 @@ Var norm(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& w) {
   return layernorm(graph, x, w.weight, w.bias, model.norm_eps);
 }
 
-Var layernorm_linear(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& norm_w, const Affine& linear_w) {
+Var layernorm_linear(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& norm_w,
+                     const Affine& linear_w) {
   return linear(graph, norm(graph, model, x, norm_w), linear_w.weight, linear_w.bias);
 }
 

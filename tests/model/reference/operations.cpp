@@ -77,8 +77,8 @@ Var normalise(Graph& graph, Var x, Var weight, Var bias, double eps) {
         along += weight->value(c, 0) * dy * unit(r, c);
       }
       for (std::int64_t c = 0; c < n; ++c)
-        x->gradient(r, c) += rstd(r, 0) * (weight->value(c, 0) * node->gradient(r, c) - sum / count -
-                                           unit(r, c) * along / count);
+        x->gradient(r, c) +=
+            rstd(r, 0) * (weight->value(c, 0) * node->gradient(r, c) - sum / count - unit(r, c) * along / count);
     }
   };
   return node;
@@ -130,8 +130,8 @@ Var rope(Graph& graph, Var x, std::int64_t rotated, std::int64_t dim, std::int64
     for (std::int64_t t = 0; t < in.rows; ++t)
       for (std::int64_t h = 0; h < rotated; ++h)
         for (std::int64_t i = 0; i < half; ++i) {
-          const double angle = static_cast<double>(t % seq) *
-                               std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(dim));
+          const double angle =
+              static_cast<double>(t % seq) * std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(dim));
           const double c = std::cos(angle), s = sign * std::sin(angle);
           const std::int64_t first = h * dim + i, second = first + half;
           out(t, first) = in(t, first) * c - in(t, second) * s;
