@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
 
@@ -17,9 +18,23 @@ struct AdamwScalars {
   std::int64_t step = 0;      ///< from 0; bias corrections use step + 1, in double on the host
 };
 
-/// One pass over a shard of any shape, all fp32: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g²,
-/// p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps), g the scaled gradient.
-void adamw_step(const tensor::Exec& exec, const tensor::Tensor& p, const tensor::Tensor& m, const tensor::Tensor& v,
-                const tensor::Tensor& g, const AdamwScalars& scalars);
+/// The shards of one parameter, any shape, equal counts.
+struct AdamwTensors {
+  /// fp32; or, with `remainder`, the upper halves as bf16 weights.
+  tensor::Tensor master;
+  /// Empty, or i16: the fp32 master is (bits(master) << 16) + remainder, see kernels/master.hpp.
+  tensor::Tensor remainder;
+  tensor::Tensor m, v;  ///< fp32 or bf16 (computed in fp32, rounded to nearest even)
+  tensor::Tensor g;     ///< fp32
+};
+
+/// One pass over a shard: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g²,
+/// p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps), g the scaled gradient, all in fp32 without contraction to
+/// FMA. If `weights.amax` is not empty it becomes max(amax, that of the updated weights); if
+/// `weights.quantized` is not empty it is their cast with weights.scale, 1/scale beside it. The
+/// weights are bf16(p) if `through_bf16` (always with a remainder: the bf16 halves), else p;
+/// weights.plain is not used.
+void adamw_step(const tensor::Exec& exec, const AdamwTensors& tensors, const AdamwScalars& scalars,
+                const Outputs& weights = {}, bool through_bf16 = false);
 
 }  // namespace shard8::kernels

@@ -23,12 +23,12 @@ inline int blas_int(std::int64_t n) {
   return static_cast<int>(n);
 }
 
-/// c (m, n) = a (m, k) · b (k, n) + beta·c.
+/// c (m, n) = alpha·a (m, k)·b (k, n) + beta·c.
 inline void sgemm(float* c, std::int64_t stride, const BlasOperand& a, const BlasOperand& b, std::int64_t m,
-                  std::int64_t n, std::int64_t k, float beta) {
+                  std::int64_t n, std::int64_t k, float alpha, float beta) {
   cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans,
-              blas_int(m), blas_int(n), blas_int(k), 1.0f, a.data, blas_int(a.stride), b.data, blas_int(b.stride), beta,
-              c, blas_int(stride));
+              blas_int(m), blas_int(n), blas_int(k), alpha, a.data, blas_int(a.stride), b.data, blas_int(b.stride),
+              beta, c, blas_int(stride));
 }
 
 }  // namespace shard8::kernels

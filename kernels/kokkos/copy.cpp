@@ -7,6 +7,12 @@
 namespace shard8::kernels {
 namespace {
 
+/// The elements as unsigned integers of their size.
+template <class T>
+T* bits(const tensor::Tensor& t) {
+  return reinterpret_cast<T*>(t.data);
+}
+
 template <class Out, class In>
 void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
   for_each(
@@ -32,15 +38,13 @@ void cast(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in)
   require_count("cast", "in", in, out.count());
   const auto count = out.count();
   if (out.dtype == in.dtype) {
-    switch (out.dtype) {
-      case tensor::DType::fp32:
-        return copy(exec, out.as<float>(), in.as<float>(), count);
-      case tensor::DType::bf16:
-        return copy(exec, out.as<tensor::BFloat16>(), in.as<tensor::BFloat16>(), count);
-      case tensor::DType::i32:
-        return copy(exec, out.as<std::int32_t>(), in.as<std::int32_t>(), count);
-      case tensor::DType::u8:
-        return copy(exec, out.as<std::uint8_t>(), in.as<std::uint8_t>(), count);
+    switch (tensor::size_of(out.dtype)) {
+      case 4:
+        return copy(exec, bits<std::uint32_t>(out), bits<std::uint32_t>(in), count);
+      case 2:
+        return copy(exec, bits<std::uint16_t>(out), bits<std::uint16_t>(in), count);
+      default:
+        return copy(exec, bits<std::uint8_t>(out), bits<std::uint8_t>(in), count);
     }
   }
   dispatch_real(out.dtype, "cast", [&]<class Out>(std::type_identity<Out>) {
@@ -52,15 +56,13 @@ void cast(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in)
 void fill_zero(const Exec& exec, const tensor::Tensor& out) {
   constexpr auto kLabel = "shard8::kernels::fill_zero";
   const auto count = out.count();
-  switch (out.dtype) {
-    case tensor::DType::fp32:
-      return fill(exec, kLabel, out.as<float>(), 0.0f, count);
-    case tensor::DType::bf16:
-      return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(0.0f), count);
-    case tensor::DType::i32:
-      return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{0}, count);
-    case tensor::DType::u8:
-      return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{0}, count);
+  switch (tensor::size_of(out.dtype)) {
+    case 4:
+      return fill(exec, kLabel, bits<std::uint32_t>(out), std::uint32_t{0}, count);
+    case 2:
+      return fill(exec, kLabel, bits<std::uint16_t>(out), std::uint16_t{0}, count);
+    default:
+      return fill(exec, kLabel, bits<std::uint8_t>(out), std::uint8_t{0}, count);
   }
 }
 
@@ -68,14 +70,14 @@ void fill_one(const Exec& exec, const tensor::Tensor& out) {
   constexpr auto kLabel = "shard8::kernels::fill_one";
   const auto count = out.count();
   switch (out.dtype) {
-    case tensor::DType::fp32:
-      return fill(exec, kLabel, out.as<float>(), 1.0f, count);
-    case tensor::DType::bf16:
-      return fill(exec, kLabel, out.as<tensor::BFloat16>(), tensor::BFloat16(1.0f), count);
     case tensor::DType::i32:
       return fill(exec, kLabel, out.as<std::int32_t>(), std::int32_t{1}, count);
     case tensor::DType::u8:
       return fill(exec, kLabel, out.as<std::uint8_t>(), std::uint8_t{1}, count);
+    default:
+      dispatch_real(out.dtype, "fill_one", [&]<class T>(std::type_identity<T>) {
+        fill(exec, kLabel, out.as<T>(), static_cast<T>(1.0f), count);
+      });
   }
 }
 

@@ -3,11 +3,22 @@
 #pragma once
 
 #include <Kokkos_Macros.hpp>
+#include <Kokkos_MathematicalFunctions.hpp>
 #include <bit>
 #include <cstdint>
 #include <limits>
 
 namespace shard8::kernels {
+
+/// a·b + c, in one rounding where the unit has that as an instruction: said, rather than left to the
+/// compiler, which contracts in one loop and not in another, or in vector code and not in its rest.
+KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  return Kokkos::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
 
 /// e^x in fp32, written so that a loop over it becomes vector code (a library call would not).
 /// x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts, so that n times the first is exact), a minimax
@@ -19,21 +30,25 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   // 1.5·2^23 + 127: adding it leaves the rounded integer, as a biased exponent, in the low bits.
   constexpr float kRound = 12583039.0f;
   constexpr float kLowest = -87.33f, kHighest = 88.376f;
-  const float shifted = x * kLog2e + kRound;
+  const float shifted = multiply_add(x, kLog2e, kRound);
   const float n = shifted - kRound;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
+  const float r = multiply_add(-n, kLn2Low, multiply_add(-n, kLn2High, x));
   float q = 0x1.6a23d0p-10f;
-  q = q * r + 0x1.123a20p-7f;
-  q = q * r + 0x1.5558f2p-5f;
-  q = q * r + 0x1.555492p-3f;
-  q = q * r + 0x1.fffffcp-2f;
-  const float p = (q * r) * r + r + 1.0f;
+  q = multiply_add(q, r, 0x1.123a20p-7f);
+  q = multiply_add(q, r, 0x1.5558f2p-5f);
+  q = multiply_add(q, r, 0x1.555492p-3f);
+  q = multiply_add(q, r, 0x1.fffffcp-2f);
+  const float p = multiply_add(q * r, r, r) + 1.0f;
   const float e = p * std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
   const float floored = x < kLowest ? 0.0f : e;
   return x > kHighest ? std::numeric_limits<float>::infinity() : floored;
 }
 
-/// 1/(1 + e^−x), within 4 ulp where it is normal.
-KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
+/// 1/(1 + e^−x), within 4 ulp where it is normal; of NaN that NaN, so that the sign of x·sigmoid(x)
+/// does not hang on the order of the factors.
+KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) {
+  const float s = 1.0f / (1.0f + fast_exp(-x));
+  return x == x ? s : x;
+}
 
 }  // namespace shard8::kernels

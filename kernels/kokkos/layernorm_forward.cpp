@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {
 
-template <class T>
-void forward(const Exec& exec, T* y, float* mean, float* rstd, const T* x, const T* weight, const T* bias,
-             std::int64_t rows, std::int64_t hidden, float eps) {
+template <class T, class E>
+void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
+             const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
   for_rows(
       exec, "shard8::kernels::layernorm_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
-        T* yr = y + row * hidden;
         const auto count = static_cast<float>(hidden);
         const float m = row_sum(team, hidden, [=](std::int64_t i) { return static_cast<float>(xr[i]); }) / count;
         const float squares = row_sum(team, hidden, [=](std::int64_t i) {
@@ -25,28 +25,30 @@ void forward(const Exec& exec, T* y, float* mean, float* rstd, const T* x, const
           mean[row] = m;
           rstd[row] = r;
         });
-        row_for(team, hidden, [=](std::int64_t i) {
+        const Sink<E> yr = y.open(team, row).from(row * hidden);
+        emit_row(team, yr, hidden, [=](std::int64_t i) {
           const float n = (static_cast<float>(xr[i]) - m) * r;
-          yr[i] = static_cast<T>(n * static_cast<float>(weight[i]) + static_cast<float>(bias[i]));
+          return yr.put(i, n * static_cast<float>(weight[i]) + static_cast<float>(bias[i]));
         });
       });
 }
 
 }  // namespace
 
-void layernorm_forward(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& mean,
-                       const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
-                       const tensor::Tensor& bias, float eps) {
+void layernorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& mean, const tensor::Tensor& rstd,
+                       const tensor::Tensor& x, const tensor::Tensor& weight, const tensor::Tensor& bias, float eps) {
   constexpr auto kName = "layernorm_forward";
   const auto rows = x.rows(), hidden = x.cols();
-  require_count(kName, "y", y, rows * hidden);
+  require_outputs(kName, "y", y, rows * hidden);
   require_count(kName, "mean", mean, rows);
   require_count(kName, "rstd", rstd, rows);
   require_count(kName, "weight", weight, hidden);
   require_count(kName, "bias", bias, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    forward(exec, y.as<T>(), mean.as<float>(), rstd.as<float>(), x.as<T>(), weight.as<T>(), bias.as<T>(), rows, hidden,
-            eps);
+    dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
+      forward(exec, out, mean.as<float>(), rstd.as<float>(), x.as<T>(), weight.as<T>(), bias.as<T>(), rows, hidden,
+              eps);
+    });
   });
 }
 

@@ -42,6 +42,15 @@ void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   }
 }
 
+/// f(team, row) for row in [0, rows), by Kokkos teams.
+template <class F>
+void team_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+  using Policy = Kokkos::TeamPolicy<Exec>;
+  Kokkos::parallel_for(
+      label, Policy(exec, static_cast<int>(rows), Kokkos::AUTO),
+      KOKKOS_LAMBDA(const Policy::member_type& team) { f(team, static_cast<std::int64_t>(team.league_rank())); });
+}
+
 /// f(team, row) for row in [0, rows).
 template <class F>
 void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
@@ -49,8 +58,35 @@ void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f
   if constexpr (kHostExec) {
     Kokkos::parallel_for(label, Range(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
   } else {
-    using Policy = Kokkos::TeamPolicy<Exec>;
-    Kokkos::parallel_for(label, Policy(exec, static_cast<int>(rows), Kokkos::AUTO), f);
+    team_rows(exec, label, rows, f);
+  }
+}
+
+/// f(team, row, scratch) by Kokkos teams, each with a Scratch in its fast memory.
+template <class Scratch, class F>
+void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+  using Policy = Kokkos::TeamPolicy<Exec>;
+  auto policy = Policy(exec, static_cast<int>(rows), Kokkos::AUTO);
+  constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
+  Kokkos::parallel_for(
+      label, policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)), KOKKOS_LAMBDA(const Policy::member_type& team) {
+        void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
+        f(team, static_cast<std::int64_t>(team.league_rank()), *static_cast<Scratch*>(memory));
+      });
+}
+
+/// As for_rows: f(team, row, scratch) with a Scratch that the team's threads share, not initialised.
+template <class Scratch, class F>
+void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+  static_assert(std::is_trivially_destructible_v<Scratch>);
+  if (rows <= 0) return;
+  if constexpr (kHostExec) {
+    Kokkos::parallel_for(label, Range(exec, 0, rows), [=](std::int64_t row) {
+      Scratch scratch;
+      f(HostTeam{}, row, scratch);
+    });
+  } else {
+    team_rows_with<Scratch>(exec, label, rows, f);
   }
 }
 

@@ -9,8 +9,10 @@
 namespace shard8::tensor {
 
 /// Element types of buffers. Master weights, optimizer state and statistics are fp32; weights in
-/// use and activations have the compute type; i32 holds tokens; u8 is raw bytes.
-enum class DType : std::uint8_t { fp32, bf16, i32, u8 };
+/// use and activations have the compute type or, with an FP8 recipe, e4m3 or e5m2 with scales in
+/// fp32 or e8m0; i32 holds tokens and bit patterns of amaxes, i16 remainders of weights; u8 is raw
+/// bytes.
+enum class DType : std::uint8_t { fp32, bf16, i32, u8, e4m3, e5m2, e8m0, i16 };
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
@@ -19,14 +21,18 @@ constexpr std::size_t size_of(DType dtype) {
     case DType::i32:
       return 4;
     case DType::bf16:
+    case DType::i16:
       return 2;
     case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2:
+    case DType::e8m0:
       return 1;
   }
   return 0;
 }
 
-/// Name as printed in reports: "fp32", "bf16", "i32", "u8".
+/// Name as printed in reports: "fp32", "bf16", "e4m3", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::fp32:
@@ -37,6 +43,14 @@ constexpr std::string_view name_of(DType dtype) {
       return "bf16";
     case DType::u8:
       return "u8";
+    case DType::e4m3:
+      return "e4m3";
+    case DType::e5m2:
+      return "e5m2";
+    case DType::e8m0:
+      return "e8m0";
+    case DType::i16:
+      return "i16";
   }
   return "?";
 }

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "tensor/bfloat16.hpp"
 #include "tensor/dtype.hpp"
+#include "tensor/float8.hpp"
 #include "tensor/shape.hpp"
 
 namespace shard8::tensor {
@@ -28,6 +29,22 @@ constexpr DType dtype_of<std::int32_t>() {
 template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
+}
+template <>
+constexpr DType dtype_of<E4M3>() {
+  return DType::e4m3;
+}
+template <>
+constexpr DType dtype_of<E5M2>() {
+  return DType::e5m2;
+}
+template <>
+constexpr DType dtype_of<E8M0>() {
+  return DType::e8m0;
+}
+template <>
+constexpr DType dtype_of<std::int16_t>() {
+  return DType::i16;
 }
 
 /// A typed, shaped view of dense row-major memory that somebody else owns (an arena). Copying it

@@ -30,7 +30,7 @@ TEST(Adamw, EqualsDoublePrecisionOverManySteps) {
                                     .step = step};
       const auto g = Buffer::normal({n}, DType::fp32, static_cast<unsigned>(step) + 2);
       const auto gd = g.get();
-      kernels::adamw_step(Exec(), p, m, v, g, s);
+      kernels::adamw_step(Exec(), {p, {}, m, v, g}, s);
       for (std::size_t i = 0; i < pd.size(); ++i) {
         const double gi = gd[i] * s.gradient_scale, count = static_cast<double>(step + 1);
         md[i] = s.beta1 * md[i] + (1 - s.beta1) * gi;
@@ -49,7 +49,7 @@ TEST(Adamw, FirstStepMovesByTheRate) {
   // With zero moments m̂/√v̂ is the sign of the gradient, whatever its size.
   const Buffer p({3}, DType::fp32, Doubles{1, 1, 1}), m({3}, DType::fp32), v({3}, DType::fp32);
   const Buffer g({3}, DType::fp32, Doubles{1e-3, -50, 0});
-  kernels::adamw_step(Exec(), p, m, v, g, {.lr = 0.125, .eps = 1e-12});
+  kernels::adamw_step(Exec(), {p, {}, m, v, g}, {.lr = 0.125, .eps = 1e-12});
   EXPECT_TRUE(all_close(p.get(), Doubles{0.875, 1.125, 1}, {1e-6, 0}));
 }
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
@@ -20,6 +21,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/quantize.hpp"
 #include "kernels/random.hpp"
 #include "kernels/rope.hpp"
 #include "tests/kernels/buffer.hpp"
@@ -29,6 +31,33 @@ namespace {
 
 constexpr std::int64_t kBatch = 8, kSeq = 256, kT = kBatch * kSeq, kH = 512, kF = 1408, kHeads = 8, kDim = 64,
                        kVocab = 4096;
+
+/// Where kernels leave results in all forms.
+struct Written {
+  Written(const Shape& shape, DType dtype)
+      : plain(shape, dtype), quantized(shape, DType::e4m3), amax({1}, DType::i32), scale({1}, DType::fp32, 64) {}
+  kernels::Outputs amax_only() const {
+    kernels::Outputs out;
+    out.amax = amax;
+    return out;
+  }
+  kernels::Outputs plain_and_amax() const {
+    auto out = amax_only();
+    out.plain = plain;
+    return out;
+  }
+  kernels::Outputs quantized_only() const {
+    auto out = amax_only();
+    out.quantized = operand();
+    out.scale = scale;
+    out.counts = &counts;
+    return out;
+  }
+  tensor::Operand operand() const { return {quantized, scale_inv, tensor::Scaling::tensor}; }
+
+  Buffer plain, quantized, amax, scale, scale_inv{{1}, DType::fp32};
+  mutable kernels::CastCounts counts;
+};
 
 class Bench {
  public:
@@ -114,6 +143,32 @@ class Bench {
     time("gelu backward", 0, 3 * size(a), [&] { kernels::gelu_backward(exec_, dx, a, da); });
   }
 
+  /// One pass against two or three, at half the tokens.
+  void fused() const {
+    const std::int64_t t = kT / 2;
+    const auto x = draw({t, kH}), w = draw({kH}), gate_up = draw({t, 2 * kH}), da = draw({t, kH});
+    const Buffer rstd({t}, DType::fp32), mean({t}, DType::fp32);
+    const Written out({t, kH}, dtype_), wide({t, 2 * kH}, dtype_);
+    const auto compare = [&](const std::string& name, double in, const Written& to, const auto& run) {
+      const double plain = size(to.plain), bytes = size(to.quantized);
+      time(name, 0, in + plain, [&] { run(kernels::Outputs(to.plain.tensor())); });
+      time(name + " + amax", 0, in + plain, [&] { run(to.plain_and_amax()); });
+      time(name + " + quantize", 0, in + bytes, [&] { run(to.quantized_only()); });
+      time(name + ", quantize", 0, in + 2 * plain + bytes, [&] {
+        run(kernels::Outputs(to.plain.tensor()));
+        kernels::quantize(exec_, to.operand(), to.amax, to.plain, to.scale, {.counts = &to.counts});
+      });
+    };
+    compare("rmsnorm", size(x), out, [&](const auto& y) { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
+    compare("layernorm", size(x), out,
+            [&](const auto& y) { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
+    compare("swiglu", size(gate_up), out, [&](const auto& a) { kernels::swiglu_forward(exec_, a, gate_up); });
+    compare("swiglu backward", size(gate_up) + size(da), wide,
+            [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    compare("gelu", size(x), out, [&](const auto& a) { kernels::gelu_forward(exec_, a, x); });
+    compare("gelu backward", size(x) + size(da), out, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, x); });
+  }
+
   void cross_entropy() const {
     const auto logits = Buffer::normal({kT, kVocab}, DType::fp32, 1);
     const Buffer row_max({kT}, DType::fp32), sums({2, kT}, DType::fp32), targets({kT}, DType::i32, 17),
@@ -141,7 +196,18 @@ class Bench {
     const std::int64_t n = 4 << 20;
     const auto p = Buffer::normal({n}, DType::fp32, 1), g = Buffer::normal({n}, DType::fp32, 2);
     const Buffer m({n}, DType::fp32), v({n}, DType::fp32), half({n}, DType::bf16);
-    time("adamw", 0, 7 * size(p), [&] { kernels::adamw_step(exec_, p, m, v, g, {.lr = 1e-4, .weight_decay = 0.1}); });
+    const kernels::AdamwScalars s{.lr = 1e-4, .weight_decay = 0.1};
+    time("adamw", 0, 7 * size(p), [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s); });
+    const Buffer mh({n}, DType::bf16), vh({n}, DType::bf16), ph({n}, DType::bf16), rest({n}, DType::i16);
+    const Written out({n}, DType::bf16);
+    time("adamw bf16 moments", 0, 5 * size(p), [&] { kernels::adamw_step(exec_, {p, {}, mh, vh, g}, s); });
+    time("adamw bf16 + remainder", 0, 5 * size(p), [&] { kernels::adamw_step(exec_, {ph, rest, mh, vh, g}, s); });
+    time("adamw + amax", 0, 7 * size(p), [&] {
+      kernels::adamw_step(exec_, {p, {}, m, v, g}, s, out.amax_only(), true);
+    });
+    time("adamw + quantize", 0, 7.25 * size(p), [&] {
+      kernels::adamw_step(exec_, {p, {}, m, v, g}, s, out.quantized_only(), true);
+    });
     time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, g); });
     time("cast fp32 to bf16", 0, 1.5 * size(p), [&] { kernels::cast(exec_, half, p); });
     time("cast bf16 to fp32", 0, 1.5 * size(p), [&] { kernels::cast(exec_, m, half); });
@@ -149,6 +215,43 @@ class Bench {
     time("copy", 0, 2 * size(p), [&] { kernels::cast(exec_, m, g); });
     time("fill zero", 0, size(p), [&] { kernels::fill_zero(exec_, m); });
     time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n, 1}, 1); });
+  }
+
+  /// Activations of 1024 tokens; bytes are those of one read and one write of each output.
+  void quantizers() const {
+    using tensor::Operand, tensor::Scaling;
+    const Shape shape{1024, kH};
+    const auto x = draw(shape);
+    const Buffer data(shape, DType::e4m3), other(shape, DType::e4m3), turned({kH, shape[0]}, DType::e4m3);
+    const Buffer scale({1}, DType::fp32, 64), scale_inv({1}, DType::fp32), bits({1}, DType::i32), out(shape, dtype_);
+    const Operand whole(data, scale_inv, Scaling::tensor);
+    kernels::CastCounts counts;
+    const kernels::CastOptions options{.power_of_2 = true, .counts = &counts};
+    time("amax", 0, size(x), [&] { kernels::amax(exec_, bits, x, options); });
+    time("quantize", 0, size(x) + size(data), [&] { kernels::quantize(exec_, whole, bits, x, scale, options); });
+    time("quantize transpose", 0, size(x) + 2 * size(data),
+         [&] { kernels::quantize_transpose(exec_, whole, turned, bits, x, scale, options); });
+    time("transpose bytes", 0, 2 * size(data), [&] { kernels::transpose_bytes(exec_, turned, data); });
+    time("dequantize", 0, size(x) + size(data), [&] { kernels::dequantize(exec_, out, whole); });
+    const auto scales = [&](Scaling s) {
+      return Buffer(tensor::scale_shape(s, shape[0], shape[1]), tensor::scale_dtype(s), 1);
+    };
+    for (const auto s :
+         {Scaling::row_128, Scaling::column_128, Scaling::tile_128, Scaling::row_32, Scaling::column_32}) {
+      const Buffer inverses = scales(s);
+      const Operand blocks(data, inverses, s);
+      time("quantize " + std::string(name_of(s)), 0, size(x) + size(data),
+           [&] { kernels::quantize_blocks(exec_, blocks, x, options); });
+      time("dequantize " + std::string(name_of(s)), 0, size(x) + size(data),
+           [&] { kernels::dequantize(exec_, out, blocks); });
+    }
+    for (const auto& [row, column] :
+         {std::pair{Scaling::row_128, Scaling::column_128}, std::pair{Scaling::row_32, Scaling::column_32}}) {
+      const Buffer row_inverses = scales(row), column_inverses = scales(column);
+      const Operand by_row(data, row_inverses, row), by_column(other, column_inverses, column);
+      time("quantize both " + std::string(name_of(row)), 0, size(x) + 2 * size(data),
+           [&] { kernels::quantize_blocks(exec_, by_row, by_column, x, options); });
+    }
   }
 
  private:
@@ -171,13 +274,10 @@ int main(int argc, char** argv) {
   const struct {
     std::string_view name;
     void (Bench::*run)() const;
-  } groups[] = {{"products", &Bench::products},
-                {"attention", &Bench::attention},
-                {"norms", &Bench::norms},
-                {"activations", &Bench::activations},
-                {"cross_entropy", &Bench::cross_entropy},
-                {"embeddings", &Bench::embeddings},
-                {"optimizer", &Bench::optimizer}};
+  } groups[] = {
+      {"products", &Bench::products},       {"attention", &Bench::attention}, {"norms", &Bench::norms},
+      {"activations", &Bench::activations}, {"fused", &Bench::fused},         {"cross_entropy", &Bench::cross_entropy},
+      {"embeddings", &Bench::embeddings},   {"optimizer", &Bench::optimizer}, {"quantizers", &Bench::quantizers}};
   for (const auto& group : groups) {
     if (only.empty() || only == group.name) (bench.*group.run)();
   }

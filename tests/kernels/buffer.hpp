@@ -3,6 +3,8 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -10,8 +12,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
-#include "tensor/tensor.hpp"
+#include "tensor/operand.hpp"
 
 namespace shard8::tests {
 
@@ -44,18 +47,23 @@ class Buffer {
   static Buffer bytes(std::size_t n) { return {{static_cast<std::int64_t>(n)}, DType::u8, 0xff}; }
 
   Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
-  operator Tensor() const { return tensor(); }  // NOLINT: passed to kernels as it is
+  operator Tensor() const { return tensor(); }            // NOLINT: passed to kernels as it is
+  operator tensor::Operand() const { return tensor(); }   // NOLINT: the same, to matrix products
+  operator kernels::Outputs() const { return tensor(); }  // NOLINT: the same, where results go
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
 
-  /// Stores the values, rounded to the dtype.
+  /// Stores the values, rounded to the dtype (e8m0: down to a power of two).
   void set(const std::vector<double>& values) {
     SHARD8_REQUIRE(static_cast<std::int64_t>(values.size()) == shape_.count(), "{} values", values.size());
     visit([&](auto* data) {
       using T = std::remove_pointer_t<decltype(data)>;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if constexpr (std::is_same_v<T, BFloat16>) {
-          data[i] = BFloat16(static_cast<float>(values[i]));
+        if constexpr (std::is_same_v<T, tensor::E8M0>) {
+          const int power = std::isnan(values[i]) ? 128 : std::clamp(std::ilogb(values[i]), -127, 127);
+          data[i] = T(static_cast<std::uint8_t>(power + 127));
+        } else if constexpr (std::is_class_v<T>) {
+          data[i] = T(static_cast<float>(values[i]));
         } else {
           data[i] = static_cast<T>(values[i]);
         }
@@ -68,7 +76,7 @@ class Buffer {
     visit([&](const auto* data) {
       using T = std::remove_cvref_t<decltype(*data)>;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if constexpr (std::is_same_v<T, BFloat16>) {
+        if constexpr (std::is_class_v<T>) {
           values[i] = static_cast<double>(static_cast<float>(data[i]));
         } else {
           values[i] = static_cast<double>(data[i]);
@@ -90,6 +98,14 @@ class Buffer {
         return f(tensor().as<std::int32_t>());
       case DType::u8:
         return f(tensor().as<std::uint8_t>());
+      case DType::e4m3:
+        return f(tensor().as<tensor::E4M3>());
+      case DType::e5m2:
+        return f(tensor().as<tensor::E5M2>());
+      case DType::e8m0:
+        return f(tensor().as<tensor::E8M0>());
+      case DType::i16:
+        return f(tensor().as<std::int16_t>());
     }
   }
   static constexpr std::align_val_t kAlignment{256};

@@ -17,7 +17,9 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/master.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/quantize.hpp"
 #include "kernels/random.hpp"
 #include "kernels/rope.hpp"
 #include "tests/kernels/buffer.hpp"
@@ -105,11 +107,18 @@ std::vector<Operator> operators(DType dtype) {
   const auto narrow = make({t, f}, dtype), table = make({v, h}, dtype), head = make({v, h}, dtype);
   const auto rows = make({t}, DType::fp32), more = make({t}, DType::fp32), grad = make({h}, DType::fp32);
   const auto other = make({h}, DType::fp32), dtable = make({v, h}, DType::fp32), logits = make({t, v}, DType::fp32);
+  const auto upper = make({h}, DType::bf16), lower = make({h}, DType::i16);
   const auto sums = make({2, t}, DType::fp32), scores = make({t, v}, dtype);
   const auto qkv = make({t, 3 * h}, dtype), dqkv = make({t, 3 * h}, dtype), angles = make({2, 6, 4}, DType::fp32);
   const auto lse = make({2, 3, 6}, DType::fp32);
   const auto tokens = std::make_shared<Buffer>(Shape{t}, DType::i32, 3.0);
   const auto work = std::make_shared<Buffer>(Buffer::bytes(1 << 20));
+  const auto square = make({32, 32}, dtype), bytes = make({32, 32}, DType::e4m3), turned = make({32, 32}, DType::e4m3);
+  const auto one = make({1}, DType::fp32), factor = make({1}, DType::fp32), amax = make({1}, DType::i32);
+  const auto row_scales = make({32, 1}, DType::e8m0), column_scales = make({1, 32}, DType::e8m0);
+  const auto whole = [=] { return tensor::Operand(*bytes, *one, tensor::Scaling::tensor); };
+  const auto by_row = [=] { return tensor::Operand(*bytes, *row_scales, tensor::Scaling::row_32); };
+  const auto by_column = [=] { return tensor::Operand(*turned, *column_scales, tensor::Scaling::column_32); };
   const kernels::AttentionShape shape{2, 6, 3, 3, 8};
   const Tensor none;
   return {
@@ -117,7 +126,12 @@ std::vector<Operator> operators(DType dtype) {
       {"swiglu_backward", [=](const Exec& e) { kernels::swiglu_backward(e, *wide, *narrow, *wide); }},
       {"gelu_forward", [=](const Exec& e) { kernels::gelu_forward(e, *y, *x); }},
       {"gelu_backward", [=](const Exec& e) { kernels::gelu_backward(e, *y, *x, *x); }},
-      {"adamw_step", [=](const Exec& e) { kernels::adamw_step(e, *grad, *other, *other, *grad, {}); }},
+      {"adamw_step",
+       [=](const Exec& e) {
+         kernels::adamw_step(e, {*grad, {}, *other, *other, *grad}, {});
+       }},
+      {"split_master", [=](const Exec& e) { kernels::split_master(e, *upper, *lower, *other); }},
+      {"join_master", [=](const Exec& e) { kernels::join_master(e, *other, *upper, *lower); }},
       {"attention_forward", [=](const Exec& e) { kernels::attention_forward(e, *x, *lse, *qkv, shape, *work); }},
       {"attention_backward",
        [=](const Exec& e) { kernels::attention_backward(e, *dqkv, *y, *x, *qkv, *lse, shape, *work); }},
@@ -156,6 +170,22 @@ std::vector<Operator> operators(DType dtype) {
        [=](const Exec& e) {
          kernels::normal_fill(e, *dtable, 1, {0, 24, 1}, 1.0);
        }},
+      {"amax", [=](const Exec& e) { kernels::amax(e, *amax, *square, {}); }},
+      {"scale_of_amax", [=](const Exec& e) { kernels::scale_of_amax(e, *factor, none, *amax, {}, false); }},
+      {"quantize", [=](const Exec& e) { kernels::quantize(e, whole(), *amax, *square, *factor, {}); }},
+      {"quantize_transpose",
+       [=](const Exec& e) { kernels::quantize_transpose(e, whole(), *turned, *amax, *square, *factor, {}); }},
+      {"quantize_blocks",
+       [=](const Exec& e) {
+         kernels::quantize_blocks(e, by_row(), *square, {});
+         kernels::quantize_blocks(e, by_row(), by_column(), *square, {});
+       }},
+      {"dequantize",
+       [=](const Exec& e) {
+         kernels::dequantize(e, *square, whole());
+         kernels::dequantize(e, *square, by_column());
+       }},
+      {"transpose_bytes", [=](const Exec& e) { kernels::transpose_bytes(e, *turned, *bytes); }},
       {"rope_table", [=](const Exec& e) { kernels::rope_table(e, *angles, 10000); }},
       {"rope_forward", [=](const Exec& e) { kernels::rope_forward(e, *qkv, *angles, 6); }},
       {"rope_backward", [=](const Exec& e) { kernels::rope_backward(e, *qkv, *angles, 6); }},

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host/blas.hpp"
+#include "kernels/host/gemm_product.hpp"
+
+namespace shard8::kernels {
+
+/// One factor's tile in fp32: its elements times the scales of their blocks. Asked twice in a row
+/// for the same tile, it decodes once.
+class DecodedTile {
+ public:
+  /// `scale` multiplies every element of a matrix without block scales (which has none of its own
+  /// then: a scale_inv of Scaling::tensor is not applied here).
+  DecodedTile(const Factor& factor, float scale, float* memory) : factor_(factor), scale_(scale), memory_(memory) {}
+
+  /// Rows [i, i + ni) and columns [j, j + nj) of op(factor).
+  BlasOperand get(const tensor::Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj);
+
+ private:
+  /// Of the matrix as it lies.
+  struct Box {
+    std::int64_t row = -1, rows = 0, col = -1, cols = 0;
+    bool operator==(const Box&) const = default;
+  };
+
+  template <class T>
+  void decode(const tensor::Exec& exec) const;
+  template <class T>
+  void decode_whole(const tensor::Exec& exec) const;
+  template <class T, class Scale, int kWidth>
+  void decode_blocks(const tensor::Exec& exec) const;
+  template <class T, class Line>
+  void decode_lines(const tensor::Exec& exec, const Line& line) const;
+
+  Factor factor_;
+  float scale_;
+  float* memory_;
+  Box held_;
+};
+
+}  // namespace shard8::kernels

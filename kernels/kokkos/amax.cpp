@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/dispatch.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+template <class Source>
+void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, std::int64_t count) {
+  for_stretches(
+      exec, "shard8::kernels::amax", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        const auto in = x.from(first);
+        const std::int32_t largest = row_largest(team, n, [=](std::int64_t i) { return magnitude(in(i)); });
+        once(team, [=] { CastTotals{amax, nullptr}.add({largest, 0, 0}); });
+      });
+}
+
+}  // namespace
+
+void amax(const Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options) {
+  require_count("amax", "amax", amax, 1);
+  auto* bits = amax.as<std::int32_t>();
+  dispatch_source(x, options.through_bf16, "amax",
+                  [&](const auto& source) { largest_magnitude(exec, bits, source, x.count()); });
+}
+
+}  // namespace shard8::kernels

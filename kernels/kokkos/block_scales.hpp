@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/scale_change.hpp"
+
+namespace shard8::kernels {
+
+/// The scales of blocks 128 long, of an amax by its bits.
+struct WideBlocks {
+  using Inverse = float;
+  static constexpr std::int64_t kBlock = 128;
+
+  KOKKOS_INLINE_FUNCTION static float scale(std::int32_t amax, bool power_of_2) {
+    return scale_from_amax(std::bit_cast<float>(amax), {tensor::E4M3::kMax, 0, power_of_2}, 1.0f);
+  }
+  KOKKOS_INLINE_FUNCTION static float inverse(std::int32_t, float scale) { return 1.0f / scale; }
+};
+
+/// The scales of blocks 32 long: 2^e with the smallest e in [−127, 127] that is not below
+/// log2(amax/448); NaN of a block with a NaN.
+struct NarrowBlocks {
+  using Inverse = tensor::E8M0;
+  static constexpr std::int64_t kBlock = 32;
+
+  /// e + 127, 255 for NaN.
+  KOKKOS_INLINE_FUNCTION static std::uint32_t exponent(std::int32_t amax) {
+    const auto bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(amax) / tensor::E4M3::kMax);
+    const std::uint32_t rounded_up = (bits + 0x007fffffu) >> 23;
+    const std::uint32_t capped = rounded_up < 254u ? rounded_up : 254u;
+    const std::uint32_t finite = bits <= 0x00400000u ? 0u : capped;
+    return bits > kInfinityBits ? 255u : finite;
+  }
+  /// 2^−e; the last two are subnormal.
+  KOKKOS_INLINE_FUNCTION static float scale(std::int32_t amax, bool) {
+    const std::uint32_t e = exponent(amax);
+    return std::bit_cast<float>(e < 254u ? (254u - e) << 23 : 0x00400000u >> (e - 254u));
+  }
+  KOKKOS_INLINE_FUNCTION static tensor::E8M0 inverse(std::int32_t amax, float) {
+    return tensor::E8M0(static_cast<std::uint8_t>(exponent(amax)));
+  }
+};
+
+/// scale_change of an inverse scale in place, if it and the new one are normal numbers: what lies in
+/// new memory mostly is none.
+template <class Inverse>
+KOKKOS_INLINE_FUNCTION std::int32_t block_scale_change(Inverse before, Inverse after) {
+  const auto old_value = static_cast<float>(before), new_value = static_cast<float>(after);
+  const std::int32_t change = scale_change(old_value, new_value);
+  return old_value >= FLT_MIN && new_value >= FLT_MIN ? change : 0;
+}
+
+}  // namespace shard8::kernels

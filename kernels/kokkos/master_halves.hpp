@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Macros.hpp>
+#include <bit>
+#include <cstdint>
+
+#include "tensor/bfloat16.hpp"
+
+namespace shard8::kernels {
+
+/// An fp32 number as its bf16 rounding and what is missing, see kernels/master.hpp.
+struct MasterHalves {
+  std::uint16_t weight;  ///< bits
+  std::int16_t remainder;
+};
+
+KOKKOS_INLINE_FUNCTION MasterHalves split(float master) {
+  const auto bits = std::bit_cast<std::uint32_t>(master);
+  // Rounding some NaNs up would make numbers of them.
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const std::uint32_t high = nan ? (bits >> 16) | 0x0040u : (bits + 0x8000u) >> 16;
+  const std::uint32_t rest = nan ? 0u : bits - (high << 16);
+  return {static_cast<std::uint16_t>(high), static_cast<std::int16_t>(static_cast<std::uint16_t>(rest))};
+}
+
+KOKKOS_INLINE_FUNCTION float join(tensor::BFloat16 weight, std::int16_t remainder) {
+  const auto high = static_cast<std::uint32_t>(weight.bits) << 16;
+  return std::bit_cast<float>(high + static_cast<std::uint32_t>(static_cast<std::int32_t>(remainder)));
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/dispatch.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+template <class Q, class Source>
+void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals& totals, const Source& x,
+                   const float* scale, std::int64_t count) {
+  for_stretches(
+      exec, "shard8::kernels::quantize", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        const float factor = *scale;
+        const auto in = x.from(first);
+        Q* const to = out + first;
+        const auto stats = row_stats(team, n, [=](std::int64_t i) { return cast_element(to[i], in(i), factor); });
+        once(team, [=] {
+          totals.add(stats);
+          if (first == 0) *scale_inv = 1.0f / factor;
+        });
+      });
+}
+
+}  // namespace
+
+void quantize(const Exec& exec, const tensor::Operand& out, const tensor::Tensor& amax, const tensor::Tensor& x,
+              const tensor::Tensor& scale, const CastOptions& options) {
+  const auto totals = require_per_tensor("quantize", out, amax, x, scale, options);
+  dispatch_float8(out.data.dtype, "quantize", [&]<class Q>(std::type_identity<Q>) {
+    dispatch_source(x, options.through_bf16, "quantize", [&](const auto& source) {
+      quantize_flat(exec, out.data.as<Q>(), out.scale_inv.as<float>(), totals, source, scale.as<float>(), x.count());
+    });
+  });
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/transpose_tile.hpp"
+#include "kernels/quantize.hpp"
+
+namespace shard8::kernels {
+
+void transpose_bytes(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in) {
+  require_count("transpose_bytes", "out", out, in.count());
+  SHARD8_REQUIRE(tensor::size_of(in.dtype) == 1 && tensor::size_of(out.dtype) == 1,
+                 "transpose_bytes: {} of {}; elements of one byte are needed", tensor::name_of(out.dtype),
+                 tensor::name_of(in.dtype));
+  const auto rows = in.rows(), cols = in.cols();
+  auto* to = reinterpret_cast<std::uint8_t*>(out.data);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(in.data);
+  for_rows(
+      exec, "shard8::kernels::transpose_bytes", ByteTile::count(rows, cols),
+      KOKKOS_LAMBDA(const Team& team, std::int64_t tile) {
+        transpose_tile(team, to, from, rows, cols, ByteTile::of(tile, rows, cols));
+      });
+}
+
+}  // namespace shard8::kernels

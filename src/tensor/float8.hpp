@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Macros.hpp>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace shard8::tensor {
+
+/// The 8-bit floating-point formats of Micikevicius et al. 2022 (OCP FP8): E4M3 has no infinity and
+/// ends at 448, E5M2 is an IEEE format that ends at 57344. Conversion from float rounds to nearest
+/// even and saturates, infinities too; NaN becomes 0x7F with the input's sign, in both formats, as
+/// PyTorch's cast of the saturated value does. Conversion to float is exact.
+namespace float8 {
+
+/// The bits of |value| in a format of `kMantissa` mantissa bits, exponent bias `kBias` and largest
+/// finite number `kMax`. Integer selects only, so that loops over it become vector code.
+template <int kMantissa, int kBias>
+KOKKOS_INLINE_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float largest) {
+  constexpr int kDropped = 23 - kMantissa;
+  constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << kMantissa;
+  constexpr std::uint32_t kSmallestNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
+  // Adding 2^23 units of the subnormal step leaves the rounded multiple of it in the low bits.
+  constexpr std::uint32_t kShiftBits = static_cast<std::uint32_t>(127 + 23 + 1 - kBias - kMantissa) << 23;
+  const std::uint32_t most = std::bit_cast<std::uint32_t>(largest);
+  const std::uint32_t a = magnitude < most ? magnitude : most;
+  const std::uint32_t normal = ((a + ((1u << (kDropped - 1)) - 1u) + ((a >> kDropped) & 1u)) >> kDropped) - kRebias;
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(a) + std::bit_cast<float>(kShiftBits)) - kShiftBits;
+  const std::uint32_t finite = a < kSmallestNormal ? subnormal : normal;
+  return magnitude > 0x7f800000u ? 0x7fu : finite;
+}
+
+/// The float of these bits without sign; `nan` is the first pattern that is no number.
+template <int kMantissa, int kBias>
+KOKKOS_INLINE_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::uint32_t nan) {
+  constexpr float kStep = std::bit_cast<float>(static_cast<std::uint32_t>(127 + 1 - kBias - kMantissa) << 23);
+  constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
+  const std::uint32_t normal = (bits << (23 - kMantissa)) + kRebias;
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)) * kStep);
+  std::uint32_t value = bits < (1u << kMantissa) ? subnormal : normal;
+  value = bits >= infinity ? 0x7f800000u : value;
+  value = bits >= nan ? 0x7fc00000u : value;
+  return std::bit_cast<float>(value);
+}
+
+}  // namespace float8
+
+/// 1 sign, 4 exponent (bias 7), 3 mantissa bits; S.1111.111 is NaN.
+struct E4M3 {
+  static constexpr float kMax = 448.0f;
+  static constexpr float kRoundsToMax = 464.0f;  ///< the largest float that rounds to kMax, not beyond
+  std::uint8_t bits = 0;
+
+  E4M3() = default;
+  KOKKOS_INLINE_FUNCTION explicit E4M3(float value) {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    bits = static_cast<std::uint8_t>(float8::encode<3, 7>(u & 0x7fffffffu, kMax) | ((u >> 24) & 0x80u));
+  }
+  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+    const std::uint32_t u = bits;
+    const float magnitude = float8::decode<3, 7>(u & 0x7fu, 0x7fu, 0x7fu);
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | ((u & 0x80u) << 24));
+  }
+};
+static_assert(sizeof(E4M3) == 1);
+
+/// 1 sign, 5 exponent (bias 15), 2 mantissa bits; S.11111.00 is infinity, the patterns above NaN.
+struct E5M2 {
+  static constexpr float kMax = 57344.0f;
+  static constexpr float kRoundsToMax = 0x1.dffffep+15f;  ///< just below 61440, which rounds beyond
+  std::uint8_t bits = 0;
+
+  E5M2() = default;
+  KOKKOS_INLINE_FUNCTION explicit E5M2(float value) {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    bits = static_cast<std::uint8_t>(float8::encode<2, 15>(u & 0x7fffffffu, kMax) | ((u >> 24) & 0x80u));
+  }
+  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+    const std::uint32_t u = bits;
+    const float magnitude = float8::decode<2, 15>(u & 0x7fu, 0x7cu, 0x7du);
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | ((u & 0x80u) << 24));
+  }
+};
+static_assert(sizeof(E5M2) == 1);
+
+/// A power of two, 2^(bits − 127); 255 is NaN (OCP Microscaling Formats 1.0, 2023).
+struct E8M0 {
+  std::uint8_t bits = 127;
+
+  E8M0() = default;
+  KOKKOS_INLINE_FUNCTION explicit E8M0(std::uint8_t exponent) : bits(exponent) {}
+  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+    const std::uint32_t u = bits;
+    const std::uint32_t normal = u == 0 ? 0x00400000u : u << 23;
+    return std::bit_cast<float>(u == 255u ? 0x7fc00000u : normal);
+  }
+};
+static_assert(sizeof(E8M0) == 1);
+
+/// The largest finite number of an 8-bit format.
+template <class T>
+inline constexpr float kLargest = T::kMax;
+
+}  // namespace shard8::tensor

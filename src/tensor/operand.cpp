@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tensor/operand.hpp"
+
+namespace shard8::tensor {
+
+std::int64_t block_rows(Scaling scaling) {
+  switch (scaling) {
+    case Scaling::column_128:
+    case Scaling::tile_128:
+      return 128;
+    case Scaling::column_32:
+      return 32;
+    default:
+      return 1;
+  }
+}
+
+std::int64_t block_cols(Scaling scaling) {
+  switch (scaling) {
+    case Scaling::row_128:
+    case Scaling::tile_128:
+      return 128;
+    case Scaling::row_32:
+      return 32;
+    default:
+      return 1;
+  }
+}
+
+Shape scale_shape(Scaling scaling, std::int64_t rows, std::int64_t cols) {
+  if (scaling == Scaling::none) return {0};
+  if (scaling == Scaling::tensor) return {1};
+  const std::int64_t r = block_rows(scaling), c = block_cols(scaling);
+  SHARD8_REQUIRE(rows % r == 0 && cols % c == 0, "({}, {}) cannot be cut into {}x{} blocks", rows, cols, r, c);
+  return {rows / r, cols / c};
+}
+
+DType scale_dtype(Scaling scaling) {
+  return scaling == Scaling::row_32 || scaling == Scaling::column_32 ? DType::e8m0 : DType::fp32;
+}
+
+std::string_view name_of(Scaling scaling) {
+  switch (scaling) {
+    case Scaling::none:
+      return "none";
+    case Scaling::tensor:
+      return "tensor";
+    case Scaling::row_128:
+      return "1x128";
+    case Scaling::column_128:
+      return "128x1";
+    case Scaling::tile_128:
+      return "128x128";
+    case Scaling::row_32:
+      return "1x32";
+    case Scaling::column_32:
+      return "32x1";
+  }
+  return "?";
+}
+
+}  // namespace shard8::tensor

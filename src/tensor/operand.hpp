@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tensor/tensor.hpp"
+
+namespace shard8::tensor {
+
+/// How the elements of an FP8 matrix (R, C) share the inverse scales that bring them back.
+enum class Scaling : std::uint8_t {
+  none,        ///< a plain fp32 or bf16 matrix: there are none
+  tensor,      ///< one of all: scale_inv (1) fp32
+  row_128,     ///< 1×128 blocks: (R, C/128) fp32
+  column_128,  ///< 128×1 blocks: (R/128, C) fp32
+  tile_128,    ///< 128×128 blocks: (R/128, C/128) fp32
+  row_32,      ///< 1×32 blocks: (R, C/32) e8m0
+  column_32,   ///< 32×1 blocks: (R/32, C) e8m0
+};
+
+/// A matrix as a multiplier reads it: element (r, c) is data(r, c) · the scale_inv of its block.
+struct Operand {
+  Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
+  Tensor scale_inv;  ///< empty for Scaling::none
+  Scaling scaling = Scaling::none;
+
+  Operand() = default;
+  Operand(const Tensor& plain) : data(plain) {}  // NOLINT: a plain matrix is an operand
+  Operand(const Tensor& values, const Tensor& inverse_scales, Scaling how)
+      : data(values), scale_inv(inverse_scales), scaling(how) {}
+
+  bool empty() const { return data.empty(); }
+  std::int64_t rows() const { return data.rows(); }
+  std::int64_t cols() const { return data.cols(); }
+};
+
+/// The shape of scale_inv for a matrix (rows, cols); rows and cols must be whole blocks.
+Shape scale_shape(Scaling scaling, std::int64_t rows, std::int64_t cols);
+/// fp32 or e8m0.
+DType scale_dtype(Scaling scaling);
+/// Rows (columns) of a block; 1 for Scaling::none and Scaling::tensor.
+std::int64_t block_rows(Scaling scaling);
+std::int64_t block_cols(Scaling scaling);
+std::string_view name_of(Scaling scaling);
+
+}  // namespace shard8::tensor

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "kernels/adamw.hpp"
+#include "kernels/master.hpp"
+#include "tests/kernels/fused.hpp"
+
+namespace shard8::tests {
+namespace {
+
+/// The state of one shard.
+struct State {
+  State(const Shape& shape, DType master_type, DType moments)
+      : master(shape, master_type),
+        remainder(master_type == DType::bf16 ? shape : Shape{0}, DType::i16),
+        m(shape, moments),
+        v(shape, moments) {}
+  kernels::AdamwTensors tensors(const Tensor& g) const { return {master, remainder, m, v, g}; }
+  /// The same values.
+  void set_master(const Buffer& p) {
+    if (master.dtype() == DType::bf16) {
+      kernels::split_master(Exec(), master, remainder, p);
+    } else {
+      std::memcpy(master.tensor().data, p.tensor().data, p.tensor().bytes());
+    }
+  }
+  Buffer joined() const {
+    Buffer p(master.shape(), DType::fp32);
+    if (master.dtype() == DType::bf16) {
+      kernels::join_master(Exec(), p, master, remainder);
+    } else {
+      std::memcpy(p.tensor().data, master.tensor().data, p.tensor().bytes());
+    }
+    return p;
+  }
+  Buffer master, remainder, m, v;
+};
+void expect_same_state(const State& got, const State& want) {
+  EXPECT_EQ(bytes_of(got.master), bytes_of(want.master));
+  EXPECT_EQ(bytes_of(got.remainder), bytes_of(want.remainder));
+  EXPECT_EQ(bytes_of(got.m), bytes_of(want.m));
+  EXPECT_EQ(bytes_of(got.v), bytes_of(want.v));
+}
+
+kernels::AdamwScalars scalars(std::int64_t step) {
+  return {.lr = 1e-2 / static_cast<double>(step + 1),
+          .beta1 = 0.9,
+          .beta2 = 0.95,
+          .eps = 1e-8,
+          .weight_decay = 0.1,
+          .gradient_scale = 0.3,
+          .step = step};
+}
+
+class AdamwForms : public ::testing::TestWithParam<DType> {
+ protected:
+  DType moments_ = GetParam();
+};
+
+TEST_P(AdamwForms, RoundsEveryOperationOnce) {
+  const Shape shape{5003};
+  State state(shape, DType::fp32, moments_);
+  state.set_master(Buffer::normal(shape, DType::fp32, 1));
+  const auto rounded = [&](float x) { return moments_ == DType::bf16 ? static_cast<float>(BFloat16(x)) : x; };
+  std::vector<float> p, m(5003), v(5003);
+  for (const double x : state.master.get()) p.push_back(static_cast<float>(x));
+  for (std::int64_t step = 0; step < 12; ++step) {
+    const auto s = scalars(step);
+    const auto g = Buffer::normal(shape, DType::fp32, static_cast<unsigned>(step) + 2);
+    kernels::adamw_step(Exec(), state.tensors(g), s);
+    const auto beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1 - s.beta1);
+    const auto beta2 = static_cast<float>(s.beta2), new2 = static_cast<float>(1 - s.beta2);
+    const auto decay = static_cast<float>(1 - s.lr * s.weight_decay);
+    const auto count = static_cast<double>(step + 1);
+    const auto rate = static_cast<float>(s.lr / (1 - std::pow(s.beta1, count)));
+    const auto inverse = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, count)));
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      // This file too is compiled without contraction, so that every operation rounds.
+      const float gi = g.tensor().as<float>()[i] * static_cast<float>(s.gradient_scale);
+      const float mi = beta1 * m[i] + new1 * gi;
+      const float vi = beta2 * v[i] + new2 * gi * gi;
+      p[i] = p[i] * decay - rate * mi / (std::sqrt(vi) * inverse + static_cast<float>(s.eps));
+      m[i] = rounded(mi);
+      v[i] = rounded(vi);
+    }
+    const std::vector<double> pd(p.begin(), p.end()), md(m.begin(), m.end()), vd(v.begin(), v.end());
+    ASSERT_TRUE(same_bits(state.m.get(), md)) << "step " << step;
+    ASSERT_TRUE(same_bits(state.v.get(), vd)) << "step " << step;
+    ASSERT_TRUE(same_bits(state.master.get(), pd)) << "step " << step;
+  }
+}
+
+TEST_P(AdamwForms, RemainderKeepsTheMaster) {
+  for (const auto kind : kKinds) {
+    SCOPED_TRACE(name_of(kind));
+    const Shape shape{37, 41};
+    const auto start = draw(kind == Kind::nan ? Kind::random : kind, shape, DType::fp32, 1);
+    State whole(shape, DType::fp32, moments_), halves(shape, DType::bf16, moments_);
+    whole.set_master(start);
+    halves.set_master(start);
+    for (std::int64_t step = 0; step < 20; ++step) {
+      const auto g = draw(kind, shape, DType::fp32, static_cast<unsigned>(step) + 2);
+      kernels::adamw_step(Exec(), whole.tensors(g), scalars(step));
+      kernels::adamw_step(Exec(), halves.tensors(g), scalars(step));
+      ASSERT_EQ(bytes_of(halves.joined()), bytes_of(whole.master)) << "step " << step;
+      State split(shape, DType::bf16, moments_);
+      split.set_master(whole.master);
+      ASSERT_EQ(bytes_of(halves.master), bytes_of(split.master)) << "step " << step;
+    }
+    EXPECT_EQ(bytes_of(halves.m), bytes_of(whole.m));
+    EXPECT_EQ(bytes_of(halves.v), bytes_of(whole.v));
+  }
+}
+
+/// Update, amax and cast in one pass: the update, then the others, of the weights.
+TEST_P(AdamwForms, FusedEqualsUnfused) {
+  struct Form {
+    DType master;
+    bool through_bf16;
+  };
+  for (const auto form : {Form{DType::fp32, false}, Form{DType::fp32, true}, Form{DType::bf16, true}}) {
+    for (const auto kind : kKinds) {
+      for (const auto& shape : {Shape{1}, Shape{37, 41}, Shape{20001}}) {
+        SCOPED_TRACE(std::string(tensor::name_of(form.master)) + (form.through_bf16 ? " through bf16 " : " ") +
+                     std::string(name_of(kind)) + " " + to_string(shape));
+        const auto start = draw(kind, shape, DType::fp32, 1), g = draw(kind, shape, DType::fp32, 2);
+        State plain(shape, form.master, moments_);
+        plain.set_master(start);
+        for (std::int64_t step = 0; step < 2; ++step) {
+          kernels::adamw_step(Exec(), plain.tensors(g), scalars(step));
+        }
+        for (const auto& parts : all_parts()) {
+          if (parts.plain) continue;
+          SCOPED_TRACE(to_string(parts));
+          State fused(shape, form.master, moments_);
+          fused.set_master(start);
+          kernels::adamw_step(Exec(), fused.tensors(g), scalars(0));
+          Memory got(shape, form.master, parts, 130), want(shape, form.master, parts, 130);
+          kernels::adamw_step(Exec(), fused.tensors(g), scalars(1), got.outputs(), form.through_bf16);
+          want.leave(Exec(), plain.master, form.through_bf16);
+          expect_same(got, want);
+          expect_same_state(fused, plain);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, AdamwForms, ::testing::Values(DType::fp32, DType::bf16),
+                         [](const auto& type) { return std::string(tensor::name_of(type.param)); });
+
+TEST(AdamwErrors, SaysWhatDoesNotFit) {
+  const Shape shape{6};
+  const Buffer g(shape, DType::fp32), few({5}, DType::fp32), r({6}, DType::i16);
+  const State whole(shape, DType::fp32, DType::fp32), halves(shape, DType::bf16, DType::bf16);
+  const auto run = [](const kernels::AdamwTensors& t, const Outputs& weights = {}) {
+    kernels::adamw_step(Exec(), t, {.lr = 1e-3}, weights);
+  };
+  run(whole.tensors(g));
+  run(halves.tensors(g));
+  EXPECT_THROW(run(whole.tensors(few)), base::Error);
+  auto t = whole.tensors(g);
+  t.remainder = r;
+  EXPECT_THROW(run(t), base::Error) << "a remainder of an fp32 master";
+  t = halves.tensors(g);
+  t.remainder = {};
+  EXPECT_THROW(run(t), base::Error) << "a bf16 master without a remainder";
+  t = halves.tensors(g);
+  t.m = whole.m;
+  EXPECT_THROW(run(t), base::Error) << "moments of two types";
+  Memory memory({5}, DType::fp32, {false, false, true, DType::e4m3}, 1);
+  EXPECT_THROW(run(whole.tensors(g), memory.outputs()), base::Error) << "weights of another count";
+}
+
+/// A short shard may be empty.
+TEST(AdamwErrors, NoElementsStillHaveAScale) {
+  const State none({0}, DType::bf16, DType::bf16);
+  const Buffer g({0}, DType::fp32);
+  Memory memory({0}, DType::bf16, {false, true, true, DType::e4m3}, 8);
+  kernels::adamw_step(Exec(), none.tensors(g), {.lr = 1e-3}, memory.outputs());
+  EXPECT_EQ(memory.scale_inv.get()[0], 0.125);
+}
+
+}  // namespace
+}  // namespace shard8::tests

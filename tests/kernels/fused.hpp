@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/quantize.hpp"
+#include "tests/kernels/buffer.hpp"
+#include "tests/support/compare.hpp"
+
+/// What tests of kernels that quantize what they make (Outputs) have in common.
+namespace shard8::tests {
+
+using kernels::CastCounts;
+using kernels::Outputs;
+using Bytes = std::vector<std::uint8_t>;
+
+inline Bytes bytes_of(const Tensor& t) {
+  const auto* first = reinterpret_cast<const std::uint8_t*>(t.data);
+  return t.bytes() == 0 ? Bytes{} : Bytes(first, first + t.bytes());
+}
+
+enum class Kind { random, constant, zero, subnormal, infinite, nan };
+inline constexpr Kind kKinds[] = {Kind::random, Kind::constant, Kind::zero, Kind::subnormal, Kind::infinite, Kind::nan};
+inline std::string_view name_of(Kind kind) {
+  constexpr std::string_view kNames[] = {"random", "constant", "zero", "subnormal", "infinite", "NaN"};
+  return kNames[static_cast<int>(kind)];
+}
+
+/// Values of a kind; of infinities and NaN there are a few among random ones.
+inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed) {
+  if (kind == Kind::constant) return {shape, dtype, 0.7};
+  if (kind == Kind::zero) return {shape, dtype, 0.0};
+  auto buffer = Buffer::normal(shape, dtype, seed, kind == Kind::subnormal ? 2e-39 : 2);
+  if (kind == Kind::random || kind == Kind::subnormal) return buffer;
+  auto values = buffer.get();
+  const double special =
+      kind == Kind::nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  for (std::size_t i = values.size() / 3; i < values.size(); i += 101) values[i] = i % 2 == 0 ? special : -special;
+  buffer.set(values);
+  return buffer;
+}
+
+/// Which parts of Outputs there are; quantized to `format`.
+struct Parts {
+  bool plain, amax, quantized;
+  DType format = DType::e4m3;
+};
+inline std::string to_string(const Parts& p) {
+  return std::string(p.plain ? "plain " : "") + (p.amax ? "amax " : "") +
+         (p.quantized ? std::string(tensor::name_of(p.format)) : "");
+}
+/// Every subset but none.
+inline std::vector<Parts> all_parts() {
+  std::vector<Parts> all{{true, false, false}, {false, true, false}, {true, true, false}};
+  for (const auto format : {DType::e4m3, DType::e5m2}) {
+    for (const bool plain : {false, true}) {
+      for (const bool amax : {false, true}) all.push_back({plain, amax, true, format});
+    }
+  }
+  return all;
+}
+
+/// Memory for all parts of an output, nowhere zero before.
+struct Memory {
+  Memory(const Shape& shape, DType dtype, const Parts& parts, double scale_value)
+      : has(parts),
+        plain(shape, dtype, -3.5),
+        amax({1}, DType::i32, 0x38d1b717),  // the bits of 1e-4
+        quantized(shape, parts.format, -2.5),
+        scale({1}, DType::fp32, scale_value),
+        scale_inv({1}, DType::fp32, 77) {}
+
+  /// All that is asked for, as a fused kernel leaves it.
+  Outputs outputs() {
+    Outputs out;
+    if (has.plain) out.plain = plain;
+    if (has.amax) out.amax = amax;
+    if (has.quantized) out.quantized = operand();
+    if (has.quantized) out.scale = scale;
+    out.counts = &counts;
+    return out;
+  }
+  tensor::Operand operand() const { return {quantized, scale_inv, tensor::Scaling::tensor}; }
+  /// The same from a plain tensor, one kernel after the other.
+  void leave(const Exec& exec, const Tensor& made, bool through_bf16 = false) {
+    if (has.amax) kernels::amax(exec, amax, made, {.through_bf16 = through_bf16});
+    if (has.quantized) {
+      kernels::quantize(exec, operand(), Tensor{}, made, scale, {.through_bf16 = through_bf16, .counts = &counts});
+    }
+  }
+
+  Parts has;
+  Buffer plain, amax, quantized, scale, scale_inv;
+  CastCounts counts{3, 5, 7, 0};
+};
+
+inline void expect_same(const Memory& got, const Memory& want) {
+  EXPECT_TRUE(same_bits(bytes_of(got.plain), bytes_of(want.plain))) << "plain";
+  EXPECT_EQ(got.amax.get(), want.amax.get());
+  EXPECT_TRUE(same_bits(bytes_of(got.quantized), bytes_of(want.quantized))) << "quantized";
+  EXPECT_EQ(got.scale_inv.get(), want.scale_inv.get());
+  EXPECT_EQ(got.counts.saturated, want.counts.saturated);
+  EXPECT_EQ(got.counts.flushed, want.counts.flushed);
+  EXPECT_EQ(got.counts.scale_change, want.counts.scale_change);
+}
+
+/// `run(exec, outputs)` into every subset of outputs, against run into a plain one, then amax, then
+/// quantize; `inputs` stay as they are. The scales saturate some, and flush some to zero.
+template <class F>
+void expect_fused_equals_unfused(const Shape& shape, DType dtype, const std::vector<Tensor>& inputs, const F& run) {
+  const Exec first;
+  const Buffer made(shape, dtype, -3.5);
+  run(first, made);
+  std::vector<Bytes> before;
+  for (const auto& input : inputs) before.push_back(bytes_of(input));
+  for (const auto& parts : all_parts()) {
+    for (const double scale : {700.0, 3e-4}) {
+      if (!parts.quantized && scale != 700.0) continue;
+      SCOPED_TRACE(to_string(parts) + " scale " + digits(scale));
+      Memory want(shape, dtype, parts, scale);
+      want.leave(first, made);
+      if (parts.plain) std::memcpy(want.plain.tensor().data, made.tensor().data, made.tensor().bytes());
+      // More or fewer threads where every part is made.
+      const bool all = parts.plain && parts.amax && parts.quantized;
+      for (const auto& exec : all ? exec_widths() : std::vector<Exec>{first}) {
+        Memory got(shape, dtype, parts, scale);
+        run(exec, got.outputs());
+        exec.fence("shard8::tests::fused");
+        expect_same(got, want);
+      }
+      for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(bytes_of(inputs[i]), before[i]) << "input " << i;
+    }
+  }
+}
+
+}  // namespace shard8::tests
