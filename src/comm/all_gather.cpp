@@ -16,7 +16,7 @@ namespace {
 class PendingAllGather final : public PendingCollective {
  public:
   PendingAllGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole)
-      : PendingCollective(std::move(group), profile::Collective::all_gather, dtype_name(whole), total_bytes(whole)) {
+      : PendingCollective(std::move(group), profile::Collective::all_gather, whole) {
     const Limits& limits = group_->engine->limits;
     const auto shard_bytes = [this](const tensor::Tensor& t) {
       return t.bytes() / static_cast<std::size_t>(group_->size);

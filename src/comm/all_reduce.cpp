@@ -35,7 +35,7 @@ void combine(std::byte* out, std::span<const std::byte* const> sources, std::int
 class SmallAllReduce final : public PendingCollective {
  public:
   SmallAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
-      : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
+      : PendingCollective(std::move(group), profile::Collective::all_reduce, items),
         items_(items.begin(), items.end()),
         reduce_(reduce) {
     for (const tensor::Tensor& t : items_) pack_bytes_ += aligned(t.bytes());
@@ -75,7 +75,7 @@ class SmallAllReduce final : public PendingCollective {
 class LargeAllReduce final : public PendingCollective {
  public:
   LargeAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
-      : PendingCollective(std::move(group), profile::Collective::all_reduce, dtype_name(items), total_bytes(items)),
+      : PendingCollective(std::move(group), profile::Collective::all_reduce, items),
         items_(items.begin(), items.end()),
         reduce_(reduce) {
     std::size_t bytes = 0;
@@ -155,7 +155,11 @@ class LargeAllReduce final : public PendingCollective {
 
 Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce reduce) const {
   for (const tensor::Tensor& t : items) {
-    require_reducible(t, *group_, "all_reduce");
+    if (reduce == Reduce::sum) {
+      require_summable(t, *group_, "all_reduce");
+    } else {
+      require_comparable(t, *group_, "all_reduce");
+    }
     require_data(t, *group_, "all_reduce");
   }
   if (size_ == 1) return {};

@@ -29,6 +29,8 @@ class Group;
 ///
 /// Sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so a
 /// result depends on neither message sizes nor library algorithms, and is the same on every rank.
+/// A grouped call of several dtypes is logged once under each, with that dtype's bytes and its share
+/// of the time by bytes.
 class Communicator {
  public:
   /// Duplicates `comm`; `name` is what reports and errors call the group.
@@ -58,7 +60,8 @@ class Communicator {
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items) const;
 
   enum class Reduce : std::uint8_t { sum, max };
-  /// In place over all of `items` as one call; fp32 or bf16.
+  /// In place over all of `items` as one call; fp32 or bf16. The maximum of i32, too, as signed
+  /// integers: of bit patterns of floats ≥ 0 that is the largest float, and NaN wins.
   [[nodiscard]] Request all_reduce(std::span<const tensor::Tensor> items, Reduce reduce) const;
 
   /// out (N·R, ...) gathered from every rank's in (R, ...); blocking.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/describe.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace shard8::comm {
@@ -12,12 +14,20 @@ std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors) {
   return bytes;
 }
 
-std::string_view dtype_name(std::span<const tensor::Tensor> tensors) {
-  if (tensors.empty()) return "none";
+std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors) {
+  std::vector<DTypeBytes> sizes;
   for (const tensor::Tensor& t : tensors) {
-    if (t.dtype != tensors.front().dtype) return "mixed";
+    if (t.bytes() == 0) continue;
+    const auto same = [&t](const DTypeBytes& size) { return size.dtype == name_of(t.dtype); };
+    const auto found = std::find_if(sizes.begin(), sizes.end(), same);
+    if (found == sizes.end()) {
+      sizes.push_back({name_of(t.dtype), t.bytes()});
+    } else {
+      found->bytes += t.bytes();
+    }
   }
-  return name_of(tensors.front().dtype);
+  if (sizes.empty()) sizes.push_back({tensors.empty() ? "none" : name_of(tensors.front().dtype), 0});
+  return sizes;
 }
 
 void require_data(const tensor::Tensor& t, const Group& group, std::string_view operation) {
@@ -30,9 +40,15 @@ void require_rows(const tensor::Tensor& t, const Group& group, std::string_view 
                  group.name, t.rows(), to_string(t.shape), group.size);
 }
 
-void require_reducible(const tensor::Tensor& t, const Group& group, std::string_view operation) {
+void require_summable(const tensor::Tensor& t, const Group& group, std::string_view operation) {
   SHARD8_REQUIRE(t.dtype == tensor::DType::fp32 || t.dtype == tensor::DType::bf16,
-                 "{} in group '{}': tensor {} is {}; only fp32 and bf16 can be reduced", operation, group.name,
+                 "{} in group '{}': tensor {} is {}; only fp32 and bf16 can be summed", operation, group.name,
+                 to_string(t.shape), name_of(t.dtype));
+}
+
+void require_comparable(const tensor::Tensor& t, const Group& group, std::string_view operation) {
+  SHARD8_REQUIRE(t.dtype == tensor::DType::fp32 || t.dtype == tensor::DType::bf16 || t.dtype == tensor::DType::i32,
+                 "{} in group '{}': tensor {} is {}; only fp32, bf16 and i32 have a maximum", operation, group.name,
                  to_string(t.shape), name_of(t.dtype));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "comm/group.hpp"
 #include "tensor/tensor.hpp"
@@ -12,13 +13,21 @@
 namespace shard8::comm {
 
 std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors);
-/// The dtype's name, "mixed" for several, "none" for no tensor.
-std::string_view dtype_name(std::span<const tensor::Tensor> tensors);
+
+/// What a call moves of one dtype.
+struct DTypeBytes {
+  std::string_view dtype;
+  std::uint64_t bytes = 0;
+};
+/// One entry for each dtype that has bytes, as they come; if none has, one of no bytes with the
+/// first tensor's dtype ("none" for no tensor).
+std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors);
 
 /// Throw Error(failed) naming the operation and the group: elements without memory; rows that do
-/// not divide by the ranks; a dtype that cannot be reduced.
+/// not divide by the ranks; a dtype that cannot be reduced (summed: fp32 and bf16; maximum: i32, too).
 void require_data(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_rows(const tensor::Tensor& t, const Group& group, std::string_view operation);
-void require_reducible(const tensor::Tensor& t, const Group& group, std::string_view operation);
+void require_summable(const tensor::Tensor& t, const Group& group, std::string_view operation);
+void require_comparable(const tensor::Tensor& t, const Group& group, std::string_view operation);
 
 }  // namespace shard8::comm

@@ -3,6 +3,7 @@
 #include "comm/pending.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "comm/check.hpp"
@@ -17,12 +18,11 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 
 }  // namespace
 
-PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype,
-                                     std::uint64_t bytes)
+PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op,
+                                     std::span<const tensor::Tensor> tensors)
     : group_(std::move(group)),
       op_(op),
-      dtype_(dtype),
-      bytes_(bytes),
+      sizes_(bytes_by_dtype(tensors)),
       tag_(static_cast<int>(group_->sequence++ % kTags)),
       started_(Clock::now()) {
   group_->engine->outstanding.push_back(this);
@@ -66,9 +66,16 @@ void PendingCollective::wait() {
     engine.advance_staged(this);
     pause();
   }
-  if (group_->log != nullptr) {
-    group_->log->record({op_, group_->name, group_->size, std::string(dtype_), bytes_}, seconds(completed_ - started_),
-                        seconds(Clock::now() - entered));
+  if (group_->log != nullptr) record(seconds(completed_ - started_), seconds(Clock::now() - entered));
+}
+
+void PendingCollective::record(double total_s, double exposed_s) const {
+  std::uint64_t all = 0;
+  for (const DTypeBytes& size : sizes_) all += size.bytes;
+  for (const auto& [dtype, bytes] : sizes_) {
+    const double share = sizes_.size() == 1 ? 1 : static_cast<double>(bytes) / static_cast<double>(all);
+    group_->log->record({op_, group_->name, group_->size, std::string(dtype), bytes}, share * total_s,
+                        share * exposed_s);
   }
 }
 

@@ -6,12 +6,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
+#include "comm/describe.hpp"
 #include "comm/group.hpp"
 #include "profile/collective_log.hpp"
 
@@ -21,14 +20,15 @@ namespace shard8::comm {
 /// collective has a tag of its own, so that stages may start in any order on any rank.
 class PendingCollective {
  public:
-  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::string_view dtype, std::uint64_t bytes);
+  /// `tensors` are those whose bytes count, as CollectiveKey has it.
+  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors);
   virtual ~PendingCollective();
   PendingCollective(const PendingCollective&) = delete;
   PendingCollective& operator=(const PendingCollective&) = delete;
 
   /// Tests; does what follows complete messages. True when nothing is left to do.
   bool advance();
-  /// Blocks until complete and records the call.
+  /// Blocks until complete and records the call, under each dtype with its share of the time by bytes.
   void wait();
   /// For one left behind by an exception: waits a little, for all such together at most two
   /// seconds. False when it is still under way (it must then be leaked: MPI may still write).
@@ -56,10 +56,10 @@ class PendingCollective {
   using Clock = std::chrono::steady_clock;
   void leave_engine() noexcept;
   bool test_messages();
+  void record(double total_s, double exposed_s) const;
 
   profile::Collective op_;
-  std::string_view dtype_;
-  std::uint64_t bytes_;
+  std::vector<DTypeBytes> sizes_;
   int tag_;
   bool done_ = false;
   Clock::time_point started_;

@@ -29,7 +29,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 class PendingReduceScatter final : public PendingCollective {
  public:
   PendingReduceScatter(std::shared_ptr<Group> group, std::span<const Item> items, std::span<const tensor::Tensor> whole)
-      : PendingCollective(std::move(group), profile::Collective::reduce_scatter, dtype_name(whole), total_bytes(whole)),
+      : PendingCollective(std::move(group), profile::Collective::reduce_scatter, whole),
         items_(items.begin(), items.end()) {
     const int n = group_->size;
     std::size_t bytes = 0;
@@ -96,7 +96,7 @@ void require_item(const Item& item, const Group& group) {
                  "reduce_scatter in group '{}': {} of {} is not {} times {} of {}", group.name,
                  to_string(item.whole.shape), name_of(item.whole.dtype), group.size, to_string(item.out.shape),
                  name_of(item.out.dtype));
-  require_reducible(item.whole, group, "reduce_scatter");
+  require_summable(item.whole, group, "reduce_scatter");
   require_data(item.whole, group, "reduce_scatter");
   require_data(item.out, group, "reduce_scatter");
 }

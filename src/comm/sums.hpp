@@ -13,7 +13,7 @@ namespace shard8::comm {
 /// the end. fp32 or bf16. out may be one of the sources.
 void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
-/// The same with the larger of two; NaN wins.
+/// The same with the larger of two; NaN wins. i32, too, as signed integers.
 void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
 }  // namespace shard8::comm

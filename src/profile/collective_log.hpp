@@ -16,7 +16,9 @@ std::string_view name_of(Collective op);
 
 /// What one kind of collective call is: operation, group ("shard", "tensor", "replicate", "world"),
 /// dtype name and bytes as nccl-tests counts them (the size of the whole: all-gather the gathered
-/// output, reduce-scatter the input before reduction, all-reduce the buffer).
+/// output, reduce-scatter the input before reduction, all-reduce the buffer). A call that groups
+/// tensors of several dtypes is one of each: with the bytes of that dtype, and a share of the time in
+/// proportion to them.
 struct CollectiveKey {
   Collective op;
   std::string group;

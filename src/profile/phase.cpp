@@ -18,6 +18,8 @@ std::string_view name_of(Phase phase) {
       return "reduce_wait";
     case Phase::optimizer:
       return "optimizer";
+    case Phase::quantize:
+      return "quantize";
     case Phase::other:
       return "other";
   }

@@ -62,6 +62,28 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double step
   return rows;
 }
 
+// The kinds are the same on every rank.
+std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather& gather) {
+  if (casts.empty()) return casts;
+  std::vector<double> mine;
+  for (const CastFigures& c : casts) {
+    mine.insert(mine.end(), {static_cast<double>(c.elements), static_cast<double>(c.saturated),
+                             static_cast<double>(c.flushed), c.scale_change});
+  }
+  const std::vector<double> all = gather.doubles(mine);
+  for (std::size_t i = 0; i < casts.size(); ++i) {
+    CastFigures& sum = casts[i];
+    sum.elements = sum.saturated = sum.flushed = 0;
+    for (std::size_t at = 4 * i; at < all.size(); at += mine.size()) {
+      sum.elements += static_cast<std::uint64_t>(all[at]);
+      sum.saturated += static_cast<std::uint64_t>(all[at + 1]);
+      sum.flushed += static_cast<std::uint64_t>(all[at + 2]);
+      sum.scale_change = std::max(sum.scale_change, all[at + 3]);
+    }
+  }
+  return casts;
+}
+
 }  // namespace
 
 Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
@@ -77,6 +99,8 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.collectives = collective_rows(log, measured, gather);
   report.peak_flops = input.peak_flops;
   report.verification = input.verification;
+  report.casts = sum_casts(input.casts, gather);
+  report.emulated = input.emulated;
 
   std::vector<double> step_s;
   for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);

@@ -20,6 +20,16 @@ struct Verification {
   std::string why{};  ///< of a failure
 };
 
+/// What casts to 8 bits did to one kind of tensor since the start of the run.
+struct CastFigures {
+  std::string tensor{};         ///< "qkv input", "fc1 weight", "proj output gradient", ...
+  std::string dtype{};          ///< "e4m3" or "e5m2"
+  std::uint64_t elements = 0;   ///< that were cast, recomputed ones again
+  std::uint64_t saturated = 0;  ///< of them, above the largest number of the format
+  std::uint64_t flushed = 0;    ///< of them, not zero before and zero after
+  double scale_change = 0;      ///< largest factor, up or down, of a scale from one step to the next; 0: none
+};
+
 /// What a report needs to know beside times.
 struct ReportInput {
   std::int64_t first_step = 0;   ///< number of the first step that was timed by this process
@@ -29,6 +39,8 @@ struct ReportInput {
   double peak_flops = 0;         ///< of one rank, per second; 0: not known, so no MFU
   std::string host{};            ///< of this rank
   Verification verification{};
+  std::vector<CastFigures> casts{};  ///< of this rank; the same kinds in the same order on every rank
+  std::string emulated{};            ///< what matrix products are emulated ("mxfp8"); empty: none
 };
 
 /// One kind of collective; times are means over the ranks that made it.
@@ -54,6 +66,8 @@ struct Report {
   double exposed_communication = 0;  ///< share of the step: gather_wait, reduce_wait and tensor_comm
   double peak_flops = 0;
   Verification verification{};
+  std::vector<CastFigures> casts{};  ///< sums over ranks, largest change of all
+  std::string emulated{};
 
   std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
 };
@@ -63,7 +77,8 @@ struct Report {
 Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
                    const Gather& gather);
 
-/// The tables and the block of figures, as printed at the end of a run.
+/// The tables and the block of figures, as printed at the end of a run. Times of emulated products
+/// are labelled so.
 std::string to_text(const Report& report);
 
 }  // namespace shard8::profile

@@ -20,16 +20,19 @@ std::string figure(double x) {
 
 void phases(Out out, const Report& report) {
   const double step = report.times.mean.back().mean;
-  fmt::format_to(out, "{:<16}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", "min ms", "mean ms", "max ms", "share %",
+  const bool emulated = !report.emulated.empty();
+  const int width = emulated ? 18 : 16;
+  fmt::format_to(out, "{:<{}}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", width, "min ms", "mean ms", "max ms", "share %",
                  "worst rank");
   for (std::size_t i = 0; i < kTimed; ++i) {
     const Timed& what = timed()[i];
     const Spread& s = report.times.mean[i];
-    const std::string name = what.part.empty() ? what.phase : "  " + what.part;
-    fmt::format_to(out, "{:<16}{:>12.3f}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", name, 1e3 * s.min, 1e3 * s.mean,
+    const std::string name = what.part.empty() ? what.phase : "  " + part_label(what, emulated);
+    fmt::format_to(out, "{:<{}}{:>12.3f}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", name, width, 1e3 * s.min, 1e3 * s.mean,
                    1e3 * s.max, step > 0 ? 100 * s.mean / step : 0, s.worst_rank,
                    report.hosts[static_cast<std::size_t>(s.worst_rank)]);
   }
+  if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
   fmt::format_to(out, "named phases cover {:.2f} % of the step\n", 100 * report.coverage);
   fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
                  1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
@@ -43,6 +46,24 @@ void collectives(Out out, const Report& report) {
     fmt::format_to(out, "{:<16}{:<16}{:<7}{:>14}{:>12.2f}{:>12.3f}{:>12.3f}{:>12.3f}{:>12.3f}\n", name_of(row.key.op),
                    fmt::format("{}({})", row.key.group, row.key.group_size), row.key.dtype, row.key.bytes,
                    row.calls_per_step, 1e3 * row.total_s, 1e3 * row.exposed_s, 1e-9 * row.algbw, 1e-9 * row.busbw);
+  }
+}
+
+// A share that is rare in parts per million, else in per cent; nothing for none.
+std::string share(std::uint64_t part, std::uint64_t whole) {
+  if (part == 0 || whole == 0) return "";
+  const double x = static_cast<double>(part) / static_cast<double>(whole);
+  return x < 1e-4 ? fmt::format("{:.3g} ppm", 1e6 * x) : fmt::format("{:.3g} %", 100 * x);
+}
+
+void casts(Out out, const Report& report) {
+  if (report.casts.empty()) return;
+  fmt::format_to(out, "\n{:<26}{:<7}{:>16}{:>14}{:>12}{:>16}{:>12}{:>14}\n", "casts to 8 bits", "dtype", "elements",
+                 "saturated", "", "flushed to 0", "", "scale change");
+  for (const CastFigures& c : report.casts) {
+    const std::string change = c.scale_change > 0 ? fmt::format("{:.4g}x", c.scale_change) : "-";
+    fmt::format_to(out, "{:<26}{:<7}{:>16}{:>14}{:>12}{:>16}{:>12}{:>14}\n", c.tensor, c.dtype, c.elements, c.saturated,
+                   share(c.saturated, c.elements), c.flushed, share(c.flushed, c.elements), change);
   }
 }
 
@@ -79,9 +100,11 @@ std::string to_text(const Report& report) {
   if (report.measured_steps() > 0) {
     phases(out, report);
     collectives(out, report);
+    casts(out, report);
     figures(out, report);
   } else {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);
+    casts(out, report);
   }
   verification(out, report.verification);
   return text;

@@ -75,10 +75,15 @@ const std::array<Timed, kTimed>& timed() {
       timed_part<Phase::backward, Part::elementwise>(),
       timed_phase<Phase::reduce_wait>(),
       timed_phase<Phase::optimizer>(),
+      timed_phase<Phase::quantize>(),
       timed_phase<Phase::other>(),
       {"step", "", [](const StepTimes& times) { return times.total; }},
   };
   return all;
+}
+
+std::string part_label(const Timed& what, bool emulated) {
+  return emulated && what.part == name_of(Part::gemm) ? what.part + " (emulated)" : what.part;
 }
 
 StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather) {

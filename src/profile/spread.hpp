@@ -29,6 +29,8 @@ struct Timed {
 };
 inline constexpr int kTimed = kPhases + 2 * kParts + 1;
 const std::array<Timed, kTimed>& timed();
+/// The part's name; if matrix products are emulated, that of `gemm` says so: "gemm (emulated)".
+std::string part_label(const Timed& what, bool emulated);
 
 /// Seconds over the ranks, in the order of timed().
 using Spreads = std::array<Spread, kTimed>;

@@ -36,6 +36,7 @@ Json phases_of(const Report& report) {
     Json row;
     row["phase"] = timed()[i].phase;
     row["part"] = timed()[i].part;
+    if (!report.emulated.empty() && timed()[i].part == name_of(Part::gemm)) row["emulated"] = true;
     row["min_s"] = s.min;
     row["mean_s"] = s.mean;
     row["max_s"] = s.max;
@@ -62,6 +63,19 @@ Json collectives_of(const Report& report) {
     row["algbw_bytes_per_s"] = c.algbw;
     row["busbw_bytes_per_s"] = c.busbw;
     rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json casts_of(const Report& report) {
+  Json rows = Json::array();
+  for (const CastFigures& c : report.casts) {
+    rows.push_back({{"tensor", c.tensor},
+                    {"dtype", c.dtype},
+                    {"elements", c.elements},
+                    {"saturated", c.saturated},
+                    {"flushed", c.flushed},
+                    {"scale_change", c.scale_change}});
   }
   return rows;
 }
@@ -123,7 +137,9 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["steps"] = std::move(steps);
   summary["phases"] = report.measured_steps() > 0 ? phases_of(report) : Json::array();
   summary["coverage"] = report.coverage;
+  summary["emulated"] = report.emulated;
   summary["collectives"] = collectives_of(report);
+  summary["casts"] = casts_of(report);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);

@@ -18,8 +18,8 @@ void write_timing(const std::filesystem::path& path, const Report& report) {
     for (std::size_t i = 0; i < kTimed; ++i) {
       const Spread& s = report.times.steps[step][i];
       fmt::format_to(std::back_inserter(rows), "{},{},{},{},{},{},{}\n",
-                     report.first_step + static_cast<std::int64_t>(step), timed()[i].phase, timed()[i].part, s.min,
-                     s.mean, s.max, s.worst_rank);
+                     report.first_step + static_cast<std::int64_t>(step), timed()[i].phase,
+                     part_label(timed()[i], !report.emulated.empty()), s.min, s.mean, s.max, s.worst_rank);
     }
     file.write(rows);
   }

@@ -13,7 +13,8 @@ namespace {
 using tensor::DType;
 using tensor::Shape;
 
-constexpr DType kDTypes[] = {DType::fp32, DType::bf16, DType::i32, DType::u8};
+constexpr DType kDTypes[] = {DType::fp32, DType::bf16, DType::i32,  DType::u8,
+                             DType::e4m3, DType::e5m2, DType::e8m0, DType::i16};
 
 TEST(AllGather, in_place_equals_plain_mpi) {
   const Communicator group = world();

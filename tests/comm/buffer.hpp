@@ -50,6 +50,13 @@ class Buffer {
         return store(tensor::BFloat16(x));
       case tensor::DType::i32:
         return store(static_cast<std::int32_t>(x * 1e6f));
+      case tensor::DType::i16:
+        return store(static_cast<std::int16_t>(x * 1e4f));
+      case tensor::DType::e4m3:
+        return store(tensor::E4M3(x));
+      case tensor::DType::e5m2:
+        return store(tensor::E5M2(x));
+      case tensor::DType::e8m0:
       case tensor::DType::u8:
         return store(static_cast<std::uint8_t>(static_cast<int>(x * 60) + 128));
     }

@@ -198,6 +198,34 @@ TEST(Log, counts_calls_and_bytes) {
   EXPECT_TRUE(log.entries().empty());
 }
 
+TEST(Log, a_call_of_several_dtypes_is_one_of_each) {
+  profile::CollectiveLog log;
+  const Communicator group = world(&log);
+  const int n = group.size();
+  Buffer weights({n * 1000}, tensor::DType::e4m3), scales({n * 2}, tensor::DType::fp32),
+      more({n * 3000}, tensor::DType::e4m3), nothing({0}, tensor::DType::e8m0);
+  for (Buffer* b : {&weights, &scales, &more}) b->fill(group.rank());
+  const std::vector unit{nothing.tensor(), weights.tensor(), scales.tensor(), more.tensor()};
+  for (int i = 0; i < 3; ++i) group.all_gather_in_place(unit).wait();
+  group.all_gather_in_place(std::vector{nothing.tensor()}).wait();
+  if (n == 1) {
+    EXPECT_TRUE(log.entries().empty());
+    return;
+  }
+  using profile::Collective;
+  const auto un = static_cast<std::uint64_t>(n);
+  ASSERT_EQ(log.entries().size(), 3u);
+  const auto& of_weights = log.entries().at({Collective::all_gather, "world", n, "e4m3", un * 4000});
+  const auto& of_scales = log.entries().at({Collective::all_gather, "world", n, "fp32", un * 8});
+  EXPECT_EQ(of_weights.calls, 3u);
+  EXPECT_EQ(of_scales.calls, 3u);
+  EXPECT_EQ(log.entries().at({Collective::all_gather, "world", n, "e8m0", 0}).calls, 1u);
+  // The time by bytes, 4000 to 8; sums of three products round.
+  EXPECT_GT(of_scales.total_s, 0);
+  EXPECT_NEAR(of_weights.total_s / of_scales.total_s, 500, 1e-9);
+  EXPECT_NEAR(of_weights.exposed_s / of_scales.exposed_s, 500, 1e-9);
+}
+
 TEST(Log, exposed_is_the_time_spent_waiting) {
   profile::CollectiveLog log;
   const Communicator group = world(&log);

@@ -96,7 +96,19 @@ TEST(Sums, maximum_lets_nan_win) {
   EXPECT_TRUE(std::isnan(out[1]));
   EXPECT_TRUE(std::isnan(out[2]));
   EXPECT_EQ(out[3], -5);
-  EXPECT_THROW(max_in_order(reinterpret_cast<std::byte*>(out.data()), sources, 4, tensor::DType::i32), base::Error);
+  EXPECT_THROW(max_in_order(reinterpret_cast<std::byte*>(out.data()), sources, 4, tensor::DType::u8), base::Error);
+}
+
+TEST(Sums, integers_have_a_signed_maximum_and_no_sum) {
+  const std::vector<std::int32_t> a{1, -7, -2147483647 - 1, 2147483647}, b{2, -5, -2147483647, -1}, c{-3, -6, -9, 0};
+  const std::vector<const std::byte*> sources = {reinterpret_cast<const std::byte*>(a.data()),
+                                                 reinterpret_cast<const std::byte*>(b.data()),
+                                                 reinterpret_cast<const std::byte*>(c.data())};
+  std::vector<std::int32_t> out(4);
+  const auto to = reinterpret_cast<std::byte*>(out.data());
+  max_in_order(to, sources, 4, tensor::DType::i32);
+  EXPECT_EQ(out, (std::vector<std::int32_t>{2, -5, -9, 2147483647}));
+  EXPECT_THROW(sum_in_order(to, sources, 4, tensor::DType::i32), base::Error);
 }
 
 TEST(Scratch, is_kept_and_grows_to_the_most_needed_at_once) {

@@ -202,6 +202,55 @@ TEST(AllReduce, maximum_equals_plain_mpi_and_nan_wins) {
   }
 }
 
+// In one exchange and in two stages, beside a tensor of another dtype.
+TEST(AllReduce, maximum_of_signed_integers_equals_plain_mpi) {
+  const Communicator group = world();
+  for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, std::int64_t{999}, std::int64_t{100001}}) {
+    Buffer mine({n}, DType::i32), floats({37}, DType::fp32), other({37}, DType::fp32);
+    mine.fill(group.rank(), 5);  // of both signs
+    for (Buffer* b : {&floats, &other}) b->fill(group.rank(), 6);
+    std::vector<std::int32_t> in(static_cast<std::size_t>(n)), expected(in.size()), got(in.size());
+    if (n > 0) std::memcpy(in.data(), mine.bytes().data(), mine.bytes().size());
+    MPI_Allreduce(in.data(), expected.data(), static_cast<int>(n), MPI_INT32_T, MPI_MAX, MPI_COMM_WORLD);
+    group.all_reduce(std::vector{mine.tensor(), floats.tensor()}, Reduce::max).wait();
+    if (n > 0) std::memcpy(got.data(), mine.bytes().data(), mine.bytes().size());
+    EXPECT_EQ(got, expected) << n;
+    EXPECT_TRUE(same_everywhere(mine.bytes(), group.size()));
+    group.all_reduce(std::vector{other.tensor()}, Reduce::max).wait();
+    EXPECT_EQ(floats.bytes(), other.bytes());
+  }
+}
+
+TEST(AllReduce, maximum_of_bit_patterns_is_that_of_amaxes) {
+  const Communicator group = world();
+  const int last = group.size() - 1;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto rank = static_cast<float>(group.rank());
+  const bool is_last = group.rank() == last;
+  // Read as signed integers: 0, subnormals, numbers, infinity, NaN, in this order.
+  const std::vector<float> amaxes{0.0f, (rank + 1) * 1e-44f, rank + 0.5f, is_last ? kInfinity : 3e38f,
+                                  is_last ? kNan : kInfinity};
+  Buffer mine({5}, DType::i32);
+  std::memcpy(mine.bytes().data(), amaxes.data(), mine.bytes().size());
+  group.all_reduce(std::vector{mine.tensor()}, Reduce::max).wait();
+  std::vector<float> got(5);
+  std::memcpy(got.data(), mine.bytes().data(), mine.bytes().size());
+  EXPECT_EQ(got[0], 0.0f);
+  EXPECT_EQ(got[1], static_cast<float>(last + 1) * 1e-44f);
+  EXPECT_EQ(got[2], static_cast<float>(last) + 0.5f);
+  EXPECT_EQ(got[3], kInfinity);
+  EXPECT_TRUE(std::isnan(got[4]));
+}
+
+TEST(AllReduce, refuses_what_it_cannot_reduce) {
+  const Communicator group = world();
+  Buffer ints({4}, DType::i32), bytes({4}, DType::e4m3);
+  EXPECT_THROW((void)group.all_reduce(std::vector{ints.tensor()}, Reduce::sum), base::Error);
+  for (const Reduce reduce : {Reduce::sum, Reduce::max}) {
+    EXPECT_THROW((void)group.all_reduce(std::vector{bytes.tensor()}, reduce), base::Error);
+  }
+}
+
 TEST(AllReduce, scratch_is_what_plan_is_told) {
   for (const std::int64_t n : {100, 16000, 20000, 300000}) {
     const Communicator group = world();

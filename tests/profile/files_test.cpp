@@ -129,6 +129,40 @@ TEST(Timing, a_row_for_each_step_and_phase) {
   EXPECT_NEAR(std::stod(rows["step/"][5]), 0.160, 1e-12);
 }
 
+TEST(Timing, labels_emulated_products) {
+  const Folder folder;
+  write_timing(folder / "timing.csv", synthetic_fp8_reports()[0]);
+  int labelled = 0;
+  for (const std::string& line : lines_of(folder / "timing.csv")) {
+    EXPECT_EQ(line.find(",gemm,"), std::string::npos) << line;
+    if (line.find("ward,gemm (emulated),") != std::string::npos) ++labelled;
+  }
+  EXPECT_EQ(labelled, 10 * 2);
+}
+
+TEST(Summary, holds_casts_and_what_is_emulated) {
+  const auto s = ordered_json::parse(to_json(synthetic_fp8_reports()[0], {}));
+  ASSERT_EQ(s["casts"].size(), 2u);
+  EXPECT_EQ(s["casts"][0], (ordered_json{{"tensor", "qkv input"},
+                                         {"dtype", "e4m3"},
+                                         {"elements", 4000006},
+                                         {"saturated", 6},
+                                         {"flushed", 600},
+                                         {"scale_change", 2.5}}));
+  EXPECT_EQ(s["casts"][1]["tensor"], "fc1 output gradient");
+  EXPECT_EQ(s["emulated"], "mxfp8");
+  int labelled = 0;
+  for (const auto& row : s["phases"]) {
+    EXPECT_EQ(row.contains("emulated"), row["part"] == "gemm") << row;
+    if (row.contains("emulated")) labelled += row["emulated"] == true ? 1 : 0;
+  }
+  EXPECT_EQ(labelled, 2);
+  const auto plain = ordered_json::parse(to_json(synthetic_report(), {}));
+  EXPECT_EQ(plain["casts"], ordered_json::array());
+  EXPECT_EQ(plain["emulated"], "");
+  for (const auto& row : plain["phases"]) EXPECT_FALSE(row.contains("emulated"));
+}
+
 TEST(Summary, holds_everything) {
   const Folder folder;
   const SummaryInput input{.version = {{"number", "0.1.0"}, {"git_hash", "abc"}},

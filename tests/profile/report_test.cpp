@@ -127,6 +127,24 @@ TEST(Reports, collectives_per_step) {
   EXPECT_NEAR(r.collectives[2].busbw, 4000 / 0.002 * 1.5, 1);
 }
 
+TEST(Reports, casts_over_ranks) {
+  const auto all = synthetic_fp8_reports();
+  for (const Report& r : all) {
+    EXPECT_EQ(r.emulated, "mxfp8");
+    ASSERT_EQ(r.casts.size(), 2u);
+    EXPECT_EQ(r.casts[0].tensor, "qkv input");
+    EXPECT_EQ(r.casts[0].dtype, "e4m3");
+    EXPECT_EQ(r.casts[0].elements, 4000006u);
+    EXPECT_EQ(r.casts[0].saturated, 6u);
+    EXPECT_EQ(r.casts[0].flushed, 600u);
+    EXPECT_EQ(r.casts[0].scale_change, 2.5);
+    EXPECT_EQ(r.casts[1].tensor, "fc1 output gradient");
+    EXPECT_EQ(r.casts[1].flushed, 300000u);
+    EXPECT_EQ(r.casts[1].scale_change, 0);
+  }
+  EXPECT_TRUE(synthetic_report().casts.empty());
+}
+
 void expect_line(const std::string& text, const std::string& pattern) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -147,6 +165,47 @@ TEST(Text, has_the_tables) {
   expect_line(text,
               "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
   expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +8\.000 +2\.000 +2\.000 +1\.500)");
+}
+
+TEST(Text, has_quantize_after_the_optimizer) {
+  const std::string text = to_text(synthetic_report());
+  expect_line(text, R"(optimizer +4\.000 +4\.000 +4\.000 +3\.72  0 \(node00\))");
+  expect_line(text, R"(quantize +2\.000 +2\.000 +2\.000 +1\.86  0 \(node00\))");
+  const std::vector<std::string> order = {"\ndata ",     "\ngather_wait ", "\nforward ",
+                                          "\nbackward ", "\nreduce_wait ", "\noptimizer ",
+                                          "\nquantize ", "\nother ",       "\nstep "};
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    EXPECT_LT(text.find(order[i - 1]), text.find(order[i])) << order[i];
+    EXPECT_NE(text.find(order[i]), std::string::npos) << order[i];
+  }
+}
+
+TEST(Text, has_the_casts_after_the_collectives) {
+  const std::string text = to_text(synthetic_fp8_reports()[0]);
+  expect_line(text, "casts to 8 bits +dtype +elements +saturated +flushed to 0 +scale change");
+  // 6 and 600 of 4000006; 0 and 300000 of 4000000
+  expect_line(text, R"(qkv input +e4m3 +4000006 +6 +1\.5 ppm +600 +0\.015 % +2\.5x)");
+  expect_line(text, R"(fc1 output gradient +e5m2 +4000000 +0 +300000 +7\.5 % +-)");
+  EXPECT_LT(text.find("collective "), text.find("casts to 8 bits"));
+  EXPECT_LT(text.find("casts to 8 bits"), text.find("tokens/s: "));
+  EXPECT_EQ(to_text(synthetic_report()).find("casts"), std::string::npos);
+  // They count from the start of the run, measured or not.
+  expect_line(to_text(synthetic_fp8_reports(1)[0]), R"(qkv input +e4m3 +4000006 .*)");
+}
+
+TEST(Text, labels_every_time_of_emulated_products) {
+  const std::string text = to_text(synthetic_fp8_reports()[0]);
+  expect_line(text, R"(  gemm \(emulated\) +20\.000 +22\.500 +30\.000 +20\.93  2 \(node01\))");
+  expect_line(text, R"(  gemm \(emulated\) +40\.000 +40\.000 +40\.000 +37\.21  0 \(node00\))");
+  expect_line(text, "matrix products: mxfp8, emulated: decoded to bf16");
+  EXPECT_EQ(text.find("gemm  "), std::string::npos);
+  // Columns stay below their heads.
+  const auto line_of = [&text](const std::string& begin) {
+    const auto at = text.find(begin);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(line_of("phase ").find("min ms") + 6, line_of("  gemm (emulated)").find("20.000") + 6);
+  EXPECT_EQ(to_text(synthetic_report()).find("emulated"), std::string::npos);
 }
 
 TEST(Text, has_the_block_of_figures) {

@@ -27,7 +27,8 @@ inline StepTimes synthetic_step(int rank, int step) {
   t.phase[at(Phase::forward)] = 0.030 + slow;
   t.phase[at(Phase::backward)] = 0.055;
   t.phase[at(Phase::reduce_wait)] = 0.003;
-  t.phase[at(Phase::optimizer)] = 0.006;
+  t.phase[at(Phase::optimizer)] = 0.004;
+  t.phase[at(Phase::quantize)] = 0.002;
   t.phase[at(Phase::other)] = 0.001;
   t.part[0][at(Part::gemm)] = 0.020 + slow;
   t.part[0][at(Part::tensor_comm)] = 0.002;
@@ -53,9 +54,18 @@ inline CollectiveLog synthetic_log(int rank, int steps) {
   return log;
 }
 
+/// Two kinds of tensors; every rank casts a million elements of each, and one more a rank of the first.
+inline std::vector<CastFigures> synthetic_casts(int rank) {
+  const auto r = static_cast<std::uint64_t>(rank);
+  return {{"qkv input", "e4m3", 1000000 + r, r, 100 * r, rank == 1 ? 2.5 : 1.25},
+          {"fc1 output gradient", "e5m2", 1000000, 0, 50000 * r, 0}};
+}
+
 /// The ranks are threads.
 class Job {
  public:
+  explicit Job(bool with_casts = false) : with_casts_(with_casts) {}
+
   std::array<Report, kRanks> reports(int steps, ReportInput input) {
     std::array<Report, kRanks> all;
     std::vector<std::thread> ranks;
@@ -64,6 +74,7 @@ class Job {
         std::vector<StepTimes> times;
         for (int s = 0; s < steps; ++s) times.push_back(synthetic_step(r, s));
         input.host = "node0" + std::to_string(r / 2);
+        if (with_casts_) input.casts = synthetic_casts(r);
         const int measured = steps - static_cast<int>(input.timing_skip);
         const Gather gather{
             .doubles =
@@ -95,6 +106,7 @@ class Job {
     meet_.arrive_and_wait();
     return copy;
   }
+  bool with_casts_;
   std::barrier<> meet_{kRanks};
   std::array<std::vector<double>, kRanks> doubles_;
   std::array<std::string, kRanks> texts_;
@@ -109,6 +121,15 @@ inline Report synthetic_report(Verification verification = {}, double peak_flops
                             .peak_flops = peak_flops,
                             .host = "",
                             .verification = std::move(verification)})[0];
+}
+
+/// The same with casts to 8 bits, and matrix products of mxfp8.
+inline std::array<Report, kRanks> synthetic_fp8_reports(int steps = 12) {
+  ReportInput input;
+  input.timing_skip = 2;
+  input.tokens_per_step = 1e6;
+  input.emulated = "mxfp8";
+  return Job(true).reports(steps, std::move(input));
 }
 
 }  // namespace shard8::profile::tests
