@@ -18,22 +18,22 @@ GatherSchedule::GatherSchedule(std::vector<int> own_slot, int slots, int rotatin
 
 void GatherSchedule::begin_step(std::vector<int> visits) {
   for (Slot& slot : slots_) {
-    SHARD8_REQUIRE(!slot.in_use, "unit {} is still in use at the start of a step", slot.unit);
-    slot.unit = -1;
+    SHARD8_REQUIRE(!slot.in_use, "copy {} is still in use at the start of a step", slot.copy);
+    slot.copy = -1;
   }
   visits_ = std::move(visits);
   cursor_ = 0;
 }
 
-std::vector<GatherSchedule::Start> GatherSchedule::acquire(int unit) {
-  SHARD8_REQUIRE(cursor_ < visits_.size() && visits_[cursor_] == unit, "unit {} is used out of turn (visit {})", unit,
+std::vector<GatherSchedule::Start> GatherSchedule::acquire(int copy) {
+  SHARD8_REQUIRE(cursor_ < visits_.size() && visits_[cursor_] == copy, "copy {} is used out of turn (visit {})", copy,
                  cursor_);
   std::vector<Start> starts;
-  if (slot_of(unit) < 0) {
-    const bool started = start(unit, starts);
-    SHARD8_REQUIRE(started, "no buffer is free for unit {}", unit);
+  if (slot_of(copy) < 0) {
+    const bool started = start(copy, starts);
+    SHARD8_REQUIRE(started, "no buffer is free for copy {}", copy);
   }
-  slots_[static_cast<std::size_t>(slot_of(unit))].in_use = true;
+  slots_[static_cast<std::size_t>(slot_of(copy))].in_use = true;
   ++cursor_;
   const std::size_t end = std::min(visits_.size(), cursor_ + static_cast<std::size_t>(prefetch_));
   for (std::size_t i = cursor_; i < end; ++i)
@@ -41,36 +41,36 @@ std::vector<GatherSchedule::Start> GatherSchedule::acquire(int unit) {
   return starts;
 }
 
-void GatherSchedule::release(int unit) {
-  SHARD8_REQUIRE(in_use(unit), "unit {} is released but not in use", unit);
-  slots_[static_cast<std::size_t>(slot_of(unit))].in_use = false;
+void GatherSchedule::release(int copy) {
+  SHARD8_REQUIRE(in_use(copy), "copy {} is released but not in use", copy);
+  slots_[static_cast<std::size_t>(slot_of(copy))].in_use = false;
 }
 
-int GatherSchedule::slot_of(int unit) const {
-  const auto it = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.unit == unit; });
+int GatherSchedule::slot_of(int copy) const {
+  const auto it = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.copy == copy; });
   return it == slots_.end() ? -1 : static_cast<int>(it - slots_.begin());
 }
 
-bool GatherSchedule::in_use(int unit) const {
-  const int s = slot_of(unit);
+bool GatherSchedule::in_use(int copy) const {
+  const int s = slot_of(copy);
   return s >= 0 && slots_[static_cast<std::size_t>(s)].in_use;
 }
 
-std::size_t GatherSchedule::next_use(int unit) const {
+std::size_t GatherSchedule::next_use(int copy) const {
   const auto from = visits_.begin() + static_cast<std::ptrdiff_t>(cursor_);
-  return static_cast<std::size_t>(std::find(from, visits_.end(), unit) - visits_.begin());
+  return static_cast<std::size_t>(std::find(from, visits_.end(), copy) - visits_.begin());
 }
 
-/// A buffer for `unit`: its own, or the rotating one whose unit is needed latest. None when every
-/// other holds a unit that is in use or needed sooner than this one.
-int GatherSchedule::choose_slot(int unit) const {
-  if (const int own = own_slot_[static_cast<std::size_t>(unit)]; own >= 0) return own;
+/// A buffer for `copy`: its own, or the rotating one whose copy is needed latest. None when every
+/// other holds a copy that is in use or needed sooner than this one.
+int GatherSchedule::choose_slot(int copy) const {
+  if (const int own = own_slot_[static_cast<std::size_t>(copy)]; own >= 0) return own;
   int best = -1;
-  std::size_t best_use = next_use(unit);
+  std::size_t best_use = next_use(copy);
   for (int s = 0; s < rotating_slots_; ++s) {
     const Slot& slot = slots_[static_cast<std::size_t>(s)];
     if (slot.in_use) continue;
-    const std::size_t use = slot.unit < 0 ? visits_.size() + 1 : next_use(slot.unit);
+    const std::size_t use = slot.copy < 0 ? visits_.size() + 1 : next_use(slot.copy);
     if (use > best_use) {
       best = s;
       best_use = use;
@@ -79,13 +79,13 @@ int GatherSchedule::choose_slot(int unit) const {
   return best;
 }
 
-bool GatherSchedule::start(int unit, std::vector<Start>& starts) {
-  const int s = choose_slot(unit);
+bool GatherSchedule::start(int copy, std::vector<Start>& starts) {
+  const int s = choose_slot(copy);
   if (s < 0) return false;
-  slots_[static_cast<std::size_t>(s)].unit = unit;
-  starts.push_back({unit, s});
+  slots_[static_cast<std::size_t>(s)].copy = copy;
+  starts.push_back({copy, s});
   const auto rotating =
-      std::count_if(slots_.begin(), slots_.begin() + rotating_slots_, [](const Slot& slot) { return slot.unit >= 0; });
+      std::count_if(slots_.begin(), slots_.begin() + rotating_slots_, [](const Slot& slot) { return slot.copy >= 0; });
   peak_rotating_units_ = std::max(peak_rotating_units_, static_cast<int>(rotating));
   return true;
 }

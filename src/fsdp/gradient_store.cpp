@@ -19,7 +19,7 @@ GradientStore::GradientStore(const tensor::Exec& exec, const UnitBuffers& buffer
       shard_group_(shard_group),
       replicate_group_(replicate_group),
       timer_(timer),
-      slots_(buffers.gradient_slots().size()) {}
+      slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
 
 int GradientStore::slot_of(int unit) {
   if (const int own = buffers_.own_gradient_slot(unit); own >= 0) return own;
@@ -34,7 +34,7 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
   if (slot.unit >= 0 && slot.unit != unit) complete(s);
-  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(s)];
+  const GradientPlace& memory = buffers_.gradient_place(s, unit);
   const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
   slot.unit = unit;
   slot.view.clear();
@@ -57,7 +57,7 @@ void GradientStore::reduce(int unit) {
   SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.active(), "gradients of unit {} are not ready to be reduced", unit);
   while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
-  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(s)];
+  const GradientPlace& memory = buffers_.gradient_place(s, unit);
   for (std::size_t p = 0; p < memory.staged.size(); ++p) kernels::cast(exec_, memory.staged[p], memory.whole[p]);
   if (buffers_.options().shards == 1) {
     slot.replica_sum = replicate_group_.all_reduce(reduced(s), comm::Communicator::Reduce::sum);
@@ -71,8 +71,9 @@ void GradientStore::reduce(int unit) {
 }
 
 const std::vector<Tensor>& GradientStore::reduced(int slot) const {
-  const GradientSlot& memory = buffers_.gradient_slots()[static_cast<std::size_t>(slot)];
-  return memory.staged.empty() ? buffers_.gradient(slots_[static_cast<std::size_t>(slot)].unit) : memory.staged_shard;
+  const int unit = slots_[static_cast<std::size_t>(slot)].unit;
+  const GradientPlace& memory = buffers_.gradient_place(slot, unit);
+  return memory.staged.empty() ? buffers_.gradient(unit) : memory.staged_shard;
 }
 
 /// Ends the reduction over the shards, adds the replicas', and leaves the buffer free. Sums over

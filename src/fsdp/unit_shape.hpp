@@ -10,6 +10,32 @@
 
 namespace shard8::fsdp {
 
+/// One array of a gathered parameter of R rows: (R / row_block, cols) items of `dtype`. Shards are cut
+/// at whole row blocks, so each rank's items are contiguous.
+struct Piece {
+  tensor::DType dtype = tensor::DType::fp32;
+  std::int64_t row_block = 1;
+  std::int64_t cols = 1;
+  bool operator==(const Piece&) const = default;
+};
+
+/// What a parameter consists of where it is whole. With `backward` empty the same pieces serve both
+/// passes; else forward and backward have a copy each.
+struct Copies {
+  std::vector<Piece> forward, backward;
+  bool empty() const { return forward.empty(); }
+  bool two() const { return !backward.empty(); }
+  bool operator==(const Copies&) const = default;
+};
+
+enum class Pass : std::uint8_t { forward, backward };
+
+/// One use of a unit in a step.
+struct Visit {
+  int unit = 0;
+  Pass pass = Pass::forward;
+};
+
 /// One parameter of a unit, this tensor rank's part: `rows` are cut over the shard group.
 struct ParameterShape {
   std::string name;
@@ -18,6 +44,12 @@ struct ParameterShape {
   /// The first contribution to its gradient overwrites it (a GEMM), so it need not be cleared.
   bool gradient_overwritten = false;
   bool vector = false;  ///< shown and updated as one dimension (cols == 1)
+  /// What travels in a gather and what is computed with, where it is not rows of Options::gather
+  /// and rows of Options::compute. `compute` empty: what travels. What travels may have two copies
+  /// only if what is computed with has.
+  Copies travel{}, compute{};
+  /// What travels lies in shards of its own (UnitBuffers::stored), kept from step to step.
+  bool stored = false;
 };
 
 /// What is gathered and reduced at once.
@@ -37,6 +69,8 @@ struct Options {
   tensor::DType compute = tensor::DType::fp32;  ///< dtype of the weights in use
   tensor::DType gather = tensor::DType::fp32;   ///< dtype that travels
   tensor::DType reduce = tensor::DType::fp32;   ///< dtype in which gradients are reduced
+  /// Master shards are bf16 weights with a 16-bit remainder beside them, in place of fp32.
+  bool master_remainder = false;
 };
 
 }  // namespace shard8::fsdp

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "fsdp/unit_shape.hpp"
 #include "tests/fsdp/units.hpp"
 
 namespace shard8 {
@@ -20,10 +21,11 @@ using tests::kEmbedding;
 using tests::kLayers;
 using tests::kRoot;
 
-/// Rotating buffers for the layers, one each for the embedding and the root.
+/// Rotating buffers for the layers (and their backward copies), one each for the embedding and the
+/// root.
 GatherSchedule rotating(int prefetch) {
   const int n = prefetch + 1;
-  std::vector<int> own(kLayers + 2, -1);
+  std::vector<int> own(2 * kLayers + 2, -1);
   own[kEmbedding] = n;
   own[kRoot] = n + 1;
   return {own, n + 2, n, prefetch};
@@ -36,31 +38,38 @@ GatherSchedule kept(int prefetch) {
   return {own, kLayers + 2, 0, prefetch};
 }
 
-/// A step as a model takes it; at each visit which unit is used, and after the colon the gathers
-/// that start, "unit" or "unit@buffer".
+/// Uses of copies: a unit is one, or a layer two, the backward one with an id behind those of units.
+std::vector<int> copies(const std::vector<fsdp::Visit>& visits, bool two = false) {
+  std::vector<int> order;
+  for (const auto& [unit, pass] : visits) order.push_back(two && pass == fsdp::Pass::backward ? kRoot + unit : unit);
+  return order;
+}
+
+/// A step as a model takes it; at each visit which copy is used, and after the colon the gathers
+/// that start, "copy" or "copy@buffer".
 std::string run_step(GatherSchedule& schedule, const std::vector<int>& visits, bool tied = false,
                      bool buffers = false) {
   std::string text;
   schedule.begin_step(visits);
   for (std::size_t i = 0; i < visits.size(); ++i) {
-    const int unit = visits[i];
-    const bool had = schedule.slot_of(unit) >= 0;
+    const int copy = visits[i];
+    const bool had = schedule.slot_of(copy) >= 0;
     std::vector<int> busy;
-    for (int u = 0; u < kLayers + 2; ++u)
-      if (schedule.in_use(u)) busy.push_back(schedule.slot_of(u));
-    text += fmt::format("{}{}:", i == 0 ? "" : " ", unit);
+    for (int c = 0; c <= kRoot + kLayers; ++c)
+      if (schedule.in_use(c)) busy.push_back(schedule.slot_of(c));
+    text += fmt::format("{}{}:", i == 0 ? "" : " ", copy);
     const char* separator = "";
-    for (const auto& start : schedule.acquire(unit)) {
-      EXPECT_TRUE(had || start.unit == unit || *separator != 0) << "what is needed now starts first";
+    for (const auto& start : schedule.acquire(copy)) {
+      EXPECT_TRUE(had || start.copy == copy || *separator != 0) << "what is needed now starts first";
       EXPECT_EQ(std::count(busy.begin(), busy.end(), start.slot), 0) << "buffer " << start.slot << " is in use";
-      EXPECT_EQ(schedule.slot_of(start.unit), start.slot);
-      text += separator + (buffers ? fmt::format("{}@{}", start.unit, start.slot) : fmt::format("{}", start.unit));
+      EXPECT_EQ(schedule.slot_of(start.copy), start.slot);
+      text += separator + (buffers ? fmt::format("{}@{}", start.copy, start.slot) : fmt::format("{}", start.copy));
       separator = ",";
     }
-    EXPECT_TRUE(schedule.in_use(unit));
+    EXPECT_TRUE(schedule.in_use(copy));
     // A tied root stays in use through forward.
-    if (!(tied && unit == kRoot)) schedule.release(unit);
-    const bool end_of_forward = unit == kLayers && visits[i - 1] == kLayers - 1;
+    if (!(tied && copy == kRoot)) schedule.release(copy);
+    const bool end_of_forward = copy == kLayers && visits[i - 1] == kLayers - 1;
     if (tied && end_of_forward) {
       EXPECT_TRUE(schedule.in_use(kRoot));
       schedule.release(kRoot);
@@ -72,26 +81,26 @@ std::string run_step(GatherSchedule& schedule, const std::vector<int>& visits, b
 TEST(GatherSchedule, OneAhead) {
   auto schedule = rotating(1);
   // Across the turn layers 4 and 3 are still there; backward goes in reverse order.
-  EXPECT_EQ(run_step(schedule, tests::visits(1), false, true),
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(1)), false, true),
             "0:0@2,1@0 1:2@1 2:3@0 3:4@1 4:5@3 5: 4: 3:2@1 2:1@0 1:");
   EXPECT_EQ(schedule.peak_rotating_units(), 2);
 }
 
 TEST(GatherSchedule, NoneAhead) {
   auto schedule = rotating(0);
-  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0 1:1 2:2 3:3 4:4 5:5 4: 3:3 2:2 1:1");
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(1))), "0:0 1:1 2:2 3:3 4:4 5:5 4: 3:3 2:2 1:1");
   EXPECT_EQ(schedule.peak_rotating_units(), 1);
 }
 
 TEST(GatherSchedule, TwoAhead) {
   auto schedule = rotating(2);
-  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0,1,2 1:3 2:4 3:5 4: 5: 4: 3:1 2: 1:");
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(1))), "0:0,1,2 1:3 2:4 3:5 4: 5: 4: 3:1 2: 1:");
   EXPECT_EQ(schedule.peak_rotating_units(), 3);
 }
 
 TEST(GatherSchedule, ThreeAheadHoldsFourLayers) {
   auto schedule = rotating(3);
-  EXPECT_EQ(run_step(schedule, tests::visits(1)), "0:0,1,2,3 1:4 2:5 3: 4: 5: 4: 3: 2: 1:");
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(1))), "0:0,1,2,3 1:4 2:5 3: 4: 5: 4: 3: 2: 1:");
   EXPECT_EQ(schedule.peak_rotating_units(), 4);
 }
 
@@ -99,21 +108,21 @@ TEST(GatherSchedule, ThreeAheadHoldsFourLayers) {
 // the next.
 TEST(GatherSchedule, MicroBatches) {
   auto schedule = rotating(1);
-  EXPECT_EQ(run_step(schedule, tests::visits(2)),
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(2))),
             "0:0,1 1:2 2:3 3:4 4:5 5: 4: 3:2 2:1 1: 0: 1: 2:3 3:4 4: 5: 4: 3:2 2:1 1:");
   EXPECT_EQ(schedule.peak_rotating_units(), 2);
 }
 
 TEST(GatherSchedule, TiedRootStaysInUse) {
   auto schedule = rotating(1);
-  EXPECT_EQ(run_step(schedule, tests::visits(2, true), true),
+  EXPECT_EQ(run_step(schedule, copies(tests::visits(2, true)), true),
             "5:5,1 1:2 2:3 3:4 4: 4: 3:2 2:1 1: 5: 1: 2:3 3:4 4: 4: 3:2 2:1 1:");
 }
 
 TEST(GatherSchedule, WeightsOfTheLastStepAreStale) {
   auto schedule = rotating(1);
-  const auto first = run_step(schedule, tests::visits(1));
-  for (int step = 0; step < 3; ++step) EXPECT_EQ(run_step(schedule, tests::visits(1)), first);
+  const auto first = run_step(schedule, copies(tests::visits(1)));
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(run_step(schedule, copies(tests::visits(1))), first);
 }
 
 TEST(GatherSchedule, KeptAfterForwardGathersEachUnitOnce) {
@@ -121,10 +130,10 @@ TEST(GatherSchedule, KeptAfterForwardGathersEachUnitOnce) {
     auto schedule = kept(prefetch);
     for (int step = 0; step < 2; ++step) {
       std::vector<int> gathers(kLayers + 2);
-      schedule.begin_step(tests::visits(3));
-      for (const int unit : tests::visits(3)) {
-        for (const auto& start : schedule.acquire(unit)) ++gathers[static_cast<std::size_t>(start.unit)];
-        schedule.release(unit);
+      schedule.begin_step(copies(tests::visits(3)));
+      for (const int copy : copies(tests::visits(3))) {
+        for (const auto& start : schedule.acquire(copy)) ++gathers[static_cast<std::size_t>(start.copy)];
+        schedule.release(copy);
       }
       EXPECT_EQ(gathers, std::vector<int>(kLayers + 2, 1)) << "prefetch " << prefetch;
     }
@@ -137,7 +146,7 @@ TEST(GatherSchedule, NeverMoreThanPrefetchAndOneNorAnyAhead) {
       for (const int micro_batches : {1, 2, 5}) {
         SCOPED_TRACE(fmt::format("prefetch {}, tied {}, micro-batches {}", prefetch, tied, micro_batches));
         auto schedule = rotating(prefetch);
-        const auto order = tests::visits(micro_batches, tied);
+        const auto order = copies(tests::visits(micro_batches, tied));
         const auto text = run_step(schedule, order, tied);
         EXPECT_LE(schedule.peak_rotating_units(), prefetch + 1);
         // No better order exists (Belady): in each later pass all but the layers kept are gathered.
@@ -150,6 +159,23 @@ TEST(GatherSchedule, NeverMoreThanPrefetchAndOneNorAnyAhead) {
       }
     }
   }
+}
+
+// Layer l's backward copy is 5 + l: at the turn it is gathered though the forward copy is still there.
+TEST(GatherSchedule, TwoCopiesAreGatheredForEachPass) {
+  const auto run = [](int prefetch, const std::vector<fsdp::Visit>& visits) {
+    auto schedule = rotating(prefetch);
+    auto text = run_step(schedule, copies(visits, true));
+    EXPECT_EQ(schedule.peak_rotating_units(), prefetch + 1);
+    return text;
+  };
+  EXPECT_EQ(run(0, tests::visits(1)), "0:0 1:1 2:2 3:3 4:4 5:5 9:9 8:8 7:7 6:6");
+  EXPECT_EQ(run(1, tests::visits(1)), "0:0,1 1:2 2:3 3:4 4:5 5:9 9:8 8:7 7:6 6:");
+  EXPECT_EQ(run(2, tests::visits(1)), "0:0,1,2 1:3 2:4 3:5 4:9 5:8 9:7 8:6 7: 6:");
+  EXPECT_EQ(run(3, tests::visits(1)), "0:0,1,2,3 1:4 2:5 3:9 4:8 5:7 9:6 8: 7: 6:");
+  EXPECT_EQ(run(1, tests::visits(2)), "0:0,1 1:2 2:3 3:4 4:5 5:9 9:8 8:7 7:6 6: 0:1 1:2 2:3 3:4 4: 5:9 9:8 8:7 7:6 6:");
+  // Run forward again before each goes backward, a layer has both in turn; the last is still there.
+  EXPECT_EQ(run(1, tests::visits(1, false, true)), "0:0,1 1:2 2:3 3:4 4:5 5: 4:9 9:3 3:8 8:2 2:7 7:1 1:6 6:");
 }
 
 TEST(GatherSchedule, MisuseIsAnError) {
@@ -165,7 +191,7 @@ TEST(GatherSchedule, MisuseIsAnError) {
   EXPECT_THROW(schedule.acquire(1), base::Error);
 }
 
-TEST(GatherSchedule, MoreUnitsInUseThanBuffersIsAnError) {
+TEST(GatherSchedule, MoreCopiesInUseThanBuffersIsAnError) {
   auto schedule = rotating(0);
   schedule.begin_step({1, 2});
   schedule.acquire(1);

@@ -91,13 +91,20 @@ std::vector<double> plain_sum(const Units& units, const Place& place, int micro_
   return {first, first + layout.rows_per_shard * cols};
 }
 
-void run(const Options& options, int micro_batches, Contribution contribution, double relative) {
+void run(const Options& options, int micro_batches, Contribution contribution, double relative,
+         const std::vector<fsdp::UnitShape>& shapes = tests::small_units()) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
-  Units units(options);
+  Units units(options, shapes);
   // Whatever lies in the memory must not matter.
-  for (const auto& slot : units.buffers.gradient_slots())
-    for (const auto* tensors : {&slot.whole, &slot.staged, &slot.staged_shard})
-      for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
+  for (int u = 0; u < tests::kLayers + 2; ++u) {
+    const int own = units.buffers.own_gradient_slot(u);
+    const int first = own < 0 ? 0 : own, end = own < 0 ? units.buffers.rotating_gradient_slots() : own + 1;
+    for (int slot = first; slot < end; ++slot) {
+      const auto& place = units.buffers.gradient_place(slot, u);
+      for (const auto* tensors : {&place.whole, &place.staged, &place.staged_shard})
+        for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
+    }
+  }
   fsdp::GradientStore store(units.exec, units.buffers, units.mesh.shard, units.mesh.replicate, units.timer);
   for (int step = 0; step < 2; ++step) {
     run_step(units, store, step, micro_batches, contribution);
@@ -135,6 +142,17 @@ TEST(GradientStore, EqualsPlainSums) {
         run(options, micro_batches, integer, 0);
       }
     }
+  }
+}
+
+TEST(GradientStore, LayersMayBeCutDifferently) {
+  auto shapes = tests::small_units();
+  shapes[2].parameters[1].granularity = 8;
+  shapes[3].parameters[0].granularity = 4;
+  for (Options options : meshes()) {
+    run(options, 1, integer, 0, shapes);
+    options.reduce = DType::bf16;
+    run(options, 1, integer, 0, shapes);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "comm/mesh.hpp"
 #include "fsdp/unit_buffers.hpp"
+#include "profile/collective_log.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "tests/fsdp/units.hpp"
@@ -20,20 +21,21 @@ namespace shard8::tests {
 
 /// Units on this rank of a mesh without tensor ranks, in memory of their own.
 struct Units {
-  explicit Units(fsdp::Options with)
+  explicit Units(fsdp::Options with, const std::vector<fsdp::UnitShape>& shapes = small_units())
       : options(with),
-        mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr),
+        mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
                              {options.replicas, options.shards, 1})),
-        arenas(measured(options)),
-        buffers(small_units(), options, arenas) {}
+        arenas(measured(shapes, options)),
+        buffers(shapes, options, arenas) {}
 
-  static tensor::MemoryBytes measured(const fsdp::Options& options) {
+  static tensor::MemoryBytes measured(const std::vector<fsdp::UnitShape>& shapes, const fsdp::Options& options) {
     auto arenas = tensor::ArenaSet::measure();
-    const fsdp::UnitBuffers buffers(small_units(), options, arenas);
+    const fsdp::UnitBuffers buffers(shapes, options, arenas);
     return arenas.bytes();
   }
 
   fsdp::Options options;
+  profile::CollectiveLog log;
   comm::Mesh mesh;
   tensor::ArenaSet arenas;
   fsdp::UnitBuffers buffers;

@@ -21,6 +21,11 @@ using tests::kEmbedding;
 using tests::kLayers;
 using tests::kRoot;
 
+/// Bytes of an arena's tensor.
+std::size_t block(std::int64_t elements, std::size_t size) {
+  return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
+}
+
 std::vector<Options> all_options() {
   std::vector<Options> all;
   for (const int shards : {1, 2, 4, 16})
@@ -31,25 +36,23 @@ std::vector<Options> all_options() {
             for (const auto& [compute, gather] :
                  {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}})
               for (const DType reduce : {DType::fp32, DType::bf16})
-                all.push_back({shards, replicas, prefetch, reshard, accumulate, compute, gather, reduce});
+                for (const bool remainder : {false, true})
+                  all.push_back({shards, replicas, prefetch, reshard, accumulate, compute, gather, reduce, remainder});
   return all;
 }
 
 TEST(UnitBuffers, MeasuredIsAllocated) {
-  for (const Options& options : all_options()) {
-    auto measured = tensor::ArenaSet::measure();
-    const UnitBuffers planned(tests::small_units(), options, measured);
-    tensor::ArenaSet real(measured.bytes());
-    const UnitBuffers buffers(tests::small_units(), options, real);
-    ASSERT_EQ(real.bytes(), measured.bytes());
-    for (const auto& t : buffers.master(kRoot)) ASSERT_NE(t.data, nullptr);
-    for (const auto& t : planned.master(kRoot)) ASSERT_EQ(t.data, nullptr);
+  for (const auto& units : {tests::small_units(), tests::piece_units(false), tests::piece_units(true)}) {
+    for (const Options& options : all_options()) {
+      auto measured = tensor::ArenaSet::measure();
+      const UnitBuffers planned(units, options, measured);
+      tensor::ArenaSet real(measured.bytes());
+      const UnitBuffers buffers(units, options, real);
+      ASSERT_EQ(real.bytes(), measured.bytes());
+      for (const auto& t : buffers.master(kRoot)) ASSERT_NE(t.data, nullptr);
+      for (const auto& t : planned.master(kRoot)) ASSERT_EQ(t.data, nullptr);
+    }
   }
-}
-
-/// Bytes of an arena's tensor.
-std::size_t block(std::int64_t elements, std::size_t size) {
-  return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
 }
 
 // By hand, over 4 shards: the embedding's 11 rows become 12, a layer's 7, 13 and 2 become 8, 16 and
@@ -65,7 +68,7 @@ TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
       auto arenas = tensor::ArenaSet::measure();
       const UnitBuffers buffers(tests::small_units(), options, arenas);
       EXPECT_EQ(arenas[MemoryKind::gathered].high_water(), held * layer + embedding + root) << "prefetch " << prefetch;
-      EXPECT_EQ(buffers.rotating_gather_slots(), static_cast<int>(held));
+      EXPECT_EQ(buffers.gather().rotating_slots(), static_cast<int>(held));
       options.reshard_after_forward = false;
       auto keeping = tensor::ArenaSet::measure();
       const UnitBuffers kept(tests::small_units(), options, keeping);
@@ -78,9 +81,12 @@ TEST(UnitBuffers, TravellingInAnotherTypeTakesBoth) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32},
                             arenas);
-  const auto both = [](std::int64_t elements) { return block(elements, 2) + block(elements, 4); };
+  // fp32 with padding, bf16 without.
+  const auto both = [](std::int64_t rows, std::int64_t padded, std::int64_t cols) {
+    return block(rows * cols, 2) + block(padded * cols, 4);
+  };
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water(),
-            both(12 * 6) + both(8) + both(16 * 6) + both(4 * 9) + both(4) + both(12 * 6));
+            both(11, 12, 6) + both(7, 8, 1) + both(13, 16, 6) + both(2, 4, 9) + both(1, 4, 1) + both(10, 12, 6));
 }
 
 TEST(UnitBuffers, OneShardCopiesNothing) {
@@ -89,15 +95,15 @@ TEST(UnitBuffers, OneShardCopiesNothing) {
   const UnitBuffers planned(tests::small_units(), options, measured);
   tensor::ArenaSet arenas(measured.bytes());
   const UnitBuffers buffers(tests::small_units(), options, arenas);
-  EXPECT_FALSE(buffers.gathers());
   EXPECT_FALSE(buffers.reduces());
   EXPECT_EQ(measured[MemoryKind::gathered].high_water(), 0u);
   for (int u = 0; u < kLayers + 2; ++u) {
-    const auto gather = static_cast<std::size_t>(buffers.own_gather_slot(u));
-    const auto gradient = static_cast<std::size_t>(buffers.own_gradient_slot(u));
+    EXPECT_FALSE(buffers.gathers(u));
+    const auto& gathered = buffers.gather().place(buffers.gather().own_slot(u), u).gathered;
+    const auto& gradients = buffers.gradient_place(buffers.own_gradient_slot(u), u);
     for (std::size_t p = 0; p < buffers.master(u).size(); ++p) {
-      EXPECT_EQ(buffers.gather_slots()[gather].compute[p].data, buffers.master(u)[p].data);
-      EXPECT_EQ(buffers.gradient_slots()[gradient].whole[p].data, buffers.gradient(u)[p].data);
+      EXPECT_EQ(gathered[p].forward.at(0).data, buffers.master(u)[p].data);
+      EXPECT_EQ(gradients.whole[p].data, buffers.gradient(u)[p].data);
     }
   }
 }
@@ -118,6 +124,24 @@ TEST(UnitBuffers, GradientsHeldWhole) {
   EXPECT_EQ(accumulating[MemoryKind::gradients].high_water(), shards + kLayers * layer + others);
 }
 
+// Rotating buffers are as large as the largest layer: with shards of 8 rows 13 become 32, not 16.
+TEST(UnitBuffers, LayersMayBeCutDifferently) {
+  const Options options{4, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
+  auto units = tests::small_units();
+  auto equal = tensor::ArenaSet::measure();
+  const UnitBuffers as_before(units, options, equal);
+  units[2].parameters[1].granularity = 8;
+  auto arenas = tensor::ArenaSet::measure();
+  const UnitBuffers buffers(units, options, arenas);
+  EXPECT_EQ(buffers.gradient_place(1, 1).whole[1].shape, (tensor::Shape{16, 6}));
+  EXPECT_EQ(buffers.gradient_place(1, 2).whole[1].shape, (tensor::Shape{32, 6}));
+  EXPECT_EQ(buffers.gather().place(1, 2).parameters[1].travel.forward.at(0).shape, (tensor::Shape{32, 6}));
+  const auto two_buffers = 2 * (block(32 * 6, 4) - block(16 * 6, 4));
+  EXPECT_EQ(arenas[MemoryKind::gathered].high_water() - equal[MemoryKind::gathered].high_water(), two_buffers);
+  EXPECT_EQ(arenas[MemoryKind::gradients].high_water() - equal[MemoryKind::gradients].high_water(),
+            two_buffers + block(8 * 6, 4) - block(4 * 6, 4));
+}
+
 TEST(UnitBuffers, ShapesOfShards) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::small_units(), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
@@ -125,11 +149,68 @@ TEST(UnitBuffers, ShapesOfShards) {
   EXPECT_EQ(buffers.master(kEmbedding)[0].shape, (tensor::Shape{3, 6}));
   EXPECT_EQ(buffers.master(1)[1].shape, (tensor::Shape{4, 6}));
   EXPECT_EQ(buffers.master(1)[2].shape, (tensor::Shape{1, 9}));
-  EXPECT_EQ(buffers.gather_slots()[0].compute[1].shape, (tensor::Shape{16, 6}));
-  EXPECT_EQ(buffers.gather_slots()[0].compute[1].dtype, DType::bf16);
+  const auto& place = buffers.gather().place(0, 1);
+  EXPECT_EQ(place.parameters[1].travel.forward.at(0).shape, (tensor::Shape{16, 6}));
+  EXPECT_EQ(place.gathered[1].forward.at(0).shape, (tensor::Shape{13, 6}));
+  EXPECT_EQ(place.gathered[0].forward.at(0).shape, (tensor::Shape{7}));
+  EXPECT_EQ(place.gathered[1].forward.at(0).dtype, DType::bf16);
   EXPECT_EQ(buffers.master(1)[1].dtype, DType::fp32);
-  EXPECT_EQ(buffers.own_gather_slot(1), -1);
-  EXPECT_GE(buffers.own_gather_slot(kRoot), buffers.rotating_gather_slots());
+  EXPECT_EQ(buffers.gather().own_slot(1), -1);
+  EXPECT_GE(buffers.gather().own_slot(kRoot), buffers.gather().rotating_slots());
+}
+
+TEST(UnitBuffers, StoredShardsAreOfEveryTravellingPiece) {
+  auto arenas = tensor::ArenaSet::measure();
+  const UnitBuffers buffers(tests::piece_units(true), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
+                            arenas);
+  const auto& stored = buffers.stored(2);
+  ASSERT_EQ(stored.size(), 5u);
+  EXPECT_TRUE(stored[0].forward.empty() && stored[0].backward.empty()) << "a norm";
+  ASSERT_EQ(stored[1].forward.size(), 2u);
+  EXPECT_TRUE(stored[1].backward.empty()) << "one copy";
+  EXPECT_EQ(stored[1].forward[0].shape, (tensor::Shape{4, 6}));
+  EXPECT_EQ(stored[1].forward[0].dtype, DType::e4m3);
+  EXPECT_EQ(stored[1].forward[1].shape, (tensor::Shape{1, 2}));
+  ASSERT_EQ(stored[2].backward.size(), 2u);
+  EXPECT_EQ(stored[2].forward[1].shape, (tensor::Shape{4, 3}));
+  EXPECT_EQ(stored[2].backward[1].shape, (tensor::Shape{1, 6}));
+  EXPECT_EQ(stored[2].backward[1].dtype, DType::e8m0);
+  // Each of eight tensors of a layer's stored shards, and two copies of the head's, is a block.
+  auto without = tensor::ArenaSet::measure();
+  const UnitBuffers plain(tests::piece_units(false), buffers.options(), without);
+  EXPECT_EQ(arenas[MemoryKind::weights].high_water() - without[MemoryKind::weights].high_water(),
+            256u * ((kLayers - 1) * (2 + 4 + 2) + 4));
+}
+
+TEST(UnitBuffers, MastersWithARemainder) {
+  for (const int shards : {1, 4}) {
+    for (const DType compute : {DType::bf16, DType::fp32}) {
+      const Options options{shards, 1, 1, true, false, compute, compute, DType::fp32, true};
+      auto measured = tensor::ArenaSet::measure();
+      const UnitBuffers planned(tests::small_units(), options, measured);
+      tensor::ArenaSet arenas(measured.bytes());
+      const UnitBuffers buffers(tests::small_units(), options, arenas);
+      // Only bf16 weights on one shard are used where they lie.
+      const bool alias = shards == 1 && compute == DType::bf16;
+      EXPECT_EQ(measured[MemoryKind::gathered].high_water() == 0, alias);
+      for (int u = 0; u < kLayers + 2; ++u) {
+        EXPECT_EQ(buffers.gathers(u), !alias);
+        const auto& gather = buffers.gather();
+        const auto& place = gather.place(std::max(0, gather.own_slot(u)), u);
+        for (std::size_t p = 0; p < buffers.master(u).size(); ++p) {
+          EXPECT_EQ(buffers.master(u)[p].dtype, DType::bf16);
+          EXPECT_EQ(buffers.remainder(u)[p].dtype, DType::i16);
+          EXPECT_EQ(buffers.remainder(u)[p].shape, buffers.master(u)[p].shape);
+          EXPECT_NE(buffers.remainder(u)[p].data, buffers.master(u)[p].data);
+          EXPECT_EQ(place.gathered[p].forward.at(0).data == buffers.master(u)[p].data, alias);
+        }
+      }
+    }
+  }
+  auto arenas = tensor::ArenaSet::measure();
+  const UnitBuffers fp32(tests::small_units(), Options{}, arenas);
+  ASSERT_EQ(fp32.remainder(1).size(), fp32.master(1).size());
+  for (const auto& t : fp32.remainder(1)) EXPECT_EQ(t.count(), 0);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace shard8 {
 namespace {
 
 using fsdp::Options;
+using fsdp::Pass;
 using tensor::BFloat16;
 using tensor::DType;
 using tensor::Tensor;
@@ -50,7 +51,15 @@ void write_masters(const Units& units, int step) {
   }
 }
 
-void expect_weights(const Units& units, std::span<const Tensor> got, int step, int unit) {
+void expect_weights(const Units& units, const fsdp::GatheredUnit& weights, int step, int unit) {
+  EXPECT_TRUE(weights.stamp.current());
+  std::vector<Tensor> got;
+  for (const fsdp::Gathered& parameter : weights.parameters) {
+    ASSERT_EQ(parameter.forward.size(), 1u);
+    ASSERT_EQ(parameter.backward.size(), 1u);
+    ASSERT_EQ(parameter.forward[0].data, parameter.backward[0].data);
+    got.push_back(parameter.of(Pass::backward)[0]);
+  }
   const auto& parameters = units.buffers.units()[static_cast<std::size_t>(unit)].parameters;
   ASSERT_EQ(got.size(), parameters.size());
   for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -67,12 +76,13 @@ void expect_weights(const Units& units, std::span<const Tensor> got, int step, i
 
 fsdp::GatherHooks hooks_of(const Units& units) {
   fsdp::GatherHooks hooks;
-  hooks.before = [&units](int unit, std::span<const Tensor> own) {
-    for (std::size_t p = 0; p < own.size(); ++p) kernels::cast(units.exec, own[p], units.buffers.master(unit)[p]);
+  hooks.before = [&units](int unit, std::span<const fsdp::GatherHooks::Own> own) {
+    for (const auto& [p, travel] : own)
+      kernels::cast(units.exec, travel.forward.at(0), units.buffers.master(unit)[static_cast<std::size_t>(p)]);
   };
-  hooks.after = [&units](int, std::span<const Tensor> travel, std::span<const Tensor> compute) {
-    for (std::size_t p = 0; p < travel.size(); ++p)
-      if (travel[p].data != compute[p].data) kernels::cast(units.exec, compute[p], travel[p]);
+  hooks.after = [&units](int, std::span<const fsdp::GatherHooks::Arrived> arrived) {
+    for (const auto& [p, travel, compute] : arrived)
+      kernels::cast(units.exec, compute.forward.at(0), travel.forward.at(0));
   };
   return hooks;
 }
@@ -82,13 +92,13 @@ fsdp::GatherHooks hooks_of(const Units& units) {
 void run(const Options& options, int micro_batches) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.exec, units.buffers, units.mesh.shard, units.timer, hooks_of(units));
   for (int step = 0; step < 3; ++step) {
     write_masters(units, step);
     const auto order = tests::visits(micro_batches);
     store.begin_step(order);
-    for (const int unit : order) {
-      const auto weights = store.acquire(unit);
+    for (const auto& [unit, pass] : order) {
+      const auto weights = store.acquire(unit, pass);
       expect_weights(units, weights, step, unit);
       for (int i = 0; i < 3; ++i) units.mesh.world.progress();
       expect_weights(units, store.in_use(unit), step, unit);
@@ -118,13 +128,14 @@ TEST(WeightStore, EveryReplicaGathersItsOwn) {
 TEST(WeightStore, TiedRootStaysReadable) {
   const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.exec, units.buffers, units.mesh.shard, units.timer, hooks_of(units));
   write_masters(units, 0);
   const auto order = tests::visits(1, true);
   store.begin_step(order);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    expect_weights(units, store.acquire(order[i]), 0, order[i]);
-    if (order[i] != tests::kRoot) store.release(order[i]);
+    const auto [unit, pass] = order[i];
+    expect_weights(units, store.acquire(unit, pass), 0, unit);
+    if (unit != tests::kRoot) store.release(unit);
     if (i <= tests::kLayers) expect_weights(units, store.in_use(tests::kRoot), 0, tests::kRoot);
     if (i == tests::kLayers) store.release(tests::kRoot);
   }
@@ -134,16 +145,34 @@ TEST(WeightStore, TiedRootStaysReadable) {
 TEST(WeightStore, PaddingTravelsAsZeros) {
   const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.exec, units.buffers, units.mesh.shard, units.timer, hooks_of(units));
   write_masters(units, 0);
-  store.begin_step({1});
-  store.acquire(1);
-  const auto& slot = units.buffers.gather_slots()[static_cast<std::size_t>(store.schedule().slot_of(1))];
-  for (std::size_t p = 0; p < slot.travel.size(); ++p) {
+  store.begin_step(std::vector{fsdp::Visit{1, Pass::forward}});
+  store.acquire(1, Pass::forward);
+  const auto& place = units.buffers.gather().place(store.schedule().slot_of(1), 1);
+  for (std::size_t p = 0; p < place.parameters.size(); ++p) {
     const auto& layout = units.buffers.layout(1, static_cast<int>(p));
-    const auto padding = values(slot.travel[p].slice(layout.rows, layout.padded_rows() - layout.rows));
+    const Tensor& travel = place.parameters[p].travel.forward.at(0);
+    const auto padding = values(travel.slice(layout.rows, layout.padded_rows() - layout.rows));
     EXPECT_TRUE(tests::same_bits(padding, std::vector<float>(padding.size(), 0.0f)));
   }
+  store.release(1);
+}
+
+TEST(WeightStore, MisuseIsAnError) {
+  const Options options{tests::world_size(), 1, 0, true, false, DType::bf16, DType::bf16, DType::fp32};
+  Units units(options);
+  fsdp::WeightStore store(units.exec, units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  write_masters(units, 0);
+  store.begin_step(std::vector<fsdp::Visit>{{1, Pass::forward}, {1, Pass::backward}});
+  EXPECT_THROW(store.acquire(2, Pass::forward), base::Error);
+  EXPECT_THROW(store.in_use(1), base::Error);
+  EXPECT_THROW(store.release(1), base::Error);
+  store.acquire(1, Pass::forward);
+  EXPECT_THROW(store.acquire(1, Pass::backward), base::Error);
+  EXPECT_THROW(store.begin_step({}), base::Error);
+  store.release(1);
+  store.acquire(1, Pass::backward);
   store.release(1);
 }
 

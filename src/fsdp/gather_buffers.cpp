@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fsdp/gather_buffers.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "fsdp/overlay.hpp"
+
+namespace shard8::fsdp {
+
+using tensor::Tensor;
+
+namespace {
+
+/// What would travel, were there more shards than one: the stored shard or the master.
+CopyTensors in_place(const UnitShards& shards, std::size_t p, std::optional<Pass> only) {
+  CopyTensors tensors = shards.stored[p];
+  if (tensors.forward.empty()) {
+    tensors.forward = {shards.master[p]};
+    if (shards.pieces[p].travel.two()) tensors.backward = tensors.forward;
+  }
+  if (only && shards.pieces[p].travel.two()) (*only == Pass::forward ? tensors.backward : tensors.forward).clear();
+  return tensors;
+}
+
+ParameterPlace lay_out(const UnitShards& shards, std::size_t p, std::optional<Pass> only, tensor::Arena& arena) {
+  const ParameterPieces& pieces = shards.pieces[p];
+  const ShardLayout& layout = shards.layouts[p];
+  ParameterPlace place;
+  place.travel = pieces.source == Source::in_place ? in_place(shards, p, only)
+                                                   : allocate(pieces.travel, only, layout.padded_rows(), arena);
+  place.compute = pieces.converted() ? allocate(pieces.compute, only, layout.rows, arena)
+                                     : slice(place.travel, pieces.travel, 0, layout.rows);
+  return place;
+}
+
+std::vector<Tensor> view(const std::vector<Tensor>& tensors, bool vector) {
+  std::vector<Tensor> views;
+  for (const Tensor& t : tensors) views.push_back(vector ? t.reshaped({t.count()}) : t);
+  return views;
+}
+
+Gathered gathered(const CopyTensors& compute, bool two, bool vector) {
+  Gathered parameter{view(compute.forward, vector), view(compute.backward, vector)};
+  if (!two) parameter.backward = parameter.forward;
+  return parameter;
+}
+
+UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional<Pass> only, bool travels,
+                  tensor::Arena& arena) {
+  UnitPlace place;
+  for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+    const ParameterPlace& parameter = place.parameters.emplace_back(lay_out(shards, p, only, arena));
+    place.gathered.push_back(gathered(parameter.compute, shards.pieces[p].two(), unit.parameters[p].vector));
+    if (!travels) continue;
+    for (const auto* copy : {&parameter.travel.forward, &parameter.travel.backward})
+      std::copy_if(copy->begin(), copy->end(), std::back_inserter(place.travelling),
+                   [](const Tensor& t) { return t.count() > 0; });
+  }
+  return place;
+}
+
+}  // namespace
+
+GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards,
+                             const Options& options, tensor::Arena& arena) {
+  const int n = static_cast<int>(units.size());
+  std::vector<int> rotating, staying;
+  for (int u = 0; u < n; ++u) {
+    const bool rotates = options.reshard_after_forward && units[index(u)].rotating && shards[index(u)].gathers();
+    (rotates ? rotating : staying).push_back(u);
+    copies_.push_back({u, {}});
+    backward_copy_.push_back(u);
+  }
+  for (int u = 0; u < n; ++u) {
+    if (std::count(rotating.begin(), rotating.end(), u) == 0 || !shards[index(u)].two_copies()) continue;
+    copies_[index(u)].only = Pass::forward;
+    backward_copy_[index(u)] = copies();
+    rotating.push_back(copies());
+    copies_.push_back({u, Pass::backward});
+  }
+  const auto add_slot = [&](const std::vector<int>& copies) {
+    Slot& slot = slots_.emplace_back();
+    overlay(arena, copies, [&](int c) {
+      const auto& [unit, only] = copies_[index(c)];
+      slot.emplace(c, lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena));
+    });
+  };
+  own_slot_.assign(copies_.size(), -1);
+  rotating_slots_ = std::min(options.prefetch + 1, static_cast<int>(rotating.size()));
+  for (int s = 0; s < rotating_slots_; ++s) add_slot(rotating);
+  for (const int c : staying) {
+    own_slot_[index(c)] = slots();
+    add_slot({c});
+  }
+}
+
+int GatherBuffers::copy_of(int unit, Pass pass) const {
+  return pass == Pass::forward ? unit : backward_copy_[index(unit)];
+}
+
+std::vector<int> GatherBuffers::copies_of(std::span<const Visit> visits) const {
+  std::vector<int> copies;
+  for (const Visit& visit : visits) copies.push_back(copy_of(visit.unit, visit.pass));
+  return copies;
+}
+
+}  // namespace shard8::fsdp

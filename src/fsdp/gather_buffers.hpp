@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fsdp/gathered.hpp"
+#include "fsdp/unit_shards.hpp"
+
+namespace shard8::fsdp {
+
+/// One parameter in a gather buffer: what travels, (padded_rows / row_block, cols), and what is
+/// computed with, (rows / row_block, cols): the same memory unless it is converted.
+struct ParameterPlace {
+  CopyTensors travel, compute;
+};
+
+/// A copy of a unit in a gather buffer.
+struct UnitPlace {
+  std::vector<ParameterPlace> parameters;
+  std::vector<Gathered> gathered;          ///< what its users see
+  std::vector<tensor::Tensor> travelling;  ///< what a gather moves as one call; none with one shard
+};
+
+/// The buffers (slots) in which units are gathered, and what lies in them where.
+///
+/// What a slot holds at a time is called a copy and has an id. A unit is one copy, of id `unit`; one that
+/// rotates and has parameters with a copy for each pass is two, and a slot holds one of them. Other
+/// units with such parameters are gathered with both at once. Rotating slots are as large as the
+/// largest copy; what is in place already (ParameterPieces::gathers) takes no memory.
+class GatherBuffers {
+ public:
+  GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards, const Options& options,
+                tensor::Arena& arena);
+
+  int copies() const { return static_cast<int>(copies_.size()); }
+  /// The copy that a visit uses.
+  int copy_of(int unit, Pass pass) const;
+  std::vector<int> copies_of(std::span<const Visit> visits) const;
+  int unit_of(int copy) const { return copies_[index(copy)].unit; }
+
+  int slots() const { return static_cast<int>(slots_.size()); }
+  /// Slots [0, rotating_slots()) serve every copy without a slot of its own.
+  int rotating_slots() const { return rotating_slots_; }
+  /// The slot of a copy with one of its own, else -1.
+  int own_slot(int copy) const { return own_slot_[index(copy)]; }
+
+  /// A copy in its own slot or a rotating one.
+  const UnitPlace& place(int slot, int copy) const { return slots_[index(slot)].at(copy); }
+  /// What a gather of that copy into that slot moves: this is the traffic.
+  const std::vector<tensor::Tensor>& travelling(int slot, int copy) const { return place(slot, copy).travelling; }
+
+ private:
+  struct Copy {
+    int unit = 0;
+    std::optional<Pass> only;  ///< of parameters with two copies that of one pass
+  };
+  using Slot = std::map<int, UnitPlace>;  ///< by copy
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  std::vector<Copy> copies_;
+  std::vector<int> backward_copy_;  ///< by unit
+  std::vector<int> own_slot_;       ///< by copy
+  std::vector<Slot> slots_;
+  int rotating_slots_ = 0;
+};
+
+}  // namespace shard8::fsdp

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include "tests/fsdp/piece_contents.hpp"
+
+namespace shard8 {
+namespace {
+
+using fsdp::Options;
+using fsdp::Pass;
+using fsdp::Visit;
+using tensor::DType;
+using tests::PieceContents;
+using tests::Units;
+using Parameters = std::map<int, std::set<int>>;
+
+Options options_of(int prefetch, bool reshard, DType compute = DType::bf16, DType gather = DType::bf16) {
+  return {tests::world_size(), 1, prefetch, reshard, false, compute, gather, DType::fp32};
+}
+
+struct Pieces {
+  explicit Pieces(const Options& options, bool stored)
+      : units(options, tests::piece_units(stored)),
+        contents(units),
+        store(units.exec, units.buffers, units.mesh.shard, units.timer, contents.hooks()) {}
+
+  void run_step(int step, const std::vector<Visit>& order) {
+    contents.step = step;
+    contents.write_shards();
+    store.begin_step(order);
+    for (const auto& [unit, pass] : order) {
+      contents.expect_unit(store.acquire(unit, pass), unit, pass);
+      for (int i = 0; i < 3; ++i) units.mesh.world.progress();
+      contents.expect_unit(store.in_use(unit), unit, pass);
+      store.release(unit);
+    }
+  }
+
+  Units units;
+  PieceContents contents;
+  fsdp::WeightStore store;
+};
+
+/// Bytes that gathers move, by dtype.
+using Moved = std::map<std::string, std::uint64_t>;
+
+/// By the schedule alone, as a plan finds them.
+Moved planned(const fsdp::UnitBuffers& buffers, const std::vector<Visit>& order) {
+  Moved bytes;
+  auto schedule = fsdp::make_schedule(buffers);
+  const auto copies = buffers.gather().copies_of(order);
+  schedule.begin_step(copies);
+  for (const int copy : copies) {
+    for (const auto& start : schedule.acquire(copy))
+      for (const tensor::Tensor& t : buffers.gather().travelling(start.slot, start.copy))
+        bytes[std::string(name_of(t.dtype))] += t.bytes();
+    schedule.release(copy);
+  }
+  return bytes;
+}
+
+Moved counted(const profile::CollectiveLog& log) {
+  Moved bytes;
+  for (const auto& [key, stats] : log.entries())
+    if (key.op == profile::Collective::all_gather) bytes[key.dtype] += stats.calls * key.bytes;
+  return bytes;
+}
+
+/// Two steps, everything changed between them; every use sees the step's bytes from its begin to its
+/// end, while the next gathers are under way.
+void run(const Options& options, bool stored, const std::vector<Visit>& order) {
+  SCOPED_TRACE(tests::name_of(options) + fmt::format(", stored {}, {} visits", stored, order.size()));
+  Pieces pieces(options, stored);
+  for (int step = 0; step < 2; ++step) {
+    pieces.units.log.clear();
+    pieces.run_step(step, order);
+    EXPECT_EQ(counted(pieces.units.log), planned(pieces.units.buffers, order));
+  }
+  if (options.reshard_after_forward) {
+    EXPECT_LE(pieces.store.schedule().peak_rotating_units(), options.prefetch + 1);
+  }
+}
+
+TEST(PieceGather, EveryUseSeesTheStepsBytes) {
+  for (const bool stored : {false, true}) {
+    for (int prefetch = 0; prefetch <= 3; ++prefetch) {
+      run(options_of(prefetch, true), stored, tests::visits(2));
+      run(options_of(prefetch, true), stored, tests::visits(1, false, true));
+    }
+    run(options_of(1, false), stored, tests::visits(2, false, true));
+    run(options_of(20, true), stored, tests::visits(2));
+  }
+}
+
+TEST(PieceGather, OfEveryType) {
+  for (const auto& [compute, gather] : {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::fp32}}) {
+    for (const bool reshard : {true, false}) {
+      for (const bool remainder : {true, false}) {
+        Options options = options_of(1, reshard, compute, gather);
+        options.master_remainder = remainder;
+        run(options, true, tests::visits(1));
+        run(options, false, tests::visits(1));
+      }
+    }
+  }
+}
+
+TEST(PieceGather, EveryReplicaGathersItsOwn) {
+  if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
+  Options options = options_of(1, true);
+  options.shards /= 2;
+  options.replicas = 2;
+  run(options, true, tests::visits(2));
+}
+
+// The first layer has one copy, which is still there; the others' forward copies are never used in
+// backward, even with a buffer for everything.
+TEST(PieceGather, BackwardCopiesAreGatheredAnew) {
+  for (const int prefetch : {1, 20}) {
+    Pieces pieces(options_of(prefetch, true), false);
+    pieces.run_step(0, tests::visits(1));
+    EXPECT_EQ(pieces.contents.gathers[4], 2);
+    EXPECT_EQ(pieces.contents.gathers[3], 2);
+    EXPECT_EQ(pieces.contents.gathers[2], 2);
+    EXPECT_EQ(pieces.contents.gathers[1], prefetch == 1 ? 2 : 1);
+    EXPECT_EQ(pieces.contents.gathers[tests::kRoot], 1);
+  }
+  Pieces kept(options_of(1, false), false);
+  kept.run_step(0, tests::visits(2));
+  for (int u = 0; u <= tests::kRoot; ++u) EXPECT_EQ(kept.contents.gathers[u], 1) << "unit " << u;
+}
+
+/// Parameters of embedding, first layer, other layers and root.
+Parameters parameters(const std::set<int>& embedding, const std::set<int>& first, const std::set<int>& others,
+                      const std::set<int>& root) {
+  Parameters all{{0, embedding}, {1, first}, {2, others}, {3, others}, {4, others}, {5, root}};
+  std::erase_if(all, [](const auto& unit) { return unit.second.empty(); });
+  return all;
+}
+
+TEST(PieceGather, HooksAreAskedForNothingElse) {
+  const auto expect = [](DType compute, DType gather, bool stored, const Parameters& before, const Parameters& after) {
+    Pieces pieces(options_of(1, true, compute, gather), stored);
+    SCOPED_TRACE(tests::name_of(pieces.units.options));
+    pieces.run_step(0, tests::visits(1));
+    EXPECT_EQ(pieces.contents.before, before);
+    EXPECT_EQ(pieces.contents.after, after);
+  };
+  const std::set<int> all{0, 1, 2, 3, 4};
+  const auto everything = parameters({0}, all, all, {0, 1});
+  const auto converted = parameters({}, {}, {3, 4}, {});
+  if (tests::world_size() > 1) {
+    expect(DType::bf16, DType::bf16, false, everything, converted);
+    expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3}, {0}), converted);
+    expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0, 3}, {0}), parameters({0}, all, {0, 3, 4}, {0}));
+    return;
+  }
+  expect(DType::bf16, DType::bf16, false, everything, converted);
+  expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3}, {0}), converted);
+  // What would travel is the master: the hook after makes its two copies of that.
+  expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0}, {0}), converted);
+  expect(DType::fp32, DType::fp32, true, {}, converted);
+}
+
+TEST(PieceGather, StoredShardsAreUsedWhereTheyLieOrCopied) {
+  Pieces pieces(options_of(1, true), true);
+  pieces.run_step(0, tests::visits(1));
+  const auto order = std::vector<Visit>{{2, Pass::forward}, {2, Pass::backward}};
+  pieces.store.begin_step(order);
+  for (const auto& [unit, pass] : order) {
+    const auto weights = pieces.store.acquire(unit, pass);
+    for (const std::size_t p : {1u, 2u}) {
+      const auto& stored = pieces.units.buffers.stored(unit)[p];
+      const auto& shards = pass == Pass::backward && p == 2 ? stored.backward : stored.forward;
+      ASSERT_EQ(shards.size(), 2u);
+      for (std::size_t i = 0; i < shards.size(); ++i)
+        EXPECT_EQ(weights[p].of(pass)[i].data == shards[i].data, tests::world_size() == 1);
+    }
+    pieces.store.release(unit);
+  }
+}
+
+TEST(PieceGather, StampsTellStaleCopies) {
+  Pieces pieces(options_of(0, true), true);
+  pieces.run_step(0, tests::visits(1));
+  auto& store = pieces.store;
+  const auto use = [&](int unit, Pass pass) {
+    const auto stamp = store.acquire(unit, pass).stamp;
+    EXPECT_TRUE(stamp.current());
+    EXPECT_TRUE(store.in_use(unit).stamp.current());
+    store.release(unit);
+    EXPECT_TRUE(stamp.current()) << "nobody took the buffer";
+    return stamp;
+  };
+  const int root = tests::kRoot;
+  const std::vector<Visit> order{{2, Pass::forward}, {root, Pass::forward}, {2, Pass::backward},
+                                 {1, Pass::forward}, {1, Pass::backward},   {root, Pass::forward}};
+  EXPECT_FALSE(fsdp::CopyStamp{}.current());
+  store.begin_step(order);
+  const auto forward = use(2, Pass::forward);
+  const auto kept = use(root, Pass::forward);
+  EXPECT_TRUE(forward.current());
+  const auto backward = use(2, Pass::backward);
+  EXPECT_FALSE(forward.current()) << "the backward copy took its buffer";
+  const auto one = use(1, Pass::forward);
+  EXPECT_FALSE(backward.current());
+  const auto same = use(1, Pass::backward);
+  EXPECT_TRUE(one.current()) << "one copy serves both passes";
+  use(root, Pass::forward);
+  EXPECT_TRUE(kept.current());
+  store.begin_step(order);
+  for (const auto& stamp : {forward, backward, one, same, kept}) EXPECT_FALSE(stamp.current());
+}
+
+// In place nothing is gathered, yet a step's end makes copies stale.
+TEST(PieceGather, StampsOfWhatIsInPlace) {
+  Options options = options_of(1, true, DType::fp32, DType::fp32);
+  Units units(options);
+  fsdp::GatherHooks hooks;
+  hooks.before = [](int, std::span<const fsdp::GatherHooks::Own> own) {
+    for (const auto& item : own) std::fill_n(item.travel.forward[0].data, item.travel.forward[0].bytes(), std::byte{0});
+  };
+  fsdp::WeightStore store(units.exec, units.buffers, units.mesh.shard, units.timer, hooks);
+  const std::vector<Visit> order{{1, Pass::forward}, {1, Pass::backward}};
+  store.begin_step(order);
+  const auto stamp = store.acquire(1, Pass::forward).stamp;
+  store.release(1);
+  store.acquire(1, Pass::backward);
+  EXPECT_TRUE(stamp.current());
+  store.release(1);
+  store.begin_step(order);
+  EXPECT_FALSE(stamp.current());
+}
+
+}  // namespace
+}  // namespace shard8
