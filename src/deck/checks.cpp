@@ -49,28 +49,41 @@ void check_mesh(const Checker& check, const Config& config) {
   const std::int64_t micro = lay_out(config).micro_batch;
   const std::int64_t seq = config.model.seq;
   if (micro * seq % mesh.tensor == 0) return;
-  const std::string source = micro == config.data.micro_batch
-                                 ? ""
-                                 : fmt::format(" (ceil(data.batch / data ranks) = ceil({} / {}) = {} sequences)",
-                                               config.data.batch, mesh.data_ranks(), micro);
   check.fail({"data.micro_batch", "mesh.tensor", "model.seq", "data.batch"},
              fmt::format("micro-batch * model.seq = {} * {} = {} tokens are not divisible by "
                          "mesh.tensor = {}{}",
-                         micro, seq, micro * seq, mesh.tensor, source),
+                         micro, seq, micro * seq, mesh.tensor, micro_batch_note(config)),
              "the tokens of a micro-batch are spread over the tensor ranks");
 }
 
 void check_weights(const Checker& check, const Config& config) {
+  const bool fp8_kept = config.fp8.on() && config.fp8.weights == Fp8Weights::fp8;  // then see check_fp8
   if (check.sound({"precision.compute", "fsdp.gather"}) && config.precision.compute == FloatType::fp32 &&
-      config.fsdp.gather == Gather::bf16) {
+      config.fsdp.gather == Gather::bf16 && !fp8_kept) {
     check.fail(
         {"fsdp.gather", "precision.compute"},
         fmt::format("{} would round the weights of {}", check.shown("fsdp.gather"), check.shown("precision.compute")),
-        "expected gather auto or fp32, or compute bf16");
+        config.fp8.on() ? "expected gather auto, fp8 or fp32, or compute bf16"
+                        : "expected gather auto or fp32, or compute bf16");
   }
   if (check.sound({"fsdp.prefetch", "model.layers"}) && config.fsdp.prefetch > config.model.layers) {
     check.fail({"fsdp.prefetch", "model.layers"},
                fmt::format("{} is more than {}", check.shown("fsdp.prefetch"), check.shown("model.layers")));
+  }
+}
+
+// With masters of BF16 weights and remainders.
+void check_remainder(const Checker& check, const Config& config) {
+  if (config.precision.compute == FloatType::fp32) {
+    check.fail({"optimizer.master", "precision.compute"},
+               fmt::format("{} keeps weights in BF16, {} reads them in FP32", check.shown("optimizer.master"),
+                           check.shown("precision.compute")),
+               "expected master fp32, or compute bf16");
+  } else if (config.fsdp.gather == Gather::fp32 && !config.fp8.on()) {
+    check.fail(
+        {"fsdp.gather", "optimizer.master"},
+        fmt::format("{} has nothing to send with {}", check.shown("fsdp.gather"), check.shown("optimizer.master")),
+        "the weights are kept in BF16: expected gather auto or bf16, or master fp32");
   }
 }
 
@@ -79,6 +92,9 @@ void check_training(const Checker& check, const Config& config) {
   if (check.sound({"optimizer.lr", "optimizer.min_lr"}) && o.min_lr > o.lr) {
     check.fail({"optimizer.min_lr", "optimizer.lr"},
                fmt::format("{} is more than {}", check.shown("optimizer.min_lr"), check.shown("optimizer.lr")));
+  }
+  if (check.sound({"optimizer.master", "precision.compute", "fsdp.gather"}) && o.master == Master::bf16_remainder) {
+    check_remainder(check, config);
   }
   if (check.sound({"optimizer.warmup", "optimizer.decay_steps"}) && o.warmup >= o.decay_steps) {
     check.fail(
@@ -119,6 +135,13 @@ void check_ends(const Checker& check, const Config& config) {
 
 }  // namespace
 
+std::string micro_batch_note(const Config& config) {
+  const std::int64_t micro = lay_out(config).micro_batch;
+  if (micro == config.data.micro_batch) return {};
+  return fmt::format(" (ceil(data.batch / data ranks) = ceil({} / {}) = {} sequences)", config.data.batch,
+                     config.mesh.data_ranks(), micro);
+}
+
 void resolve_defaults(Reading& reading) {
   Config& c = reading.config;
   // A default that is taken from a broken key is as broken.
@@ -135,8 +158,13 @@ void resolve_defaults(Reading& reading) {
   if (derived("run.timing_skip", "run.steps")) {
     c.run.timing_skip = std::min(c.run.timing_skip, c.run.steps - 1);
   }
+  if (c.fp8.format == Fp8Format::automatic) c.fp8.format = format_of(c.fp8.recipe);
+  if (derived("fp8.power_of_2_scales", "fp8.recipe")) {
+    c.fp8.power_of_2_scales = c.fp8.recipe == Recipe::block || c.fp8.recipe == Recipe::mxfp8;
+  }
   if (c.fsdp.gather == Gather::automatic) {
-    c.fsdp.gather = c.precision.compute == FloatType::bf16 ? Gather::bf16 : Gather::fp32;
+    const bool bf16 = c.precision.compute == FloatType::bf16;
+    c.fsdp.gather = c.fp8.on() ? Gather::fp8 : bf16 ? Gather::bf16 : Gather::fp32;
   }
 }
 
@@ -145,6 +173,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   check_model(check, reading.config);
   check_mesh(check, reading.config);
   check_weights(check, reading.config);
+  check_fp8(check, reading.config);
   check_training(check, reading.config);
   check_data(check, reading.config);
   check_ends(check, reading.config);

@@ -36,7 +36,27 @@ struct Choices<FloatType> {
 };
 template <>
 struct Choices<Gather> {
-  static constexpr std::array<std::string_view, 3> names = {"auto", "bf16", "fp32"};
+  static constexpr std::array<std::string_view, 4> names = {"auto", "fp8", "bf16", "fp32"};
+};
+template <>
+struct Choices<Recipe> {
+  static constexpr std::array<std::string_view, 5> names = {"none", "delayed", "current", "block", "mxfp8"};
+};
+template <>
+struct Choices<Fp8Format> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "hybrid", "e4m3"};
+};
+template <>
+struct Choices<AmaxAlgo> {
+  static constexpr std::array<std::string_view, 2> names = {"max", "most_recent"};
+};
+template <>
+struct Choices<Fp8Weights> {
+  static constexpr std::array<std::string_view, 2> names = {"fp8", "bf16"};
+};
+template <>
+struct Choices<Master> {
+  static constexpr std::array<std::string_view, 2> names = {"fp32", "bf16_remainder"};
 };
 template <>
 struct Choices<DataKind> {

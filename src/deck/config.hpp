@@ -12,7 +12,12 @@ enum class Recompute { none, selective, full };
 enum class Backend { automatic, mpi };
 enum class Device { automatic, host };
 enum class FloatType { fp32, bf16 };
-enum class Gather { automatic, bf16, fp32 };
+enum class Gather { automatic, fp8, bf16, fp32 };
+enum class Recipe { none, delayed, current, block, mxfp8 };
+enum class Fp8Format { automatic, hybrid, e4m3 };
+enum class AmaxAlgo { max, most_recent };
+enum class Fp8Weights { fp8, bf16 };
+enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 
 // The initialisers below are the defaults of the deck. A member whose default depends on others
@@ -57,25 +62,43 @@ struct PrecisionConfig {
   bool deterministic = true;            ///< bit for bit the same from run to run
 };
 
+/// FP8 in the linears of the layers: what is scaled how, and how their weights are kept.
+struct Fp8Config {
+  Recipe recipe = Recipe::none;             ///< scaling of weights, activations and gradients
+  Fp8Format format = Fp8Format::automatic;  ///< loaded: hybrid (gradients E5M2), e4m3; automatic only with none
+  std::int64_t amax_history = 1024;         ///< steps (delayed)
+  AmaxAlgo amax_algo = AmaxAlgo::max;       ///< of the history (delayed)
+  std::int64_t margin = 0;                  ///< scales are divided by 2^margin (delayed)
+  bool power_of_2_scales = false;           ///< loaded default: true for block and mxfp8
+  Fp8Weights weights = Fp8Weights::fp8;     ///< how primary weights are kept
+  std::int64_t first_layers_bf16 = 0;       ///< first layers that stay in the compute type
+  std::int64_t last_layers_bf16 = 0;        ///< last layers that stay in the compute type
+
+  bool on() const { return recipe != Recipe::none; }
+};
+
 struct FsdpConfig {
   bool reshard_after_forward = true;  ///< free gathered layers between forward and backward
   std::int64_t prefetch = 1;          ///< units gathered ahead of the one that computes
   /// What travels in a gather of weights. fp32 with compute bf16: rounded by each receiver.
-  Gather gather = Gather::automatic;  ///< loaded default: that of precision.compute
+  /// With a recipe it is about the FP8 linears; all else travels in the compute type.
+  Gather gather = Gather::automatic;  ///< loaded: fp8 with a recipe, else that of precision.compute
 };
 
-/// AdamW with FP32 master weights and moments. Learning rate at step s (from 0), N = decay_steps:
+/// AdamW. Learning rate at step s (from 0), N = decay_steps:
 /// lr (s+1)/warmup while s < warmup, then min_lr + (lr-min_lr)/2 (1+cos(pi (s-warmup)/(N-warmup))).
 struct OptimizerConfig {
-  double lr = 0.0;               ///< peak learning rate
-  double min_lr = 0.0;           ///< learning rate at the end of the decay
-  std::int64_t warmup = 0;       ///< steps of linear warm-up
-  std::int64_t decay_steps = 0;  ///< step at which min_lr is reached; loaded default: run.steps
-  double beta1 = 0.9;            ///< decay of the first moment
-  double beta2 = 0.95;           ///< decay of the second moment
-  double eps = 1e-8;             ///< added to the root of the second moment
-  double weight_decay = 0.1;     ///< decoupled, on parameters of two dimensions or more
-  double clip = 1.0;             ///< largest global gradient norm; 0: off
+  double lr = 0.0;                      ///< peak learning rate
+  double min_lr = 0.0;                  ///< learning rate at the end of the decay
+  std::int64_t warmup = 0;              ///< steps of linear warm-up
+  std::int64_t decay_steps = 0;         ///< step at which min_lr is reached; loaded default: run.steps
+  double beta1 = 0.9;                   ///< decay of the first moment
+  double beta2 = 0.95;                  ///< decay of the second moment
+  double eps = 1e-8;                    ///< added to the root of the second moment
+  double weight_decay = 0.1;            ///< decoupled, on parameters of two dimensions or more
+  double clip = 1.0;                    ///< largest global gradient norm; 0: off
+  FloatType moments = FloatType::fp32;  ///< as which both moments are kept
+  Master master = Master::fp32;         ///< fp32, or bf16 weights and a 16-bit remainder
 };
 
 struct DataConfig {
@@ -119,6 +142,7 @@ struct Config {
   ModelConfig model;
   MeshConfig mesh;
   PrecisionConfig precision;
+  Fp8Config fp8;
   FsdpConfig fsdp;
   OptimizerConfig optimizer;
   DataConfig data;

@@ -11,6 +11,7 @@ namespace shard8::deck {
 std::span<const Field> model_fields();
 std::span<const Field> mesh_fields();
 std::span<const Field> precision_fields();
+std::span<const Field> fp8_fields();
 std::span<const Field> fsdp_fields();
 std::span<const Field> optimizer_fields();
 std::span<const Field> data_fields();

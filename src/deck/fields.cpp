@@ -11,10 +11,11 @@
 namespace shard8::deck {
 
 std::span<const Group> all_groups() {
-  static const std::array<Group, 9> groups = {{
+  static const std::array<Group, 10> groups = {{
       {"model", "The transformer that is trained.", model_fields()},
       {"mesh", "How ranks are laid out: replicate * shard * tensor of them.", mesh_fields()},
       {"precision", "Number formats.", precision_fields()},
+      {"fp8", "8-bit products: QKV, proj, fc1 and fc2 of the layers.", fp8_fields()},
       {"fsdp", "The life of sharded weights.", fsdp_fields()},
       {"optimizer", "AdamW and the learning rate.", optimizer_fields()},
       {"data", "What is read, and how much of it in a step.", data_fields()},

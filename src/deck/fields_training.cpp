@@ -30,9 +30,10 @@ constexpr Field kFsdp[] = {
              "layers are held at once"},
     {.key = "gather",
      .slot = slot<&Config::fsdp, &FsdpConfig::gather>(),
-     .default_note = "auto: precision.compute",
+     .default_note = "auto: fp8 with a recipe, else precision.compute",
      .help = "what travels when weights are gathered; fp32 with compute bf16 is rounded where it "
-             "arrives"},
+             "arrives. With a recipe: of the FP8 linears, fp8, or also precision.compute where "
+             "fp8.weights is bf16; all else travels in precision.compute"},
 };
 
 constexpr Field kOptimizer[] = {
@@ -77,6 +78,11 @@ constexpr Field kOptimizer[] = {
      .slot = optimizer<&OptimizerConfig::clip>(),
      .bounds = at_least(0),
      .help = "largest norm of the whole gradient, beyond it the gradient is scaled; 0: off"},
+    {.key = "moments", .slot = optimizer<&OptimizerConfig::moments>(), .help = "format in which both moments are kept"},
+    {.key = "master",
+     .slot = optimizer<&OptimizerConfig::master>(),
+     .help = "format of the weights that are updated; bf16_remainder: BF16 and the 16 bits that it "
+             "leaves out of FP32, without loss; needs compute bf16"},
 };
 
 constexpr Field kData[] = {

@@ -45,9 +45,29 @@ std::string describe_schedule(const Config& config) {
 }
 
 std::string describe_weights(const Config& config) {
-  return fmt::format("gathered as {}, {} ahead, {} after forward; recompute {}", to_string(config.fsdp.gather),
-                     config.fsdp.prefetch, config.fsdp.reshard_after_forward ? "freed" : "kept",
-                     to_string(config.model.recompute));
+  const bool fp8 = config.fp8.on();  // with a line of its own
+  return fmt::format("{}gathered as {}, {} ahead, {} after forward; recompute {}", fp8 ? "all but FP8 linears " : "",
+                     fp8 ? to_string(config.precision.compute) : to_string(config.fsdp.gather), config.fsdp.prefetch,
+                     config.fsdp.reshard_after_forward ? "freed" : "kept", to_string(config.model.recompute));
+}
+
+std::string describe_fp8(const Config& config) {
+  const Fp8Config& f = config.fp8;
+  const std::int64_t layers = config.model.layers - f.first_layers_bf16 - f.last_layers_bf16;
+  const std::string history = f.recipe == Recipe::delayed
+                                  ? fmt::format(" ({} of {}, margin {})", to_string(f.amax_algo),
+                                                count(f.amax_history, "step", "steps"), f.margin)
+                                  : "";
+  return fmt::format("{}{}, {}, {} of {}; weights kept as {}, gathered as {}; {}", to_string(f.recipe), history,
+                     to_string(f.format), layers, count(config.model.layers, "layer", "layers"),
+                     f.weights == Fp8Weights::fp8 ? "fp8" : to_string(config.precision.compute),
+                     to_string(config.fsdp.gather),
+                     f.power_of_2_scales ? "scales are powers of two" : "scales are not rounded");
+}
+
+std::string describe_state(const OptimizerConfig& o) {
+  return fmt::format("moments in {}, master in {}", to_string(o.moments),
+                     o.master == Master::fp32 ? "fp32" : "bf16 with a 16-bit remainder");
 }
 
 std::string describe_checks(const VerifyConfig& v) {
@@ -93,8 +113,12 @@ std::string describe(const Config& config) {
   line("precision", fmt::format("compute {}, gradients reduced in {}, {}", to_string(config.precision.compute),
                                 to_string(config.precision.reduce),
                                 config.precision.deterministic ? "deterministic" : "not deterministic"));
+  if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
   line("training", describe_schedule(config));
+  if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {
+    line("optimizer", describe_state(config.optimizer));
+  }
   line("verify", describe_checks(config.verify));
   line("output", config.output.dir);
   return text;

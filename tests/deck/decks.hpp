@@ -21,14 +21,27 @@ mesh: {shard: 2, tensor: 2}
 precision:
   compute: "fp32"
   deterministic: false
+fp8:
+  recipe: delayed
+  format: hybrid
+  amax_history: 16
+  amax_algo: most_recent
+  margin: -1
+  power_of_2_scales: false
+  weights: bf16
+  first_layers_bf16: 1
+  last_layers_bf16: 0
 fsdp:
   reshard_after_forward: .FALSE.
   prefetch: 0
+  gather: fp8
 optimizer:
   lr: 1e-3
   min_lr: .0001
   warmup: +4
   beta2: 0.99
+  moments: bf16
+  master: fp32
 data:
   kind: synthetic
   path: 'it''s a path'
@@ -51,11 +64,16 @@ inline constexpr const char* kNamelistDeck = R"(! a comment
 /
 &MESH shard = 2, tensor = 2 /
 $precision compute = "fp32" deterministic = F $end
+&FP8
+  recipe = 'delayed', Format = 'hybrid', amax_history = 16, amax_algo = "most_recent"
+  margin = -1, power_of_2_scales = .false., weights = 'bf16'
+  first_layers_bf16 = 1, last_layers_bf16 = 0 /
 &fsdp
   reshard_after_forward = .FALSE.
   prefetch = 0
+  gather = 'fp8'
 &end
-&optimizer lr = 1e-3, min_lr = .0001, warmup = +4, beta2 = 0.99/
+&optimizer lr = 1e-3, min_lr = .0001, warmup = +4, beta2 = 0.99, moments = 'bf16', master = 'fp32'/
 &data
   kind = 'synthetic'
   path = 'it''s a path'

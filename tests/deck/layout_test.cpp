@@ -53,10 +53,52 @@ TEST(Layout, description) {
             "batch      8 sequences a step = 2 data ranks x 2 micro-batches x 3 - 4 of padding; 48 "
             "tokens of a micro-batch on a tensor rank\n"
             "precision  compute fp32, gradients reduced in fp32, not deterministic\n"
-            "weights    gathered as fp32, 0 ahead, kept after forward; recompute none\n"
+            "fp8        delayed (most_recent of 16 steps, margin -1), hybrid, 1 of 2 layers; weights kept as fp32, "
+            "gathered as fp8; scales are not rounded\n"
+            "weights    all but FP8 linears gathered as fp32, 0 ahead, kept after forward; recompute none\n"
             "training   20 steps, lr 0.001 after 4 of warm-up, 1e-4 at step 20\n"
+            "optimizer  moments in bf16, master in fp32\n"
             "verify     not configured\n"
             "output     out # not a comment\n");
+}
+
+TEST(Layout, description_of_the_least) {
+  EXPECT_EQ(describe(config_with({})),
+            "model      llama, 2 layers, hidden 64, ffn 192, 4 heads of width 16 (4 kv), vocab 256, "
+            "seq 32\n"
+            "mesh       1 rank = replicate 1 x shard 1 x tensor 1; backend auto, device auto\n"
+            "data       synthetic, seed 1234\n"
+            "batch      8 sequences a step = 1 data rank x 1 micro-batch x 8; 256 tokens of a micro-batch on a tensor "
+            "rank\n"
+            "precision  compute bf16, gradients reduced in fp32, deterministic\n"
+            "weights    gathered as bf16, 1 ahead, freed after forward; recompute none\n"
+            "training   20 steps, lr 0.001 after no warm-up, 0 at step 20\n"
+            "verify     not configured\n"
+            "output     out\n");
+}
+
+TEST(Layout, description_of_fp8) {
+  const auto line = [](const std::string& name, const std::vector<std::string>& overrides) -> std::string {
+    const std::string text = "\n" + describe(config_with(overrides));
+    const auto at = text.find("\n" + name + " ");
+    return at == std::string::npos ? "" : text.substr(at + 12, text.find('\n', at + 1) - at - 12);
+  };
+  EXPECT_EQ(line("fp8", {"fp8.recipe=delayed"}),
+            "delayed (max of 1024 steps, margin 0), hybrid, 2 of 2 layers; weights kept as fp8, gathered as fp8; "
+            "scales are not rounded");
+  EXPECT_EQ(line("fp8", {"fp8.recipe=delayed", "fp8.amax_history=1", "fp8.last_layers_bf16=1"}),
+            "delayed (max of 1 step, margin 0), hybrid, 1 of 2 layers; weights kept as fp8, gathered as fp8; "
+            "scales are not rounded");
+  EXPECT_EQ(line("fp8", {"fp8.recipe=current", "fp8.power_of_2_scales=true", "fp8.weights=bf16", "fsdp.gather=bf16"}),
+            "current, hybrid, 2 of 2 layers; weights kept as bf16, gathered as bf16; scales are powers of two");
+  EXPECT_EQ(line("fp8", {"fp8.recipe=mxfp8"}),
+            "mxfp8, e4m3, 2 of 2 layers; weights kept as fp8, gathered as fp8; scales are powers of two");
+  EXPECT_EQ(line("weights", {"fp8.recipe=mxfp8"}),
+            "all but FP8 linears gathered as bf16, 1 ahead, freed after forward; recompute none");
+  EXPECT_EQ(line("fp8", {}), "");
+  EXPECT_EQ(line("optimizer", {}), "");
+  EXPECT_EQ(line("optimizer", {"optimizer.master=bf16_remainder"}),
+            "moments in fp32, master in bf16 with a 16-bit remainder");
 }
 
 }  // namespace

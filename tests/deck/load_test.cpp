@@ -60,6 +60,18 @@ TEST(Load, every_kind_of_value) {
   EXPECT_EQ(c.mesh.ranks(), 4);
   EXPECT_EQ(c.precision.compute, FloatType::fp32);
   EXPECT_FALSE(c.precision.deterministic);
+  EXPECT_EQ(c.fp8.recipe, Recipe::delayed);
+  EXPECT_EQ(c.fp8.format, Fp8Format::hybrid);
+  EXPECT_EQ(c.fp8.amax_history, 16);
+  EXPECT_EQ(c.fp8.amax_algo, AmaxAlgo::most_recent);
+  EXPECT_EQ(c.fp8.margin, -1);
+  EXPECT_FALSE(c.fp8.power_of_2_scales);
+  EXPECT_EQ(c.fp8.weights, Fp8Weights::bf16);
+  EXPECT_EQ(c.fp8.first_layers_bf16, 1);
+  EXPECT_EQ(c.fp8.last_layers_bf16, 0);
+  EXPECT_EQ(c.fsdp.gather, Gather::fp8);
+  EXPECT_EQ(c.optimizer.moments, FloatType::bf16);
+  EXPECT_EQ(c.optimizer.master, Master::fp32);
   EXPECT_FALSE(c.fsdp.reshard_after_forward);
   EXPECT_EQ(c.fsdp.prefetch, 0);
   EXPECT_EQ(c.optimizer.min_lr, 1e-4);

@@ -106,7 +106,7 @@ TEST(Table, unknown_names) {
     return "";
   };
   EXPECT_EQ(message("yaml", "mash"),
-            "unknown group 'mash'; did you mean 'mesh'? expected model, mesh, precision, fsdp, "
+            "unknown group 'mash'; did you mean 'mesh'? expected model, mesh, precision, fp8, fsdp, "
             "optimizer, data, run, verify or output");
   EXPECT_EQ(message("json", ""), "unknown format 'json'; expected yaml, nml or markdown");
 }

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "deck/checker.hpp"
+#include "deck/checks.hpp"
+#include "deck/choices.hpp"
+#include "deck/layout.hpp"
+
+namespace shard8::deck {
+namespace {
+
+void check_recipe(const Checker& check, const Config& config) {
+  const Fp8Config& f = config.fp8;
+  if (check.sound({"fp8.format"}) && f.format != format_of(f.recipe)) {
+    check.fail({"fp8.format", "fp8.recipe"},
+               fmt::format("{} is not that of {}", check.shown("fp8.format"), check.shown("fp8.recipe")),
+               fmt::format("expected format auto or {}", to_string(format_of(f.recipe))));
+  }
+  if (!check.sound({"fp8.power_of_2_scales"})) return;
+  const auto refuse_scales = [&](const char* hint) {
+    check.fail({"fp8.power_of_2_scales", "fp8.recipe"},
+               fmt::format("{} cannot be with {}", check.shown("fp8.power_of_2_scales"), check.shown("fp8.recipe")),
+               hint);
+  };
+  if (f.recipe == Recipe::delayed && f.power_of_2_scales) {
+    refuse_scales("scales from a history are not rounded: expected false, or recipe current");
+  }
+  if (f.recipe == Recipe::mxfp8 && !f.power_of_2_scales) {
+    refuse_scales("E8M0 holds nothing but powers of two: expected true, or recipe block");
+  }
+}
+
+void check_layers(const Checker& check, const Config& config) {
+  constexpr std::string_view first = "fp8.first_layers_bf16", last = "fp8.last_layers_bf16";
+  if (!check.sound({first, last, "model.layers"})) return;
+  const Fp8Config& f = config.fp8;
+  const std::int64_t sum = f.first_layers_bf16 + f.last_layers_bf16;
+  if (sum < config.model.layers) return;
+  const bool more_first = f.first_layers_bf16 >= f.last_layers_bf16;
+  check.fail({more_first ? first : last, more_first ? last : first, "model.layers"},
+             fmt::format("{} + {} = {} + {} = {} leaves none of {} in FP8", first, last, f.first_layers_bf16,
+                         f.last_layers_bf16, sum, check.shown("model.layers")),
+             "expected a sum less than model.layers, or recipe none");
+}
+
+void check_gather(const Checker& check, const Config& config) {
+  if (!check.sound({"fsdp.gather", "fp8.weights", "precision.compute"})) return;
+  const Gather gather = config.fsdp.gather;
+  if (gather == Gather::fp8) return;
+  if (config.fp8.weights == Fp8Weights::fp8) {
+    check.fail({"fsdp.gather", "fp8.weights"},
+               fmt::format("{} is not that of {}", check.shown("fsdp.gather"), check.shown("fp8.weights")),
+               "weights kept in FP8 travel as they are: expected gather auto or fp8, or weights bf16");
+  } else if (gather == Gather::fp32 && config.precision.compute == FloatType::bf16) {
+    check.fail({"fsdp.gather", "precision.compute"},
+               fmt::format("{} is not that of {}", check.shown("fsdp.gather"), check.shown("precision.compute")),
+               "with a recipe weights travel as fp8 or as they are computed with: expected gather auto, fp8 or bf16");
+  }
+}
+
+// What local K, N and token counts of FP8 products must be multiples of.
+std::int64_t block_of(Recipe recipe) {
+  switch (recipe) {
+    case Recipe::block:
+      return 128;
+    case Recipe::mxfp8:
+      return 32;
+    default:
+      return 16;
+  }
+}
+
+class BlockChecker {
+ public:
+  BlockChecker(const Checker& check, const Config& config)
+      : check_(check), config_(config), block_(block_of(config.fp8.recipe)), tensor_(config.mesh.tensor) {}
+
+  void check_attention() const {
+    const ModelConfig& m = config_.model;
+    if (!check_.sound({"model.hidden", "model.heads", "mesh.tensor"})) return;
+    if (m.hidden % m.heads != 0 || m.heads % tensor_ != 0) return;
+    if (m.hidden % block_ != 0) {
+      check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")), hint());
+      return;  // nor is any part of it
+    }
+    if (!check_local("model.hidden", "model.hidden", std::to_string(m.hidden), m.hidden)) return;
+
+    if (!check_.sound({"model.arch", "model.kv_heads"}) || m.kv_heads == m.heads || m.arch == Arch::gpt2) return;
+    if (m.heads % m.kv_heads != 0 || m.kv_heads % tensor_ != 0) return;
+    const std::int64_t kv = m.kv_heads * (m.hidden / m.heads);
+    const std::string_view kv_name = "model.kv_heads * model.hidden / model.heads";
+    const std::string kv_numbers = fmt::format("{} * {} / {}", m.kv_heads, m.hidden, m.heads);
+    if (block_ > 16) {  // scales of blocks: q, k and v have their own
+      check_local("model.kv_heads", kv_name, kv_numbers, kv);
+    } else {
+      const auto sum = [this](const std::string& text) { return tensor_ == 1 ? text : "(" + text + ")"; };
+      check_local("model.kv_heads", sum(fmt::format("model.hidden + 2 * {}", kv_name)),
+                  sum(fmt::format("{} + 2 * {}", m.hidden, kv_numbers)), m.hidden + 2 * kv);
+    }
+  }
+
+  void check_mlp() const {
+    const std::int64_t ffn = config_.model.ffn;
+    if (!check_.sound({"model.ffn", "mesh.tensor"}) || ffn % tensor_ != 0) return;
+    check_local("model.ffn", "model.ffn", std::to_string(ffn), ffn);
+  }
+
+  void check_tokens() const {
+    if (!check_.sound({"model.seq", "data.batch", "data.micro_batch"})) return;
+    if (!check_.sound({"mesh.replicate", "mesh.shard", "mesh.tensor"})) return;
+    const std::int64_t micro = lay_out(config_).micro_batch, seq = config_.model.seq;
+    if (micro * seq % tensor_ != 0) return;
+    check_local(micro == config_.data.micro_batch ? "data.micro_batch" : "data.batch", "micro-batch * model.seq",
+                fmt::format("{} * {}", micro, seq), micro * seq, micro_batch_note(config_));
+  }
+
+ private:
+  // All tensor ranks together have `name` = `numbers` = `total` of something, a rank an equal part of it.
+  bool check_local(std::string_view key, std::string_view name, const std::string& numbers, std::int64_t total,
+                   const std::string& note = {}) const {
+    const std::int64_t local = total / tensor_;
+    if (local % block_ == 0) return true;
+    const std::string number = std::to_string(local);
+    if (tensor_ == 1) {
+      const std::string steps = numbers == number ? "" : numbers + " = ";
+      check_.fail({key, "fp8.recipe"}, failure(fmt::format("{} = {}{}", name, steps, number)) + note, hint());
+    } else {
+      check_.fail({key, "mesh.tensor", "fp8.recipe"},
+                  failure(fmt::format("{} / mesh.tensor = {} / {} = {}", name, numbers, tensor_, number)) + note,
+                  hint());
+    }
+    return false;
+  }
+
+  std::string failure(const std::string& sum) const { return fmt::format("{} is not a multiple of {}", sum, block_); }
+
+  std::string hint() const {
+    const Recipe recipe = config_.fp8.recipe;
+    std::string text = fmt::format("fp8.recipe = {} needs multiples of {}", to_string(recipe), block_);
+    if (recipe == Recipe::block) text += ", mxfp8 of 32";
+    return text + (block_ > 16 ? ", delayed and current of 16" : "; recipe none takes any");
+  }
+
+  const Checker& check_;
+  const Config& config_;
+  std::int64_t block_;
+  std::int64_t tensor_;
+};
+
+}  // namespace
+
+void check_fp8(const Checker& check, const Config& config) {
+  if (!check.sound({"fp8.recipe"})) return;
+  if (!config.fp8.on()) {
+    if (!check.sound({"fsdp.gather"}) || config.fsdp.gather != Gather::fp8) return;
+    check.fail({"fsdp.gather", "fp8.recipe"},
+               fmt::format("{} needs a recipe: {}", check.shown("fsdp.gather"), check.shown("fp8.recipe")),
+               "expected gather auto, bf16 or fp32, or recipe delayed, current, block or mxfp8");
+    return;
+  }
+  check_recipe(check, config);
+  check_layers(check, config);
+  check_gather(check, config);
+  const BlockChecker blocks(check, config);
+  blocks.check_attention();
+  blocks.check_mlp();
+  blocks.check_tokens();
+}
+
+Fp8Format format_of(Recipe recipe) {
+  switch (recipe) {
+    case Recipe::none:
+      return Fp8Format::automatic;
+    case Recipe::delayed:
+    case Recipe::current:
+      return Fp8Format::hybrid;
+    default:
+      return Fp8Format::e4m3;
+  }
+}
+
+}  // namespace shard8::deck
