@@ -21,6 +21,7 @@
 #include "comm/agree.hpp"
 #include "comm/environment.hpp"
 #include "data/entropy.hpp"
+#include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "profile/metrics.hpp"
 #include "profile/progress.hpp"
@@ -186,6 +187,8 @@ class Run {
     input.tokens_per_step = static_cast<double>(loader_->tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.host = node_.host;
+    input.casts = trainer_->state().scaling.figures(exec_);
+    if (setup_.weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_);
     const auto report = profile::make_report(timer_.steps(), log_, input, gather_over(mesh_.world));
     const MemoryFigures memory = memory_figures();

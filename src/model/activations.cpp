@@ -10,19 +10,19 @@ namespace shard8::model {
 using tensor::DType;
 using tensor::MemoryKind;
 
-Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Recompute recompute, int threads,
-                                  tensor::ArenaSet& arenas) {
+Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Recompute recompute,
+                                  const fp8::Recipe& recipe, int threads, tensor::ArenaSet& arenas) {
   tensor::Arena& kept = arenas[MemoryKind::activations];
   tensor::Arena& scratch = arenas[MemoryKind::buffers];
   Activations a;
-  const auto shared = TransformerLayer::allocate_shared(d, recompute, scratch);
+  const auto shared = TransformerLayer::allocate_shared(d, recompute, recipe, layers, scratch);
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
-    a.layers.push_back(TransformerLayer::allocate_saved(d, recompute, shared, kept));
+    a.layers.push_back(TransformerLayer::allocate_saved(d, recompute, recipe, layer, shared, kept));
   }
   a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
   if (d.arch == deck::Arch::llama) a.rope_table = scratch.allocate({2, d.seq, d.head_dim / 2}, DType::fp32);
-  a.layer_scratch = TransformerLayer::allocate_scratch(d, a.rope_table, scratch);
+  a.layer_scratch = TransformerLayer::allocate_scratch(d, recipe, a.rope_table, scratch);
   a.head_scratch = LossHead::allocate_scratch(d, scratch);
   // The embedding runs when no layer does: it borrows the layers' gathered tokens.
   a.embedding_scratch.gathered = a.layer_scratch.attention.linear.gathered;
@@ -30,7 +30,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   a.tokens = scratch.allocate({d.tokens()}, DType::i32);
   a.targets = scratch.allocate({d.tokens()}, DType::i32);
   a.token_weights = scratch.allocate({d.tokens()}, DType::fp32);
-  a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace_bytes(d, threads))}, DType::u8);
+  a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace_bytes(d, recipe, threads))}, DType::u8);
   return a;
 }
 

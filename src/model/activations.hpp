@@ -23,8 +23,8 @@ struct Activations {
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
   tensor::Tensor workspace;                       ///< u8 for kernels
 
-  static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute, int threads,
-                              tensor::ArenaSet& arenas);
+  static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,
+                              const fp8::Recipe& recipe, int threads, tensor::ArenaSet& arenas);
 };
 
 }  // namespace shard8::model

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "comm/communicator.hpp"
+#include "fp8/quantizer.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
@@ -16,8 +17,9 @@ struct Context {
   const tensor::Exec& exec;
   const comm::Communicator& tensor_group;
   profile::StepTimer& timer;
-  tensor::Tensor workspace;                ///< u8, workspace_bytes(dims)
-  std::function<void()> progress = [] {};  ///< lets collectives under way advance
+  tensor::Tensor workspace;                   ///< u8, workspace_bytes(dims)
+  std::function<void()> progress = [] {};     ///< lets collectives under way advance
+  const fp8::Quantizer* quantizer = nullptr;  ///< where a linear is in FP8
 };
 
 }  // namespace shard8::model

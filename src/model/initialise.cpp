@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kernels/elementwise.hpp"
+#include "kernels/master.hpp"
 #include "kernels/random.hpp"
 
 namespace shard8::model {
@@ -77,7 +78,10 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
     for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
       const ParameterSpec& spec = units[u].parameters[p];
       const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
-      const Tensor& master = buffers.master(static_cast<int>(u))[p];
+      const Tensor& kept = buffers.master(static_cast<int>(u))[p];
+      const bool split = buffers.options().master_remainder;
+      // Nothing is in the gradients yet: there the fp32 values are made that are kept in two halves.
+      const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.boxes) {
         SourceBox stored = source;
@@ -96,6 +100,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
         else if (spec.initial == Initial::ones)
           kernels::fill_one(exec, rows);
       }
+      if (split) kernels::split_master(exec, kept, buffers.remainder(static_cast<int>(u))[p], master);
     }
   }
 }

@@ -12,25 +12,32 @@ struct LayernormLinear {
   Norm norm;
 
   struct Weights {
-    Affine norm, linear;
+    Affine norm;
+    LinearWeights linear;
   };
   struct Gradients {
     Affine norm;
     AffineGradient linear;
   };
-  /// normed (T_local, H) is computed again in backward if `recompute`; it need not survive then.
+  /// `normed` (T_local, H) and its cast are computed again in backward if `recompute`; they need not
+  /// survive then. In FP8 only input.by_columns needs to survive forward.
   struct Saved {
     NormStatistics statistics;
-    tensor::Tensor normed;
+    tensor::Tensor normed;  ///< in the compute dtype
+    fp8::Copies input;      ///< of the linear: normed itself, or cast
+    fp8::Site site;
     bool recompute = false;
   };
 
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const LinearScratch& scratch) const;
   /// dx (T_local, H) += the module's input gradient; dnormed (T_local, H) is scratch.
-  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& dy,
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const tensor::Tensor& dnormed,
                 const LinearScratch& scratch) const;
+
+ private:
+  void normalise(const Context& context, const Saved& saved, const tensor::Tensor& x, const Affine& w) const;
 };
 
 }  // namespace shard8::model

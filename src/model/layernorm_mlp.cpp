@@ -7,21 +7,26 @@
 
 namespace shard8::model {
 
+using fp8::Quantizer;
 using profile::Part;
 using tensor::Tensor;
 
 void LayernormMlp::activate(const Context& context, const Saved& saved) const {
-  auto part = context.timer.part(Part::elementwise);
-  if (fc1.norm.arch == deck::Arch::llama)
-    kernels::swiglu_forward(context.exec, saved.activation, saved.preactivation);
-  else
-    kernels::gelu_forward(context.exec, saved.activation, saved.preactivation);
+  const auto make = [&](const kernels::Outputs& a) {
+    auto part = context.timer.part(Part::elementwise);
+    if (fc1.norm.arch == deck::Arch::llama)
+      kernels::swiglu_forward(context.exec, a, saved.preactivation);
+    else
+      kernels::gelu_forward(context.exec, a, saved.preactivation);
+  };
+  if (!saved.fc2_site.on()) return make(saved.activation);
+  context.quantizer->make(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all, make);
 }
 
 void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
                            const Weights& w, const Scratch& scratch) const {
   forward_saved(context, saved, x, w, scratch);
-  row_linear_forward(context, y, saved.activation, w.fc2, x, scratch.linear);
+  row_linear_forward(context, y, saved.fc2_input, w.fc2, x, scratch.linear);
 }
 
 void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
@@ -30,18 +35,36 @@ void LayernormMlp::forward_saved(const Context& context, const Saved& saved, con
   activate(context, saved);
 }
 
+/// The gradient of fc1's output, in place of the output itself where it is plain.
+OutputGradient LayernormMlp::activation_backward(const Context& context, const Saved& saved,
+                                                 const Scratch& scratch) const {
+  const Tensor& plain = saved.preactivation;
+  const auto make = [&](const kernels::Outputs& gradient) {
+    auto part = context.timer.part(Part::elementwise);
+    if (fc1.norm.arch == deck::Arch::llama)
+      kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain);
+    else
+      kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain);
+  };
+  if (!saved.fc1.site.on()) {
+    make(plain);
+    return plain;
+  }
+  const fp8::Role role = fp8::Role::output_gradient;
+  const bool bias = fc1.norm.arch == deck::Arch::gpt2;
+  const fp8::Copies cast = scratch.linear.gradient.view(context.quantizer->recipe(), role, plain.rows(), plain.cols());
+  context.quantizer->make(saved.fc1.site.with(role), cast, plain, bias, Quantizer::Tokens::all, make);
+  return {cast, plain};
+}
+
 void LayernormMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                             const Saved& saved, const Weights& w, const Scratch& scratch) const {
   if (saved.fc1.recompute) activate(context, saved);
-  row_linear_backward(context, scratch.dactivation, dw.fc2, dx, saved.activation, w.fc2, scratch.linear);
-  {
-    auto part = context.timer.part(Part::elementwise);
-    if (fc1.norm.arch == deck::Arch::llama)
-      kernels::swiglu_backward(context.exec, saved.preactivation, scratch.dactivation, saved.preactivation);
-    else
-      kernels::gelu_backward(context.exec, saved.preactivation, scratch.dactivation, saved.preactivation);
-  }
-  fc1.backward(context, dx, dw.fc1, saved.preactivation, x, saved.fc1, w.fc1, scratch.dnormed, scratch.linear);
+  row_linear_backward(context, scratch.dactivation, dw.fc2,
+                      output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.linear),
+                      saved.fc2_input, w.fc2, scratch.linear);
+  fc1.backward(context, dx, dw.fc1, activation_backward(context, saved, scratch), x, saved.fc1, w.fc1, scratch.dnormed,
+               scratch.linear);
 }
 
 }  // namespace shard8::model

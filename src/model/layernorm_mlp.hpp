@@ -12,17 +12,20 @@ struct LayernormMlp {
 
   struct Weights {
     LayernormLinear::Weights fc1;
-    Affine fc2;
+    LinearWeights fc2;
   };
   struct Gradients {
     LayernormLinear::Gradients fc1;
     AffineGradient fc2;
   };
-  /// activation (tokens, F) is computed again in backward if fc1.recompute.
+  /// activation (tokens, F) and its cast are computed again in backward if fc1.recompute; in FP8 only
+  /// fc2_input.by_columns needs to survive forward otherwise.
   struct Saved {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
-    tensor::Tensor activation;     ///< (tokens, F)
+    tensor::Tensor activation;     ///< (tokens, F) in the compute dtype
+    fp8::Copies fc2_input;         ///< activation itself, or cast
+    fp8::Site fc2_site;
   };
   struct Scratch {
     LinearScratch linear;
@@ -41,6 +44,7 @@ struct LayernormMlp {
 
  private:
   void activate(const Context& context, const Saved& saved) const;
+  OutputGradient activation_backward(const Context& context, const Saved& saved, const Scratch& scratch) const;
 };
 
 }  // namespace shard8::model

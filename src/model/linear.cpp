@@ -9,24 +9,36 @@
 
 namespace shard8::model {
 
+using fp8::Copies;
 using profile::Part;
+using tensor::Operand;
 using tensor::Tensor;
 
 namespace {
 
-void fprop(const Context& context, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
+/// The copy of a weight that a product reads: the one gathered for this pass, in this step.
+const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
+  const bool forward = pass == fsdp::Pass::forward;
+  const Operand& copy = forward ? w.forward : w.backward;
+  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: not of a gather
+  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
+                 forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
+  return copy;
+}
+
+void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias) {
   auto part = context.timer.part(Part::gemm);
-  kernels::gemm_fprop(context.exec, y, x, w, bias, context.workspace);
+  kernels::gemm_fprop(context.exec, y, x, copy_for(w, fsdp::Pass::forward), bias, context.workspace);
   context.progress();
 }
 
-void dgrad(const Context& context, const Tensor& dx, const Tensor& dy, const Tensor& w) {
+void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& w) {
   auto part = context.timer.part(Part::gemm);
-  kernels::gemm_dgrad(context.exec, dx, dy, w, false, context.workspace);
+  kernels::gemm_dgrad(context.exec, dx, dy, copy_for(w, fsdp::Pass::backward), false, context.workspace);
   context.progress();
 }
 
-void wgrad(const Context& context, const AffineGradient& dw, const Tensor& dy, const Tensor& x) {
+void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, const Operand& x) {
   auto part = context.timer.part(Part::gemm);
   kernels::gemm_wgrad(context.exec, dw.sum.weight, dy, x, dw.accumulate, context.workspace);
   context.progress();
@@ -38,38 +50,52 @@ void bias_gradient(const Context& context, const AffineGradient& dw, const Tenso
   kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace);
 }
 
-}  // namespace
-
-void column_linear_forward(const Context& context, const Tensor& y, const Tensor& x, const Affine& w,
-                           const LinearScratch& scratch) {
-  fprop(context, y, gather_tokens(context, scratch.gathered, x), w.weight, w.bias);
+Operand gather(const Context& context, const LinearScratch& scratch, const Operand& local) {
+  return gather_tokens(context, scratch.gathered, scratch.gathered_cast, local);
 }
 
-void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const Tensor& dy,
-                            const Tensor& x, const Affine& w, const LinearScratch& scratch) {
-  bias_gradient(context, dw, dy);
-  wgrad(context, dw, dy, gather_tokens(context, scratch.gathered, x));
+}  // namespace
+
+OutputGradient output_gradient(const Context& context, const fp8::Site& site, const Tensor& dy,
+                               fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
+  if (!site.on()) return dy;
+  const fp8::Role role = fp8::Role::output_gradient;
+  const Copies cast = scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols());
+  context.quantizer->cast(site.with(role), cast, dy, tokens);
+  return {cast, dy};
+}
+
+void column_linear_forward(const Context& context, const Tensor& y, const Copies& x, const LinearWeights& w,
+                           const LinearScratch& scratch) {
+  fprop(context, y, gather(context, scratch, x.by_rows), w.weight, w.bias);
+}
+
+void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
+                            const OutputGradient& dy, const Copies& x, const LinearWeights& w,
+                            const LinearScratch& scratch) {
+  bias_gradient(context, dw, dy.plain);
+  wgrad(context, dw, dy.copies.by_columns, gather(context, scratch, x.by_columns));
   const Tensor partial = partial_of(context, scratch.partial, dx);
-  dgrad(context, partial, dy, w.weight);
+  dgrad(context, partial, dy.copies.by_rows, w.weight);
   reduce_scatter_tokens(context, dx, partial);
 }
 
-void row_linear_forward(const Context& context, const Tensor& y, const Tensor& x, const Affine& w,
+void row_linear_forward(const Context& context, const Tensor& y, const Copies& x, const LinearWeights& w,
                         const Tensor& residual, const LinearScratch& scratch) {
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   const Tensor partial = partial_of(context, scratch.partial, sum);
-  fprop(context, partial, x, w.weight, {});
+  fprop(context, partial, x.by_rows, w.weight, {});
   reduce_scatter_tokens(context, sum, partial);
   auto part = context.timer.part(Part::elementwise);
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
 }
 
-void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const Tensor& dy,
-                         const Tensor& x, const Affine& w, const LinearScratch& scratch) {
-  bias_gradient(context, dw, dy);
-  const Tensor whole = gather_tokens(context, scratch.gathered, dy);
-  dgrad(context, dx, whole, w.weight);
-  wgrad(context, dw, whole, x);
+void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
+                         const Copies& x, const LinearWeights& w, const LinearScratch& scratch) {
+  bias_gradient(context, dw, dy.plain);
+  const Operand by_rows = gather(context, scratch, dy.copies.by_rows);
+  dgrad(context, dx, by_rows, w.weight);
+  wgrad(context, dw, dy.copies.one() ? by_rows : gather(context, scratch, dy.copies.by_columns), x.by_columns);
 }
 
 }  // namespace shard8::model

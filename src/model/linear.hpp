@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/affine.hpp"
+#include "model/cast_scratch.hpp"
 #include "model/context.hpp"
 
 namespace shard8::model {
@@ -11,27 +12,44 @@ namespace shard8::model {
 ///
 /// column: w (out/T, in); x (T_local, in) is gathered over tokens, y (tokens, out/T).
 /// row:    w (out, in/T); x (tokens, in/T), the sum over ranks is scattered over tokens, y (T_local, out).
+///
+/// x, w and dy are plain or all in FP8; what is gathered travels as it is.
 struct LinearScratch {
-  tensor::Tensor gathered;  ///< (tokens, max(in, out)) of the sharded side; unused with one rank
-  tensor::Tensor partial;   ///< the same; unused with one rank
+  tensor::Tensor gathered;        ///< (tokens, max(in, out)) of the sharded side; unused with one rank
+  tensor::Tensor partial;         ///< the same; unused with one rank
+  fp8::CastBuffer gathered_cast;  ///< the same in FP8
+  CastScratch gradient;           ///< output gradients of this rank in FP8
 };
 
-void column_linear_forward(const Context& context, const tensor::Tensor& y, const tensor::Tensor& x, const Affine& w,
-                           const LinearScratch& scratch);
+/// The gradient of a linear's output, as its products read it, and plain where there is a bias.
+struct OutputGradient {
+  fp8::Copies copies;
+  tensor::Tensor plain;
+
+  OutputGradient(const tensor::Tensor& just_plain) : copies(just_plain), plain(just_plain) {}  // NOLINT
+  OutputGradient(const fp8::Copies& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
+};
+
+/// dy as the linear at `site` reads it: itself, or cast into scratch.gradient.
+OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
+                               fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
+
+void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Copies& x,
+                           const LinearWeights& w, const LinearScratch& scratch);
 
 /// dx (T_local, in) of dy (tokens, out/T); x is the saved input shard, gathered again for wgrad.
 void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                            const tensor::Tensor& dy, const tensor::Tensor& x, const Affine& w,
+                            const OutputGradient& dy, const fp8::Copies& x, const LinearWeights& w,
                             const LinearScratch& scratch);
 
 /// y = residual (T_local, out) + x·wᵀ + bias; y may be residual.
-void row_linear_forward(const Context& context, const tensor::Tensor& y, const tensor::Tensor& x, const Affine& w,
+void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Copies& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch);
 
 /// dx (tokens, in/T) of dy (T_local, out). The bias is replicated: its gradient is this rank's
 /// tokens' part, to be summed over the tensor group.
 void row_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                         const tensor::Tensor& dy, const tensor::Tensor& x, const Affine& w,
+                         const OutputGradient& dy, const fp8::Copies& x, const LinearWeights& w,
                          const LinearScratch& scratch);
 
 }  // namespace shard8::model

@@ -7,6 +7,7 @@
 
 namespace shard8::model {
 
+using fp8::Quantizer;
 using profile::Part;
 using tensor::Tensor;
 
@@ -19,19 +20,27 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
                           attention.shape.heads + attention.shape.kv_heads);
   }
   attention.forward(context, saved.heads, saved.lse, saved.rotated);
-  row_linear_forward(context, y, saved.heads, w.proj, x, scratch.linear);
+  if (saved.proj_site.on())
+    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all);
+  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.linear);
 }
 
 void MultiheadAttention::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                                   const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  row_linear_backward(context, scratch.dheads, dw.proj, dx, saved.heads, w.proj, scratch.linear);
+  if (saved.qkv.recompute && saved.proj_site.on())
+    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all);
+  row_linear_backward(context, scratch.dheads, dw.proj,
+                      output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.linear),
+                      saved.proj_input, w.proj, scratch.linear);
   attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   if (!scratch.rope_table.empty()) {
     auto part = context.timer.part(Part::elementwise);
     kernels::rope_backward(context.exec, scratch.dqkv, scratch.rope_table,
                            attention.shape.heads + attention.shape.kv_heads);
   }
-  qkv.backward(context, dx, dw.qkv, scratch.dqkv, x, saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
+  qkv.backward(context, dx, dw.qkv,
+               output_gradient(context, saved.qkv.site, scratch.dqkv, Quantizer::Tokens::all, scratch.linear), x,
+               saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
 }
 
 }  // namespace shard8::model

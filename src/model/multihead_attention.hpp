@@ -14,7 +14,7 @@ struct MultiheadAttention {
 
   struct Weights {
     LayernormLinear::Weights qkv;
-    Affine proj;
+    LinearWeights proj;
   };
   struct Gradients {
     LayernormLinear::Gradients qkv;
@@ -25,6 +25,8 @@ struct MultiheadAttention {
     tensor::Tensor rotated;  ///< (tokens, qkv_width), queries and keys after the rotation
     tensor::Tensor lse;      ///< (batch, heads, seq) fp32
     tensor::Tensor heads;    ///< (tokens, q_width), attention's result
+    fp8::Copies proj_input;  ///< heads itself, or cast (again in backward if qkv.recompute)
+    fp8::Site proj_site;
   };
   struct Scratch {
     LinearScratch linear;

@@ -17,7 +17,7 @@ NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tens
   return s;
 }
 
-void Norm::forward(const Context& context, const Tensor& y, const NormStatistics& statistics, const Tensor& x,
+void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics, const Tensor& x,
                    const Affine& w) const {
   auto part = context.timer.part(profile::Part::elementwise);
   if (arch == deck::Arch::llama)

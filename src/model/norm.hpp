@@ -22,8 +22,8 @@ struct Norm {
   deck::Arch arch = deck::Arch::llama;
   float eps = 1e-5f;
 
-  /// y (rows, H) of x (rows, H).
-  void forward(const Context& context, const tensor::Tensor& y, const NormStatistics& statistics,
+  /// y (rows, H) of x (rows, H), plain or cast.
+  void forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                const tensor::Tensor& x, const Affine& w) const;
   /// dx = residual + gradient of the norm; residual may be dx itself. dw is added to.
   void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,

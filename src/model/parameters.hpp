@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "deck/config.hpp"
+#include "fp8/recipe.hpp"
 #include "fsdp/unit_shape.hpp"
 
 namespace shard8::model {
@@ -34,6 +36,8 @@ struct ParameterSpec {
   Initial initial = Initial::normal;
   double standard_deviation = 0;
   std::vector<SourceBox> boxes;  ///< rows in no box are padding, always zero
+  /// The weight of one of a layer's linears, which a recipe may keep in FP8.
+  std::optional<fp8::Linear> linear{};
 };
 
 /// Units in the order of forward: the embedding, the layers, the root (final norm, head, tied table).
@@ -41,13 +45,25 @@ struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
   bool rotating = false;
+  std::int64_t layer = -1;  ///< of a layer
 };
 
 /// All units of one tensor rank, from the configuration alone.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);
 
-/// The same as the sharding sees them.
-std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units);
+/// How weights of linears are kept and travel.
+struct WeightFormat {
+  fp8::Recipe recipe{};
+  bool primary_fp8 = false;  ///< FP8 shards are kept from step to step, beside the master
+  bool gather_fp8 = false;   ///< FP8 travels; else the compute dtype, and receivers quantize
+
+  static WeightFormat make(const deck::Config& config);
+  /// The site of a parameter's weight; off for what is not in FP8.
+  fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
+};
+
+/// The units as the sharding sees them.
+std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {});
 
 inline int embedding_unit() { return 0; }
 inline int layer_unit(std::int64_t layer) { return static_cast<int>(layer) + 1; }

@@ -3,8 +3,13 @@
 
 #include "model/sequence_parallel.hpp"
 
+#include <vector>
+
+#include "kernels/elementwise.hpp"
+
 namespace shard8::model {
 
+using tensor::Operand;
 using tensor::Tensor;
 
 Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& local) {
@@ -12,6 +17,26 @@ Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& 
   auto part = context.timer.part(profile::Part::tensor_comm);
   const Tensor target = whole.reshaped({local.rows() * context.tensor_group.size(), local.cols()});
   context.tensor_group.all_gather(target, local);
+  return target;
+}
+
+Operand gather_tokens(const Context& context, const Tensor& whole, const fp8::CastBuffer& whole_cast,
+                      const Operand& local) {
+  if (local.scaling == tensor::Scaling::none) return gather_tokens(context, whole, local.data);
+  const int ranks = context.tensor_group.size();
+  if (ranks == 1) return local;
+  auto part = context.timer.part(profile::Part::tensor_comm);
+  Operand target = whole_cast.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
+  const auto place = [&](const Tensor& all, const Tensor& own) {
+    kernels::cast(context.exec, all.slice(context.tensor_group.rank() * own.rows(), own.rows()), own);
+    return all;
+  };
+  std::vector<Tensor> travelling{place(target.data, local.data)};
+  if (local.scaling == tensor::Scaling::tensor)
+    target.scale_inv = local.scale_inv;
+  else
+    travelling.push_back(place(target.scale_inv, local.scale_inv));
+  context.tensor_group.all_gather_in_place(travelling).wait();
   return target;
 }
 

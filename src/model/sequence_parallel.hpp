@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "fp8/cast_buffer.hpp"
 #include "model/context.hpp"
 
 namespace shard8::model {
@@ -12,6 +13,11 @@ namespace shard8::model {
 /// All tokens of the group, (T, N): gathered into `whole`, or `local` (T_local, N) itself when the
 /// group has one rank.
 tensor::Tensor gather_tokens(const Context& context, const tensor::Tensor& whole, const tensor::Tensor& local);
+
+/// The same of an operand, plain or in FP8: then its bytes and block scales travel, as one call, to
+/// `whole_cast`; a scale of the whole matrix is the group's already.
+tensor::Operand gather_tokens(const Context& context, const tensor::Tensor& whole, const fp8::CastBuffer& whole_cast,
+                              const tensor::Operand& local);
 
 /// local (T_local, N) = this rank's tokens of the sum over the group of `partial` (T, N). With one
 /// rank, partial must be local's own memory.

@@ -9,6 +9,7 @@
 
 namespace shard8::model {
 
+using fsdp::Pass;
 using profile::Phase;
 using tensor::Tensor;
 
@@ -19,10 +20,18 @@ bool has_embedding_unit(const deck::ModelConfig& model) {
   return !model.tie_embeddings || model.arch == deck::Arch::gpt2;
 }
 
+/// Whether a layer is computed again from a copy of its weights that backward has not.
+bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer) {
+  return model.recompute == deck::Recompute::full && recipe.two_copies(fp8::Role::weight) &&
+         recipe.site(layer, fp8::Linear::qkv).on();
+}
+
 }  // namespace
 
-Transformer::Transformer(const deck::ModelConfig& model, const Dims& dims, int tensor_rank, Activations activations)
+Transformer::Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,
+                         Activations activations)
     : model_(model),
+      recipe_(recipe),
       dims_(dims),
       activations_(std::move(activations)),
       embedding_(dims, tensor_rank),
@@ -35,16 +44,19 @@ void Transformer::prepare(const tensor::Exec& exec) {
     kernels::rope_table(exec, activations_.rope_table, static_cast<float>(model_.rope_theta));
 }
 
-std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batches) {
+std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches) {
   const bool embedding = has_embedding_unit(model);
-  std::vector<int> order;
+  std::vector<fsdp::Visit> order;
   const int root = root_unit(model.layers);
   for (std::int64_t m = 0; m < micro_batches; ++m) {
-    if (model.tie_embeddings) order.push_back(root);
-    if (embedding) order.push_back(embedding_unit());
-    for (std::int64_t layer = 0; layer < model.layers; ++layer) order.push_back(layer_unit(layer));
-    if (!model.tie_embeddings) order.push_back(root);
-    for (std::int64_t layer = model.layers; layer-- > 0;) order.push_back(layer_unit(layer));
+    if (model.tie_embeddings) order.push_back({root});
+    if (embedding) order.push_back({embedding_unit()});
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) order.push_back({layer_unit(layer)});
+    if (!model.tie_embeddings) order.push_back({root});
+    for (std::int64_t layer = model.layers; layer-- > 0;) {
+      if (recomputes_from_a_copy(model, recipe, layer)) order.push_back({layer_unit(layer), Pass::forward});
+      order.push_back({layer_unit(layer), Pass::backward});
+    }
   }
   return order;
 }
@@ -59,7 +71,7 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
   return order;
 }
 
-double Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+double Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                                      const MicroBatch& micro_batch) {
   {
     auto phase = context.timer.phase(Phase::forward);
@@ -73,56 +85,63 @@ double Transformer::forward_backward(const Context& context, fsdp::WeightStore& 
   return loss;
 }
 
-void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& weights) {
+void Transformer::forward_embedding(const Context& context, UnitWeights weights) {
   Embedding::Weights w;
-  if (model_.tie_embeddings) w.table = weights.acquire(root_unit(model_.layers)).back();
+  if (model_.tie_embeddings) w.table = weights.acquire(root_unit(model_.layers), Pass::forward).back().plain();
   if (embedding_has_parameters_) {
-    const auto unit = weights.acquire(embedding_unit());
-    if (!model_.tie_embeddings) w.table = unit.front();
-    if (model_.arch == deck::Arch::gpt2) w.positions = unit.back();
+    const auto unit = weights.acquire(embedding_unit(), Pass::forward);
+    if (!model_.tie_embeddings) w.table = unit.front().plain();
+    if (model_.arch == deck::Arch::gpt2) w.positions = unit.back().plain();
   }
   embedding_.forward(context, activations_.residual.front(), activations_.tokens, w, activations_.embedding_scratch);
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-void Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
+void Transformer::forward_layers(const Context& context, UnitWeights weights) {
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
-    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l)));
+    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
     layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], activations_.residual[i], w,
                    activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
 }
 
-double Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+double Transformer::head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                          const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   const bool gpt2 = dims_.arch == deck::Arch::gpt2;
-  const auto bind = [&](std::span<const Tensor> t) {
-    return LossHead::Weights{{t[0], gpt2 ? t[1] : Tensor{}}, t.back()};
-  };
   // A tied table has been in use since the embedding.
-  const auto w = bind(model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root));
+  const auto t = model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward);
+  const LossHead::Weights w{{t[0].plain(), gpt2 ? t[1].plain() : Tensor{}}, t.back().plain()};
   const auto sums = gradients.begin(root, micro_batch.first);
-  const auto dw = bind(sums.whole);
+  const Affine dnorm{sums.whole[0], gpt2 ? sums.whole[1] : Tensor{}};
   const double loss = head_.forward_backward(
-      context, activations_.dresidual, {dw.norm, dw.head, sums.accumulate}, activations_.residual.back(),
+      context, activations_.dresidual, {dnorm, sums.whole.back(), sums.accumulate}, activations_.residual.back(),
       {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
   return loss;
 }
 
-void Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+void Transformer::recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer) {
+  const auto i = static_cast<std::size_t>(layer);
+  const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(layer), Pass::forward));
+  layer_.recompute(context, activations_.layers[i], activations_.residual[i], w, activations_.layer_scratch);
+  weights.release(layer_unit(layer));
+}
+
+void Transformer::backward_layers(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                                   const MicroBatch& micro_batch) {
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const int unit = layer_unit(l);
-    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit));
+    if (recomputes_from_a_copy(model_, recipe_, l)) recompute_layer(context, weights, l);
+    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit, Pass::backward));
     const Tensor& x = activations_.residual[i];
     const auto& saved = activations_.layers[i];
-    if (model_.recompute == deck::Recompute::full) layer_.recompute(context, saved, x, w, activations_.layer_scratch);
+    if (model_.recompute == deck::Recompute::full && !recomputes_from_a_copy(model_, recipe_, l))
+      layer_.recompute(context, saved, x, w, activations_.layer_scratch);
     const auto sums = gradients.begin(unit, micro_batch.first);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     layer_.backward(context, activations_.dresidual, dw, x, saved, w, activations_.layer_scratch);

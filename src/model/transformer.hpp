@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "fsdp/gradient_store.hpp"
-#include "fsdp/weight_store.hpp"
 #include "model/activations.hpp"
 #include "model/context.hpp"
 #include "model/parameters.hpp"
+#include "model/unit_weights.hpp"
 
 namespace shard8::model {
 
-/// The order in which a step of so many micro-batches uses the weights of units.
-std::vector<int> visits(const deck::ModelConfig& model, std::int64_t micro_batches);
+/// The order in which a step of so many micro-batches uses the weights of units. Recompute::full uses
+/// a layer's weights as forward does once more, just before backward: a visit of its own where those
+/// are another copy.
+std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
 /// The order in which a step reduces the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
 
@@ -21,7 +23,8 @@ std::vector<int> reductions(const deck::ModelConfig& model);
 /// hands each unit's gradients over when they are complete.
 class Transformer {
  public:
-  Transformer(const deck::ModelConfig& model, const Dims& dims, int tensor_rank, Activations activations);
+  Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,
+              Activations activations);
 
   /// Fills what never changes (rotary table).
   void prepare(const tensor::Exec& exec);
@@ -31,22 +34,24 @@ class Transformer {
     float scale = 1;                 ///< gradients are those of scale·Σ token losses
   };
   /// Forward and backward of the tokens in activations(); returns Σ weight·loss of this data rank.
-  double forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+  double forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                           const MicroBatch& micro_batch);
 
   Activations& activations() { return activations_; }
   const Dims& dims() const { return dims_; }
 
  private:
-  void forward_embedding(const Context& context, fsdp::WeightStore& weights);
-  void forward_layers(const Context& context, fsdp::WeightStore& weights);
-  void backward_layers(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+  void forward_embedding(const Context& context, UnitWeights weights);
+  void forward_layers(const Context& context, UnitWeights weights);
+  void recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer);
+  void backward_layers(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch);
-  double head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+  double head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
               const MicroBatch& micro_batch);
   void backward_embedding(const Context& context, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
 
   deck::ModelConfig model_;
+  fp8::Recipe recipe_;
   Dims dims_;
   Activations activations_;
   Embedding embedding_;

@@ -36,15 +36,23 @@ class TransformerLayer {
     LayernormMlp::Scratch mlp;
   };
 
-  /// Everything of Saved that `recompute` keeps is allocated, the rest is taken from `shared`
-  /// (which is allocated as for Recompute::none).
-  static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const Saved& shared, tensor::Arena& arena);
-  /// Buffers for what is computed again; nothing for Recompute::none.
-  static Saved allocate_shared(const Dims& dims, deck::Recompute recompute, tensor::Arena& arena);
-  static Scratch allocate_scratch(const Dims& dims, const tensor::Tensor& rope_table, tensor::Arena& arena);
+  /// Memory that layers share for what need not survive forward, or is computed again in backward.
+  struct Shared {
+    Saved plain, cast;          ///< Recompute::full: whole layers, not in FP8 and in FP8
+    tensor::Tensor normed;      ///< (T_local, H), with Recompute::selective or FP8
+    tensor::Tensor activation;  ///< (tokens, F), likewise
+    CastScratch input;          ///< inputs of linears in FP8 that are not kept
+  };
+  static Shared allocate_shared(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
+                                std::int64_t layers, tensor::Arena& arena);
+  /// What `recompute` keeps of a layer is allocated, the rest is of `shared`.
+  static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
+                              std::int64_t layer, const Shared& shared, tensor::Arena& arena);
+  static Scratch allocate_scratch(const Dims& dims, const fp8::Recipe& recipe, const tensor::Tensor& rope_table,
+                                  tensor::Arena& arena);
 
   /// The unit's tensors in the order of llama_layer or gpt2_layer.
-  static Weights bind(deck::Arch arch, std::span<const tensor::Tensor> tensors);
+  static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
   /// y (T_local, H) of x (T_local, H).

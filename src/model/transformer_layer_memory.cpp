@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+#include <vector>
+
 #include "model/transformer_layer.hpp"
 
 namespace shard8::model {
@@ -11,52 +14,122 @@ using tensor::Tensor;
 
 namespace {
 
+using fp8::Linear;
+using fp8::Role;
 using Saved = TransformerLayer::Saved;
+using Shared = TransformerLayer::Shared;
 
-LayernormLinear::Saved norm_saved(const Dims& d, Recompute recompute, const LayernormLinear::Saved& shared,
-                                  tensor::Arena& arena) {
-  if (recompute == Recompute::full) return shared;
-  LayernormLinear::Saved s;
-  s.statistics = NormStatistics::allocate(d.arch, d.tokens_local(), arena);
-  s.recompute = recompute == Recompute::selective;
-  s.normed = s.recompute ? shared.normed : arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-  return s;
+/// Lays out what one layer keeps.
+class SavedLayout {
+ public:
+  SavedLayout(const Dims& dims, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layer,
+              const Shared& shared, tensor::Arena& arena)
+      : d_(dims),
+        selective_(recompute == Recompute::selective),
+        recipe_(recipe),
+        layer_(layer),
+        shared_(shared),
+        arena_(arena) {}
+
+  Saved make() const {
+    Saved s;
+    s.attention.qkv = norm(Linear::qkv);
+    s.attention.rotated = arena_.allocate({d_.tokens(), d_.qkv_width()}, d_.compute);
+    s.attention.lse = arena_.allocate({d_.batch, d_.heads, d_.seq}, DType::fp32);
+    s.attention.heads = arena_.allocate({d_.tokens(), d_.q_width()}, d_.compute);
+    s.attention.proj_input = input(Linear::proj, s.attention.heads);
+    s.middle = arena_.allocate({d_.tokens_local(), d_.hidden}, d_.compute);
+    s.mlp.fc1 = norm(Linear::fc1);
+    s.mlp.preactivation = arena_.allocate({d_.tokens(), d_.fc1_width()}, d_.compute);
+    s.mlp.activation = kept(Linear::fc2, shared_.activation, d_.tokens(), d_.ffn);
+    s.mlp.fc2_input = input(Linear::fc2, s.mlp.activation);
+    return s;
+  }
+
+ private:
+  bool cast(Linear linear) const { return recipe_.site(layer_, linear).on(); }
+
+  LayernormLinear::Saved norm(Linear linear) const {
+    LayernormLinear::Saved s;
+    s.statistics = NormStatistics::allocate(d_.arch, d_.tokens_local(), arena_);
+    s.normed = kept(linear, shared_.normed, d_.tokens_local(), d_.hidden);
+    s.input = input(linear, s.normed);
+    s.recompute = selective_;
+    return s;
+  }
+
+  /// A plain input of a linear: shared where backward does not read it or computes it again.
+  Tensor kept(Linear linear, const Tensor& shared, std::int64_t rows, std::int64_t cols) const {
+    return selective_ || cast(linear) ? shared : arena_.allocate({rows, cols}, d_.compute);
+  }
+
+  /// What a linear reads: the plain input, or its cast, of which backward reads the copy by columns.
+  fp8::Copies input(Linear linear, const Tensor& plain) const {
+    if (!cast(linear)) return plain;
+    CastScratch copies = shared_.input;
+    if (!selective_) {
+      copies.by_columns = fp8::CastBuffer(arena_, plain.count(), recipe_.by_columns(Role::input));
+      if (!recipe_.two_copies(Role::input)) copies.by_rows = copies.by_columns;
+    }
+    return copies.view(recipe_, Role::input, plain.rows(), plain.cols());
+  }
+
+  const Dims& d_;
+  bool selective_;
+  const fp8::Recipe& recipe_;
+  std::int64_t layer_;
+  const Shared& shared_;
+  tensor::Arena& arena_;
+};
+
+void set_sites(Saved& s, const fp8::Recipe& recipe, std::int64_t layer) {
+  s.attention.qkv.site = recipe.site(layer, Linear::qkv);
+  s.attention.proj_site = recipe.site(layer, Linear::proj);
+  s.mlp.fc1.site = recipe.site(layer, Linear::fc1);
+  s.mlp.fc2_site = recipe.site(layer, Linear::fc2);
 }
 
 }  // namespace
 
-Saved TransformerLayer::allocate_saved(const Dims& d, Recompute recompute, const Saved& shared, tensor::Arena& arena) {
-  if (recompute == Recompute::full) return shared;
-  Saved s;
-  s.attention.qkv = norm_saved(d, recompute, shared.attention.qkv, arena);
-  s.attention.rotated = arena.allocate({d.tokens(), d.qkv_width()}, d.compute);
-  s.attention.lse = arena.allocate({d.batch, d.heads, d.seq}, DType::fp32);
-  s.attention.heads = arena.allocate({d.tokens(), d.q_width()}, d.compute);
-  s.middle = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-  s.mlp.fc1 = norm_saved(d, recompute, shared.mlp.fc1, arena);
-  s.mlp.preactivation = arena.allocate({d.tokens(), d.fc1_width()}, d.compute);
-  s.mlp.activation =
-      recompute == Recompute::selective ? shared.mlp.activation : arena.allocate({d.tokens(), d.ffn}, d.compute);
-  return s;
-}
-
-Saved TransformerLayer::allocate_shared(const Dims& d, Recompute recompute, tensor::Arena& arena) {
-  Saved s;
-  if (recompute == Recompute::full) return allocate_saved(d, Recompute::none, s, arena);
-  if (recompute == Recompute::selective) {
-    // One buffer serves both norms: each is consumed before the other is computed.
-    s.attention.qkv.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-    s.mlp.fc1.normed = s.attention.qkv.normed;
-    s.mlp.activation = arena.allocate({d.tokens(), d.ffn}, d.compute);
+Shared TransformerLayer::allocate_shared(const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
+                                         std::int64_t layers, tensor::Arena& arena) {
+  Shared shared;
+  if (recipe.on() || recompute == Recompute::selective) {
+    shared.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
+    shared.activation = arena.allocate({d.tokens(), d.ffn}, d.compute);
   }
+  const std::int64_t largest = std::max({d.tokens_local() * d.hidden, d.tokens() * d.q_width(), d.tokens() * d.ffn});
+  if (recipe.two_copies(Role::input) || recompute == Recompute::selective)
+    shared.input = CastScratch::allocate(recipe, Role::input, largest, arena);
+  if (recompute != Recompute::full) return shared;
+  const auto whole = [&](std::int64_t layer) {
+    return SavedLayout(d, Recompute::none, recipe, layer, shared, arena).make();
+  };
+  if (recipe.layers < layers) shared.plain = whole(recipe.first_layer > 0 ? 0 : layers - 1);
+  if (recipe.layers > 0) shared.cast = whole(recipe.first_layer);
+  return shared;
+}
+
+Saved TransformerLayer::allocate_saved(const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
+                                       std::int64_t layer, const Shared& shared, tensor::Arena& arena) {
+  const bool cast = recipe.site(layer, Linear::qkv).on();
+  Saved s = recompute == Recompute::full ? (cast ? shared.cast : shared.plain)
+                                         : SavedLayout(d, recompute, recipe, layer, shared, arena).make();
+  set_sites(s, recipe, layer);
   return s;
 }
 
-TransformerLayer::Scratch TransformerLayer::allocate_scratch(const Dims& d, const Tensor& rope_table,
-                                                             tensor::Arena& arena) {
+TransformerLayer::Scratch TransformerLayer::allocate_scratch(const Dims& d, const fp8::Recipe& recipe,
+                                                             const Tensor& rope_table, tensor::Arena& arena) {
   LinearScratch linear;
   linear.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  if (d.tensor > 1) linear.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
+  if (d.tensor > 1) {
+    linear.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
+    if (recipe.on()) linear.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(Role::input));
+  }
+  const std::int64_t largest =
+      std::max({d.tokens_local() * d.hidden, d.tokens() * d.qkv_width(), d.tokens() * d.fc1_width()});
+  linear.gradient = CastScratch::allocate(recipe, Role::output_gradient, largest, arena);
   Scratch s;
   s.attention.linear = s.mlp.linear = linear;
   s.attention.dnormed = s.mlp.dnormed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
@@ -67,32 +140,33 @@ TransformerLayer::Scratch TransformerLayer::allocate_scratch(const Dims& d, cons
   return s;
 }
 
-TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Tensor> t) {
+TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> t) {
   Weights w;
   if (arch == deck::Arch::llama) {
     SHARD8_REQUIRE(t.size() == 6, "a llama layer has 6 parameters, not {}", t.size());
-    w.attention.qkv = {{t[0], {}}, {t[1], {}}};
+    w.attention.qkv = {{t[0].plain(), {}}, {t[1], {}}};
     w.attention.proj = {t[2], {}};
-    w.mlp.fc1 = {{t[3], {}}, {t[4], {}}};
+    w.mlp.fc1 = {{t[3].plain(), {}}, {t[4], {}}};
     w.mlp.fc2 = {t[5], {}};
   } else {
     SHARD8_REQUIRE(t.size() == 12, "a gpt2 layer has 12 parameters, not {}", t.size());
-    w.attention.qkv = {{t[0], t[1]}, {t[2], t[3]}};
-    w.attention.proj = {t[4], t[5]};
-    w.mlp.fc1 = {{t[6], t[7]}, {t[8], t[9]}};
-    w.mlp.fc2 = {t[10], t[11]};
+    w.attention.qkv = {{t[0].plain(), t[1].plain()}, {t[2], t[3].plain()}};
+    w.attention.proj = {t[4], t[5].plain()};
+    w.mlp.fc1 = {{t[6].plain(), t[7].plain()}, {t[8], t[9].plain()}};
+    w.mlp.fc2 = {t[10], t[11].plain()};
   }
   return w;
 }
 
 TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
                                                              bool accumulate) {
-  const Weights w = bind(arch, tensors);
+  const Weights w = bind(arch, std::vector<Weight>(tensors.begin(), tensors.end()));
+  const auto linear = [&](const LinearWeights& l) { return AffineGradient{{l.weight.plain(), l.bias}, accumulate}; };
   Gradients g;
-  g.attention.qkv = {w.attention.qkv.norm, {w.attention.qkv.linear, accumulate}};
-  g.attention.proj = {w.attention.proj, accumulate};
-  g.mlp.fc1 = {w.mlp.fc1.norm, {w.mlp.fc1.linear, accumulate}};
-  g.mlp.fc2 = {w.mlp.fc2, accumulate};
+  g.attention.qkv = {w.attention.qkv.norm, linear(w.attention.qkv.linear)};
+  g.attention.proj = linear(w.attention.proj);
+  g.mlp.fc1 = {w.mlp.fc1.norm, linear(w.mlp.fc1.linear)};
+  g.mlp.fc2 = linear(w.mlp.fc2);
   return g;
 }
 

@@ -12,10 +12,11 @@
 
 namespace shard8::model {
 
-std::size_t workspace_bytes(const Dims& d, int threads) {
+std::size_t workspace_bytes(const Dims& d, const fp8::Recipe& recipe, int threads) {
   const std::int64_t t = d.tokens();
   const auto gemm = [&](std::int64_t in, std::int64_t out) {
-    return kernels::gemm_workspace_bytes(d.compute, t, in, out);
+    const auto plain = kernels::gemm_workspace_bytes(d.compute, t, in, out);
+    return recipe.on() ? std::max(plain, kernels::gemm_workspace_bytes(recipe.forward, t, in, out)) : plain;
   };
   return std::max({gemm(d.hidden, d.qkv_width()), gemm(d.q_width(), d.hidden), gemm(d.hidden, d.fc1_width()),
                    gemm(d.ffn, d.hidden), gemm(d.hidden, d.vocab_local),

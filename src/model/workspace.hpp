@@ -4,12 +4,13 @@
 
 #include <cstddef>
 
+#include "fp8/recipe.hpp"
 #include "model/dims.hpp"
 
 namespace shard8::model {
 
 /// Bytes of Context::workspace that cover every kernel of a model of these sizes.
-std::size_t workspace_bytes(const Dims& dims, int threads);
+std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int threads);
 
 /// Tokens whose logits are in memory at once in the head.
 std::int64_t head_chunk_tokens(const Dims& dims);

@@ -15,10 +15,11 @@ using tensor::Tensor;
 
 Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas)
     : config_(config), buffers_(buffers) {
+  const auto moments = config.moments == deck::FloatType::bf16 ? tensor::DType::bf16 : tensor::DType::fp32;
   const auto like_master = [&](int unit) {
     std::vector<Tensor> tensors;
     for (const Tensor& p : buffers.master(unit))
-      tensors.push_back(arenas[MemoryKind::optimizer].allocate(p.shape, tensor::DType::fp32));
+      tensors.push_back(arenas[MemoryKind::optimizer].allocate(p.shape, moments));
     return tensors;
   };
   for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
@@ -33,7 +34,8 @@ void Adamw::prepare(const tensor::Exec& exec) const {
       for (const Tensor& t : unit) kernels::fill_zero(exec, t);
 }
 
-void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale) const {
+void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale,
+                 const Outputs& outputs) const {
   kernels::AdamwScalars scalars;
   scalars.lr = learning_rate;
   scalars.beta1 = config_.beta1;
@@ -45,8 +47,11 @@ void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_ra
     const auto unit = static_cast<int>(u);
     for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
       scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
-      kernels::adamw_step(exec, buffers_.master(unit)[p], first_moment_[u][p], second_moment_[u][p],
-                          buffers_.gradient(unit)[p], scalars);
+      const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
+      kernels::adamw_step(
+          exec,
+          {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p], buffers_.gradient(unit)[p]},
+          scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == tensor::DType::bf16);
     }
   }
 }

@@ -54,6 +54,17 @@ std::size_t unit_reductions(const Setup& setup, const fsdp::UnitBuffers& buffers
   return pool_bytes(scatters, fsdp::kReductionsInFlight) + pool_bytes(sums, one_sum ? 1 : fsdp::kReductionsInFlight);
 }
 
+/// Reductions of scaling state: of weights in the group that owns them once (delayed scaling: before
+/// the first step), of everything in the world.
+std::size_t scaling_reductions(const Setup& setup) {
+  const fp8::Recipe& recipe = setup.weights.recipe;
+  if (!recipe.per_tensor()) return 0;
+  const auto weights = static_cast<std::size_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t);
+  std::size_t bytes = Communicator::all_reduce_scratch_bytes(weights, setup.mesh.shard * setup.mesh.tensor);
+  if (recipe.delayed()) bytes += Communicator::all_reduce_scratch_bytes(fp8::kRoles * weights, setup.mesh.ranks());
+  return bytes;
+}
+
 /// The tensor group reduces one thing at a time.
 std::size_t tensor_reductions(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   std::size_t most = 0;
@@ -83,7 +94,8 @@ Plan make_plan(const deck::Config& config, int threads) {
   Plan plan;
   plan.memory = state.arenas.bytes();
   plan.traffic = traffic(setup, state);
-  plan.reduction_buffers = unit_reductions(setup, state.units) + tensor_reductions(setup, state.units);
+  plan.reduction_buffers =
+      unit_reductions(setup, state.units) + tensor_reductions(setup, state.units) + scaling_reductions(setup);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

@@ -9,9 +9,10 @@ namespace shard8::train {
 
 namespace {
 
-/// A loaded deck has resolved `auto`.
+/// Of all that is not in FP8. A loaded deck has resolved `auto`.
 tensor::DType gather_dtype(const deck::Config& config) {
   SHARD8_REQUIRE(config.fsdp.gather != deck::Gather::automatic, "fsdp.gather was not resolved");
+  if (config.fsdp.gather == deck::Gather::fp8) return model::dtype_of(config.precision.compute);
   return config.fsdp.gather == deck::Gather::bf16 ? tensor::DType::bf16 : tensor::DType::fp32;
 }
 
@@ -38,6 +39,8 @@ Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int 
   s.fsdp.compute = compute;
   s.fsdp.gather = gather_dtype(config);
   s.fsdp.reduce = model::dtype_of(config.precision.reduce);
+  s.fsdp.master_remainder = config.optimizer.master == deck::Master::bf16_remainder;
+  s.weights = model::WeightFormat::make(config);
   s.units = model::make_units(config.model, s.mesh.tensor, place.tensor);
   return s;
 }

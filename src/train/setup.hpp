@@ -22,6 +22,7 @@ struct Setup {
   model::Dims dims;
   fsdp::Options fsdp;
   std::vector<model::UnitSpec> units;
+  model::WeightFormat weights;
   int threads = 1;  ///< that kernels of this rank use
 
   static Setup make(const deck::Config& config, const comm::MeshPlace& place, int threads);

@@ -9,9 +9,10 @@ namespace shard8::train {
 
 State::State(const Setup& setup, tensor::ArenaSet set)
     : arenas(std::move(set)),
-      units(model::unit_shapes(setup.units), setup.fsdp, arenas),
+      units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas),
+      scaling(setup.weights.recipe, setup.weights.recipe.layers, arenas[tensor::MemoryKind::weights]),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
-                                               setup.threads, arenas)),
+                                               setup.weights.recipe, setup.threads, arenas)),
       optimizer(setup.config.optimizer, units, arenas) {}
 
 tensor::MemoryBytes state_bytes(const Setup& setup) { return State(setup, tensor::ArenaSet::measure()).arenas.bytes(); }

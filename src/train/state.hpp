@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "fp8/scaling_state.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "model/activations.hpp"
 #include "optim/adamw.hpp"
@@ -15,6 +16,7 @@ namespace shard8::train {
 struct State {
   tensor::ArenaSet arenas;
   fsdp::UnitBuffers units;
+  fp8::ScalingState scaling;
   model::Activations activations;
   optim::Adamw optimizer;
 

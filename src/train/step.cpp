@@ -12,7 +12,7 @@ StepResult Trainer::step(std::int64_t step) {
   const std::int64_t micro_batches = setup_.layout.micro_batches;
   const double rate = optim::learning_rate(setup_.config.optimizer, step);
 
-  weights_.begin_step(model::visits(setup_.config.model, micro_batches));
+  weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
   double loss_sum = 0;
   for (std::int64_t m = 0; m < micro_batches; ++m) {
     load(step, m);                    // tokens of this data rank
@@ -21,6 +21,7 @@ StepResult Trainer::step(std::int64_t step) {
   reduce_gradients();                   // over shards, replicas and, for what they share, tensor ranks
   const double norm = gradient_norm();  // global norm of the gradients
   update(step, rate, norm);             // AdamW on this rank's shards
+  quantize_weights();                   // FP8 shards and scales of the next step
   const double loss = mean_loss(loss_sum);
 
   const double seconds = timer_.end_step().total;

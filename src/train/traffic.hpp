@@ -18,7 +18,9 @@ using Traffic = std::map<profile::CollectiveKey, std::uint64_t>;
 Traffic unit_traffic(const Setup& setup, const fsdp::UnitBuffers& buffers);
 /// Collectives of the tensor group: activations, cross entropy, shared gradients.
 Traffic tensor_traffic(const Setup& setup, const fsdp::UnitBuffers& buffers);
-/// Both.
+/// Amaxes of weights (current) or of everything (delayed), once a step.
+Traffic scaling_traffic(const Setup& setup);
+/// All, of a step that is not the first.
 Traffic traffic(const Setup& setup, const State& state);
 
 }  // namespace shard8::train

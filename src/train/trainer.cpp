@@ -23,30 +23,21 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       loader_(loader),
       timer_(timer),
       state_(setup, tensor::ArenaSet(state_bytes(setup))),
-      model_(setup.config.model, setup.dims, setup.place.tensor, state_.activations),
+      fp8_weights_(exec, setup_.weights, setup_.units, state_.units, state_.scaling),
+      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state_.activations),
       replicated_(setup.replicated()),
-      weights_(state_.units, mesh.shard, timer, gather_hooks()),
+      weights_(exec, state_.units, mesh.shard, timer, fp8_weights_.hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
-      context_{exec, mesh.tensor, timer, state_.activations.workspace, [&mesh] { mesh.world.progress(); }} {}
+      quantizer_(state_.scaling, exec, mesh.tensor, timer),
+      context_{exec,       mesh.tensor, timer, state_.activations.workspace, [&mesh] { mesh.world.progress(); },
+               &quantizer_} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
-}
-
-/// What travels is written from the master just before a gather, and rounded after it where the
-/// receivers compute in another dtype.
-fsdp::GatherHooks Trainer::gather_hooks() const {
-  fsdp::GatherHooks hooks;
-  hooks.before = [this](int unit, std::span<const Tensor> own) {
-    for (std::size_t p = 0; p < own.size(); ++p) kernels::cast(exec_, own[p], state_.units.master(unit)[p]);
-  };
-  hooks.after = [this](int, std::span<const Tensor> travel, std::span<const Tensor> compute) {
-    for (std::size_t p = 0; p < travel.size(); ++p)
-      if (travel[p].data != compute[p].data) kernels::cast(exec_, compute[p], travel[p]);
-  };
-  return hooks;
+  state_.scaling.prepare(exec_);
+  fp8_weights_.initialise(mesh_.model);
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
@@ -65,7 +56,7 @@ double Trainer::forward_backward(std::int64_t micro_batch) {
   m.first = micro_batch == 0;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
   m.scale = static_cast<float>(1.0 / static_cast<double>(loader_.tokens_per_step()));
-  return model_.forward_backward(context_, weights_, gradients_, m);
+  return model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
 }
 
 void Trainer::reduce_gradients() {
@@ -80,7 +71,15 @@ double Trainer::gradient_norm() {
 
 void Trainer::update(std::int64_t step, double learning_rate, double gradient_norm) {
   auto phase = timer_.phase(Phase::optimizer);
-  state_.optimizer.step(exec_, step, learning_rate, state_.optimizer.clip_scale(gradient_norm));
+  state_.optimizer.step(exec_, step, learning_rate, state_.optimizer.clip_scale(gradient_norm),
+                        [this](int unit, int parameter) { return fp8_weights_.update_outputs(unit, parameter); });
+}
+
+void Trainer::quantize_weights() {
+  if (!setup_.weights.recipe.on()) return;
+  auto phase = timer_.phase(Phase::quantize);
+  fp8_weights_.after_update(mesh_.model);
+  state_.scaling.reduce_and_update(exec_, mesh_.world);
 }
 
 double Trainer::mean_loss(double local_sum) const {

@@ -39,6 +39,7 @@ class Trainer {
   int ranks() const { return mesh_.world.size(); }
   const State& state() const { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
+  const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
 
  private:
   void load(std::int64_t step, std::int64_t micro_batch);
@@ -46,8 +47,8 @@ class Trainer {
   void reduce_gradients();
   double gradient_norm();
   void update(std::int64_t step, double learning_rate, double gradient_norm);
+  void quantize_weights();
   double mean_loss(double local_sum) const;
-  fsdp::GatherHooks gather_hooks() const;
 
   const tensor::Exec& exec_;
   Setup setup_;
@@ -55,10 +56,12 @@ class Trainer {
   data::Loader& loader_;
   profile::StepTimer& timer_;
   State state_;
+  model::Fp8Weights fp8_weights_;
   model::Transformer model_;
   optim::Replicated replicated_;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;
+  fp8::Quantizer quantizer_;
   model::Context context_;
 };
 

@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
+#include <array>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace shard8::optim {
 namespace {
@@ -40,6 +44,8 @@ deck::OptimizerConfig config() {
   return c;
 }
 
+kernels::Outputs nothing(int, int) { return {}; }
+
 TEST(Adamw, FollowsTheFormulaInDouble) {
   Fixture f(config());
   std::vector<std::vector<double>> p(2), m(2), v(2);
@@ -66,12 +72,85 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
         p[i][k] = p[i][k] * (1 - lr * decay) - lr * m_hat / (std::sqrt(v_hat) + 1e-8);
       }
     }
-    f.adamw.step(f.exec, step, lr, scale);
+    f.adamw.step(f.exec, step, lr, scale, nothing);
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < p[i].size(); ++k)  // a few roundings of values up to 1
         EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
             << "step " << step << ", tensor " << i << ", " << k;
   }
+}
+
+/// One more step of `f` with gradients that a seed tells apart.
+void step(const Fixture& f, int seed, const Adamw::Outputs& outputs) {
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::int64_t k = 0; k < f.units.gradient(0)[i].count(); ++k)
+      f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k + 3 * seed) + static_cast<float>(i));
+  f.adamw.step(f.exec, seed, 1e-2, 1, outputs);
+}
+
+void begin(const Fixture& f) {
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::int64_t k = 0; k < f.units.master(0)[i].count(); ++k)
+      f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
+}
+
+TEST(Adamw, MakesWhatItIsAskedForOfEachParameter) {
+  const Fixture f(config()), plain(config());
+  std::array<std::byte, 12> cast{}, again{};
+  std::array<std::int32_t, 2> amax{}, amax_again{};
+  std::array<float, 3> scale{100, 0, 0};
+  const auto scalar = [](auto& of, std::size_t i) {
+    using T = std::remove_reference_t<decltype(of[0])>;
+    return tensor::Tensor{reinterpret_cast<std::byte*>(&of[i]), {1}, tensor::dtype_of<T>()};
+  };
+  const auto fp8 = [&](auto& bytes, std::size_t inverse) {
+    return tensor::Operand({bytes.data(), {4, 3}, tensor::DType::e4m3}, scalar(scale, inverse),
+                           tensor::Scaling::tensor);
+  };
+  std::vector<std::pair<int, int>> asked;
+  begin(f);
+  begin(plain);
+  step(plain, 0, nothing);
+  step(f, 0, [&](int unit, int parameter) {
+    asked.emplace_back(unit, parameter);
+    kernels::Outputs out;
+    out.amax = scalar(amax, static_cast<std::size_t>(parameter));
+    if (parameter != 0) return out;
+    out.quantized = fp8(cast, 1);
+    out.scale = scalar(scale, 0);
+    return out;
+  });
+  EXPECT_EQ(asked, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}}));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const tensor::Tensor got = f.units.master(0)[i], want = plain.units.master(0)[i];
+    EXPECT_EQ(std::memcmp(got.data, want.data, want.bytes()), 0) << "the update itself, parameter " << i;
+    kernels::amax(f.exec, scalar(amax_again, i), want, {});
+  }
+  EXPECT_EQ(amax, amax_again);
+  kernels::quantize(f.exec, fp8(again, 2), {}, plain.units.master(0)[0], scalar(scale, 0), {});
+  EXPECT_EQ(cast, again);
+  EXPECT_EQ(scale[1], 1 / 100.0f);
+}
+
+TEST(Adamw, ComputesWithMomentsInBf16) {
+  deck::OptimizerConfig half = config();
+  half.moments = deck::FloatType::bf16;
+  const Fixture f(half), whole(config());
+  begin(f);
+  begin(whole);
+  for (int s = 0; s < 3; ++s) {
+    step(f, s, nothing);
+    step(whole, s, nothing);
+  }
+  bool differs = false;
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::int64_t k = 0; k < f.units.master(0)[i].count(); ++k) {
+      const float got = f.units.master(0)[i].as<float>()[k], want = whole.units.master(0)[i].as<float>()[k];
+      // Three updates of about lr, each off by up to 2^-9 of it for each rounding of m and v before.
+      EXPECT_NEAR(got, want, 3 * 1e-2 * 3 * 0x1p-9) << i << ", " << k;
+      differs = differs || got != want;
+    }
+  EXPECT_TRUE(differs);
 }
 
 TEST(Adamw, ScalesDownToTheClip) {

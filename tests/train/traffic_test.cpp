@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/decks.hpp"
+#include "tests/train/planned.hpp"
 #include "tests/train/training.hpp"
-#include "train/plan.hpp"
 
 // What the plan says against what a run did: collectives call by call, memory byte by byte.
 
@@ -51,44 +51,14 @@ std::vector<Variant> variants() {
   });
 }
 
-std::string text(const train::Traffic& traffic, std::uint64_t times) {
-  std::string lines;
-  for (const auto& [key, calls] : traffic)
-    lines += fmt::format("{} in {} of {}: {} bytes of {}, {} calls\n", profile::name_of(key.op), key.group,
-                         key.group_size, key.bytes, key.dtype, calls * times);
-  return lines;
-}
-
-void expect_traffic(test::Training& training) {
-  train::Traffic counted;
-  for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
-  const auto planned = train::traffic(training.setup(), training.trainer().state());
-  EXPECT_EQ(text(counted, 1), text(planned, kSteps));
-  EXPECT_EQ(counted.empty(), test::world_size() == 1);
-  EXPECT_EQ(text(train::make_plan(training.setup().config, 1).traffic, 1), text(planned, 1));
-}
-
-void expect_memory(test::Training& training) {
-  const auto plan = train::make_plan(training.setup().config, training.setup().threads);
-  EXPECT_EQ(training.trainer().state().arenas.bytes(), plan.memory);
-  EXPECT_EQ(train::state_bytes(training.setup()), plan.memory);
-  const auto& mesh = training.mesh();
-  std::size_t held = 0;
-  for (const auto* group : {&mesh.world, &mesh.replicate, &mesh.shard, &mesh.tensor, &mesh.data, &mesh.model})
-    held += group->scratch_bytes();
-  EXPECT_LE(held, plan.reduction_buffers);
-  // The plan rounds each tensor up, no more.
-  EXPECT_GE(static_cast<double>(held), 0.97 * static_cast<double>(plan.reduction_buffers));
-}
-
 TEST(Plan, IsWhatARunDid) {
   ASSERT_FALSE(variants().empty());
   for (const Variant& v : variants()) {
     SCOPED_TRACE(test::name_of(v));
     test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
     training.run(0, kSteps);
-    expect_traffic(training);
-    expect_memory(training);
+    test::expect_planned_traffic(training, kSteps);
+    test::expect_planned_memory(training);
   }
 }
 

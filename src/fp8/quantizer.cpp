@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fp8/quantizer.hpp"
+
+namespace shard8::fp8 {
+
+using profile::Part;
+using tensor::Tensor;
+
+void Quantizer::cast(const Site& site, const Copies& out, const Tensor& x, Tokens tokens) const {
+  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+  if (recipe().per_tensor()) {
+    auto part = timer_.part(Part::elementwise);
+    if (!state_.scaled_by_itself(site)) {
+      kernels::quantize(exec_, out.by_rows, state_.amax(site), x, state_.scale(site), options);
+      state_.count_elements(site, x.count());
+      return;
+    }
+    kernels::amax(exec_, state_.amax(site), x, options);
+  }
+  cast_known(site, out, x, tokens);
+}
+
+void Quantizer::cast_known(const Site& site, const Copies& out, const Tensor& x, Tokens tokens) const {
+  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+  if (recipe().per_tensor() && tokens == Tokens::part && tensor_group_.size() > 1) {
+    auto part = timer_.part(Part::tensor_comm);
+    const Tensor amax = state_.amax(site);
+    tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max).wait();
+  }
+  auto part = timer_.part(Part::elementwise);
+  state_.count_elements(site, out.one() ? x.count() : 2 * x.count());
+  if (!recipe().per_tensor()) {
+    kernels::quantize_blocks(exec_, out.by_rows, out.by_columns, x, options);
+    return;
+  }
+  state_.scale_of(exec_, site);
+  kernels::quantize(exec_, out.by_rows, {}, x, state_.scale(site), options);
+}
+
+}  // namespace shard8::fp8

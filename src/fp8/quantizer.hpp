@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "fp8/scaling_state.hpp"
+#include "profile/step_timer.hpp"
+
+namespace shard8::fp8 {
+
+/// A matrix as the products of a linear read it: summed over along its rows, and along its columns.
+/// One and the same where one scaling serves both, or where it is plain.
+struct Copies {
+  tensor::Operand by_rows, by_columns;
+
+  Copies() = default;
+  Copies(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
+  Copies(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
+  bool one() const { return by_rows.data.data == by_columns.data.data; }
+};
+
+/// Casts inputs and output gradients of linears as the recipe says, with the state's scales.
+class Quantizer {
+ public:
+  Quantizer(ScalingState& state, const tensor::Exec& exec, const comm::Communicator& tensor_group,
+            profile::StepTimer& timer)
+      : state_(state), exec_(exec), tensor_group_(tensor_group), timer_(timer) {}
+
+  const Recipe& recipe() const { return state_.recipe(); }
+
+  /// Whose tokens a matrix has: this rank's part of the tensor group's, which are gathered and so
+  /// share one scale, or all.
+  enum class Tokens : std::uint8_t { part, all };
+
+  /// out = the cast of what `produce(const kernels::Outputs&)` makes, in one pass where the scale is
+  /// known before. `plain` (rows, cols) in the compute dtype is where it is written first otherwise,
+  /// and always with keep_plain.
+  template <class Producer>
+  void make(const Site& site, const Copies& out, const tensor::Tensor& plain, bool keep_plain, Tokens tokens,
+            const Producer& produce) const {
+    kernels::Outputs outputs(plain);
+    if (recipe().per_tensor()) outputs.amax = state_.amax(site);
+    const bool at_once = recipe().per_tensor() && !state_.scaled_by_itself(site);
+    if (at_once) {
+      if (!keep_plain) outputs.plain = {};
+      outputs.quantized = out.by_rows;
+      outputs.scale = state_.scale(site);
+      outputs.counts = state_.counts(site);
+    }
+    {
+      auto part = timer_.part(profile::Part::elementwise);
+      produce(outputs);
+    }
+    if (at_once)
+      state_.count_elements(site, out.by_rows.data.count());
+    else
+      cast_known(site, out, plain, tokens);
+  }
+
+  /// out = the cast of x.
+  void cast(const Site& site, const Copies& out, const tensor::Tensor& x, Tokens tokens) const;
+
+ private:
+  /// The same when the amax of x, if it is needed, has been found.
+  void cast_known(const Site& site, const Copies& out, const tensor::Tensor& x, Tokens tokens) const;
+
+  ScalingState& state_;
+  const tensor::Exec& exec_;
+  const comm::Communicator& tensor_group_;
+  profile::StepTimer& timer_;
+};
+
+}  // namespace shard8::fp8

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fp8/scaling_state.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <bit>
+
+#include "kernels/delayed_scaling.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace shard8::fp8 {
+
+using kernels::CastCounts;
+using tensor::DType;
+using tensor::Tensor;
+
+namespace {
+
+std::size_t kind_of(const Site& site) {
+  return static_cast<std::size_t>(site.linear) * kRoles + static_cast<std::size_t>(site.role);
+}
+
+/// A tensor's elements on the host, when the execution space has come to here.
+template <class T>
+std::vector<T> to_host(const tensor::Exec& exec, const Tensor& t) {
+  std::vector<T> elements(t.bytes() / sizeof(T));
+  if (elements.empty()) return elements;
+  using Device = Kokkos::View<const std::byte*, tensor::Exec::memory_space, Kokkos::MemoryUnmanaged>;
+  using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+  Kokkos::deep_copy(exec, Host(reinterpret_cast<std::byte*>(elements.data()), t.bytes()), Device(t.data, t.bytes()));
+  exec.fence("shard8::fp8::to_host");
+  return elements;
+}
+
+}  // namespace
+
+ScalingState::ScalingState(const Recipe& recipe, std::int64_t layers, tensor::Arena& arena)
+    : recipe_(recipe), layers_(recipe.on() ? layers : 0), per_role_(layers_ * kLinears) {
+  if (!recipe.on()) return;
+  counts_ = arena.allocate({static_cast<std::int64_t>(sizeof(CastCounts)) * kLinears * kRoles}, DType::u8);
+  if (!recipe.per_tensor()) return;
+  amax_ = arena.allocate({kRoles * per_role_}, DType::i32);
+  scale_ = arena.allocate({kRoles * per_role_}, DType::fp32);
+  change_ = arena.allocate({kRoles * per_role_}, DType::i32);
+  weight_scale_inv_ = arena.allocate({per_role_}, DType::fp32);
+  if (recipe.delayed()) history_ = arena.allocate({kRoles, recipe.amax_history, per_role_}, DType::i32);
+}
+
+void ScalingState::prepare(const tensor::Exec& exec) {
+  elements_.fill(0);
+  entries_.fill(0);
+  for (const Tensor& zero : {counts_, amax_, change_, history_})
+    if (!zero.empty()) kernels::fill_zero(exec, zero);
+  for (const Tensor& one : {scale_, weight_scale_inv_})
+    if (!one.empty()) kernels::fill_one(exec, one);
+}
+
+std::int64_t ScalingState::index(const Site& site) const {
+  SHARD8_REQUIRE(recipe_.per_tensor() && site.layer >= 0 && site.layer < layers_,
+                 "there is no scale of {} in layer {} of {} in FP8", name_of(site.linear, site.role), site.layer,
+                 layers_);
+  return site.layer * kLinears + static_cast<std::int64_t>(site.linear);
+}
+
+Tensor ScalingState::role_part(const Tensor& all, Role role) const {
+  return all.slice(static_cast<std::int64_t>(role) * per_role_, per_role_);
+}
+
+Tensor ScalingState::packed(const Tensor& all, const Site& site) const {
+  return role_part(all, site.role).slice(index(site), 1);
+}
+
+Tensor ScalingState::weight_scale_inv(const Site& site) const { return weight_scale_inv_.slice(index(site), 1); }
+
+Tensor ScalingState::weight_amaxes() const { return role_part(amax_, Role::weight); }
+
+bool ScalingState::scaled_by_itself(const Site& site) const {
+  if (!recipe_.delayed()) return recipe_.per_tensor();
+  return site.role != Role::weight && entries(site.role) == 0;
+}
+
+void ScalingState::scale_of(const tensor::Exec& exec, const Site& site) const {
+  kernels::scale_of_amax(exec, scale(site), packed(change_, site), amax(site), recipe_.rule(site.role),
+                         !recipe_.delayed());
+}
+
+void ScalingState::scales_of_weights(const tensor::Exec& exec) const {
+  kernels::scale_of_amax(exec, role_part(scale_, Role::weight), role_part(change_, Role::weight), weight_amaxes(),
+                         recipe_.rule(Role::weight), !recipe_.delayed());
+}
+
+void ScalingState::begin_weight_history(const tensor::Exec& exec) {
+  if (recipe_.delayed()) update(exec, Role::weight);
+}
+
+void ScalingState::reduce_and_update(const tensor::Exec& exec, const comm::Communicator& world) {
+  if (!recipe_.delayed()) return;
+  world.all_reduce({&amax_, 1}, comm::Communicator::Reduce::max).wait();
+  for (const Role role : {Role::input, Role::weight, Role::output_gradient}) update(exec, role);
+}
+
+void ScalingState::update(const tensor::Exec& exec, Role role) {
+  const std::int64_t length = recipe_.amax_history;
+  std::int64_t& entries = entries_[static_cast<std::size_t>(role)];
+  const auto of = recipe_.amax_algo == deck::AmaxAlgo::max ? kernels::AmaxOf::all : kernels::AmaxOf::last;
+  const Tensor part = history_.slice(static_cast<std::int64_t>(role), 1).reshaped({length, per_role_});
+  kernels::delayed_update(exec, role_part(scale_, role), role_part(change_, role), part, role_part(amax_, role),
+                          entries % length, std::min(entries + 1, length), of, recipe_.rule(role));
+  ++entries;
+}
+
+CastCounts* ScalingState::counts(const Site& site) const {
+  return reinterpret_cast<CastCounts*>(counts_.data) + kind_of(site);
+}
+
+void ScalingState::count_elements(const Site& site, std::int64_t elements) {
+  elements_[kind_of(site)] += static_cast<std::uint64_t>(elements);
+}
+
+std::vector<profile::CastFigures> ScalingState::figures(const tensor::Exec& exec) const {
+  std::vector<profile::CastFigures> rows;
+  if (!recipe_.on()) return rows;
+  const auto lost = to_host<CastCounts>(exec, counts_);
+  const auto changes = to_host<std::uint32_t>(exec, change_);
+  for (int l = 0; l < kLinears; ++l) {
+    for (int r = 0; r < kRoles; ++r) {
+      const Site kind{0, static_cast<Linear>(l), static_cast<Role>(r)};
+      const CastCounts& count = lost[kind_of(kind)];
+      std::uint32_t change = count.scale_change;
+      for (std::int64_t i = l; recipe_.per_tensor() && i < per_role_; i += kLinears)
+        change = std::max(change, changes[static_cast<std::size_t>(r * per_role_ + i)]);
+      rows.push_back({name_of(kind.linear, kind.role), std::string(tensor::name_of(recipe_.dtype(kind.role))),
+                      elements_[kind_of(kind)], count.saturated, count.flushed, std::bit_cast<float>(change)});
+    }
+  }
+  return rows;
+}
+
+}  // namespace shard8::fp8

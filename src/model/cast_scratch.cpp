@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/cast_scratch.hpp"
+
+namespace shard8::model {
+
+CastScratch CastScratch::allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements,
+                                  tensor::Arena& arena) {
+  CastScratch scratch;
+  if (!recipe.on()) return scratch;
+  scratch.by_rows = fp8::CastBuffer(arena, elements, recipe.by_rows(role));
+  scratch.by_columns =
+      recipe.two_copies(role) ? fp8::CastBuffer(arena, elements, recipe.by_columns(role)) : scratch.by_rows;
+  return scratch;
+}
+
+fp8::Copies CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols) const {
+  return {by_rows.view(rows, cols, recipe.dtype(role), recipe.by_rows(role)),
+          by_columns.view(rows, cols, recipe.dtype(role), recipe.by_columns(role))};
+}
+
+}  // namespace shard8::model

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fp8/quantizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "fp8/cast_buffer.hpp"
+#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
+#include "tests/fp8/state.hpp"
+
+// Casts of matrices whose tokens are spread over ranks, and of what is made in the same pass.
+
+namespace shard8 {
+namespace {
+
+using fp8::Copies;
+using fp8::Quantizer;
+using fp8::Role;
+using fp8::Site;
+using tensor::DType;
+using tensor::Tensor;
+using tests::State;
+
+constexpr std::int64_t kRows = 128, kCols = 256;
+constexpr Site kSite{1, fp8::Linear::proj, Role::output_gradient};
+
+/// This rank's rows of a matrix whose values grow from rank to rank.
+Tensor random_rows(State& s, DType dtype) {
+  const Tensor x = s.arena.allocate({kRows, kCols}, DType::fp32);
+  std::mt19937 engine(static_cast<unsigned>(s.world.rank()));
+  std::normal_distribution<float> draw(0.0f, static_cast<float>(1 + s.world.rank()));
+  for (std::int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = draw(engine);
+  if (dtype == DType::fp32) return x;
+  const Tensor rounded = s.arena.allocate({kRows, kCols}, dtype);
+  kernels::cast(s.exec, rounded, x);
+  return rounded;
+}
+
+Copies allocate(State& s, const fp8::Recipe& recipe, Role role) {
+  const auto one = [&](tensor::Scaling scaling) {
+    return fp8::CastBuffer(s.arena, kRows * kCols, scaling).view(kRows, kCols, recipe.dtype(role), scaling);
+  };
+  const auto rows = one(recipe.by_rows(role));
+  return {rows, recipe.two_copies(role) ? one(recipe.by_columns(role)) : rows};
+}
+
+void expect_same_bytes(const tensor::Operand& a, const tensor::Operand& b) {
+  EXPECT_EQ(std::memcmp(a.data.data, b.data.data, a.data.bytes()), 0) << "values";
+  EXPECT_EQ(std::memcmp(a.scale_inv.data, b.scale_inv.data, a.scale_inv.bytes()), 0) << "scales";
+}
+
+float largest_of(State& s, const Tensor& x, bool over_ranks) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(x.as<tensor::BFloat16>()[i]))));
+  std::array<double, 1> all{largest};
+  if (over_ranks) s.world.all_reduce(all, comm::Communicator::Reduce::max);
+  return static_cast<float>(all[0]);
+}
+
+TEST(Quantizer, PartsOfAMatrixShareTheGroupsScale) {
+  const auto recipe = tests::recipe_of(deck::Recipe::current);
+  for (const auto tokens : {Quantizer::Tokens::part, Quantizer::Tokens::all}) {
+    State s(recipe);
+    const Tensor x = random_rows(s, DType::bf16);
+    const Copies out = allocate(s, recipe, kSite.role);
+    s.quantizer.cast(kSite, out, x, tokens);
+    const float scale = 57344.0f / largest_of(s, x, tokens == Quantizer::Tokens::part);
+    EXPECT_EQ(s.scale(kSite), scale);
+    EXPECT_EQ(*out.by_rows.scale_inv.as<float>(), 1.0f / scale);
+    for (std::int64_t i = 0; i < x.count(); ++i)
+      ASSERT_EQ(out.by_rows.data.as<tensor::E5M2>()[i].bits,
+                tensor::E5M2(static_cast<float>(x.as<tensor::BFloat16>()[i]) * scale).bits)
+          << i;
+    const bool reduced = tokens == Quantizer::Tokens::part && s.world.size() > 1;
+    EXPECT_EQ(s.log.entries().size(), reduced ? 1U : 0U);
+  }
+}
+
+/// In the first step and in later ones, with what is made kept or not: as made first and cast then.
+TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
+  for (const auto kind : {deck::Recipe::delayed, deck::Recipe::current, deck::Recipe::block, deck::Recipe::mxfp8}) {
+    const auto recipe = tests::recipe_of(kind);
+    for (const bool keep : {false, true}) {
+      State once(recipe), twice(recipe);
+      const Site site{0, fp8::Linear::fc2, Role::input};
+      for (int step = 0; step < 3; ++step) {
+        const Copies a = allocate(once, recipe, site.role), b = allocate(twice, recipe, site.role);
+        const Tensor x = random_rows(once, DType::bf16);
+        const Tensor made = once.arena.allocate(x.shape, x.dtype), plain = twice.arena.allocate(x.shape, x.dtype);
+        kernels::fill_zero(once.exec, made);
+        once.quantizer.make(site, a, made, keep, Quantizer::Tokens::part,
+                            [&](const kernels::Outputs& out) { kernels::gelu_forward(once.exec, out, x); });
+        kernels::gelu_forward(twice.exec, plain, x);
+        twice.quantizer.cast(site, b, plain, Quantizer::Tokens::part);
+        SCOPED_TRACE(step);
+        expect_same_bytes(a.by_rows, b.by_rows);
+        expect_same_bytes(a.by_columns, b.by_columns);
+        if (keep || once.state.scaled_by_itself(site)) {
+          EXPECT_EQ(std::memcmp(made.data, plain.data, plain.bytes()), 0);
+        }
+        once.state.reduce_and_update(once.exec, once.world);
+        twice.state.reduce_and_update(twice.exec, twice.world);
+      }
+      const auto got = once.state.figures(once.exec), want = twice.state.figures(twice.exec);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_EQ(got[i].elements, want[i].elements) << got[i].tensor;
+        EXPECT_EQ(got[i].saturated, want[i].saturated) << got[i].tensor;
+        EXPECT_EQ(got[i].flushed, want[i].flushed) << got[i].tensor;
+        const unsigned copies = recipe.two_copies(site.role) ? 2 : 1;
+        EXPECT_EQ(got[i].elements, got[i].tensor == "fc2 input" ? 3U * copies * kRows * kCols : 0U);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fp8/scaling_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "tests/fp8/delayed_model.hpp"
+#include "tests/fp8/state.hpp"
+
+// Scaling state against a plain double-precision model of the formulas, bit for bit, with amaxes that
+// differ on every rank, come in several pieces a step, and are zero, infinite or NaN at times.
+
+namespace shard8 {
+namespace {
+
+using fp8::Role;
+using fp8::Site;
+using tests::DelayedModel;
+using tests::sites;
+using tests::State;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Setting {
+  int margin;
+  std::int64_t history;
+  deck::AmaxAlgo algo;
+};
+
+/// What a rank sees of a matrix in a piece of a step. Special values are seen by one rank only.
+float value(const Site& site, int step, int piece, int rank, int ranks) {
+  const int key = static_cast<int>(site.role) + 3 * static_cast<int>(site.linear) + 12 * site.layer;
+  std::mt19937 engine(static_cast<unsigned>(key + 100 * (step + 50 * (piece + 3 * rank))));
+  std::lognormal_distribution<float> draw(0.0f, 2.0f);
+  const float usual = draw(engine);
+  const bool here = rank == step % ranks;
+  switch ((step + key) % 11) {
+    case 3:
+      return 0.0f;
+    case 5:
+      return here && piece == 1 ? std::numeric_limits<float>::quiet_NaN() : usual;
+    case 6:
+      return here ? -kInfinity : usual;
+    case 8:
+      return 1e-44f;  // subnormal: the scale would be infinite
+    default:
+      return -usual;
+  }
+}
+
+void run_delayed(const Setting& setting) {
+  fp8::Recipe recipe = tests::recipe_of(deck::Recipe::delayed);
+  recipe.margin = setting.margin;
+  recipe.amax_history = setting.history;
+  recipe.amax_algo = setting.algo;
+  State s(recipe);
+  const int ranks = s.world.size();
+  std::vector<DelayedModel> models;
+  for (const Site& site : sites())
+    models.emplace_back(site.role == Role::output_gradient ? 57344.0 : 448.0, setting.margin,
+                        static_cast<std::size_t>(setting.history), setting.algo == deck::AmaxAlgo::most_recent);
+  // Initial weights.
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (sites()[i].role != Role::weight) continue;
+    s.see(sites()[i], 0.25f);
+    models[i].see(0.25f);
+    models[i].end_step();
+  }
+  s.state.begin_weight_history(s.exec);
+  for (int step = 0; step < 30; ++step) {
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const Site site = sites()[i];
+      EXPECT_EQ(s.state.scaled_by_itself(site), step == 0 && site.role != Role::weight);
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(s.scale(site)), std::bit_cast<std::uint32_t>(models[i].scale()))
+          << fp8::name_of(site.linear, site.role) << " of layer " << site.layer << " in step " << step << ": "
+          << s.scale(site) << ", not " << models[i].scale();
+      for (int piece = 0; piece < 3; ++piece) {
+        s.see(site, value(site, step, piece, s.world.rank(), ranks));
+        for (int rank = 0; rank < ranks; ++rank) models[i].see(value(site, step, piece, rank, ranks));
+      }
+      // Frozen within a step.
+      EXPECT_EQ(s.scale(site), models[i].scale());
+    }
+    s.state.reduce_and_update(s.exec, s.world);
+    for (auto& model : models) model.end_step();
+  }
+}
+
+TEST(Delayed, FollowsTheFormulas) {
+  for (const Setting& setting : {Setting{0, 5, deck::AmaxAlgo::max},
+                                 {2, 1, deck::AmaxAlgo::max},
+                                 {-3, 64, deck::AmaxAlgo::max},
+                                 {0, 5, deck::AmaxAlgo::most_recent}}) {
+    SCOPED_TRACE(setting.history);
+    run_delayed(setting);
+  }
+}
+
+TEST(Delayed, OneReductionServesEverything) {
+  State s(tests::recipe_of(deck::Recipe::delayed));
+  s.state.reduce_and_update(s.exec, s.world);
+  if (s.world.size() == 1) return;
+  ASSERT_EQ(s.log.entries().size(), 1U);
+  const auto& [key, stats] = *s.log.entries().begin();
+  EXPECT_EQ(stats.calls, 1U);
+  EXPECT_EQ(key.bytes, sites().size() * 4);
+  EXPECT_EQ(key.dtype, "i32");
+}
+
+TEST(Delayed, FirstScaleIsThatOfTheTensorItself) {
+  State s(tests::recipe_of(deck::Recipe::delayed));
+  const Site site{1, fp8::Linear::fc1, Role::input};
+  s.see(site, -7.0f);
+  s.state.scale_of(s.exec, site);
+  EXPECT_EQ(s.scale(site), 64.0f);
+  EXPECT_EQ(*s.state.amax(site).as<std::int32_t>(), std::bit_cast<std::int32_t>(7.0f)) << "kept for the history";
+  s.state.reduce_and_update(s.exec, s.world);
+  EXPECT_EQ(s.scale(site), 64.0f);
+}
+
+TEST(Current, ScaleOfWhatWasSeenLast) {
+  State s(tests::recipe_of(deck::Recipe::current));
+  const Site site{0, fp8::Linear::qkv, Role::output_gradient};
+  const auto scale_after = [&](float x) {
+    s.see(site, x);
+    s.state.scale_of(s.exec, site);
+    return s.scale(site);
+  };
+  EXPECT_EQ(scale_after(57344.0f), 1.0f);
+  EXPECT_EQ(scale_after(-28672.0f), 2.0f) << "the amax before is forgotten";
+  EXPECT_EQ(scale_after(0.0f), 1.0f);
+  EXPECT_EQ(scale_after(kInfinity), 1.0f);
+  EXPECT_EQ(scale_after(std::numeric_limits<float>::quiet_NaN()), 1.0f);
+  EXPECT_EQ(scale_after(1e-45f), FLT_MAX);
+  s.see(site, 3.0f);
+  s.state.reduce_and_update(s.exec, s.world);  // has no history
+  s.state.scale_of(s.exec, site);
+  EXPECT_EQ(s.scale(site), 57344.0f / 3.0f);
+}
+
+TEST(Current, LargestChangeIsReported) {
+  State s(tests::recipe_of(deck::Recipe::current));
+  const Site site{0, fp8::Linear::fc2, Role::input};
+  for (const float x : {1.0f, 4.0f, 2.0f, 1.0f}) {
+    s.see(site, x);
+    s.state.scale_of(s.exec, site);
+  }
+  for (const auto& row : s.state.figures(s.exec))
+    EXPECT_EQ(row.scale_change, row.tensor == "fc2 input" ? 4.0 : 0.0) << row.tensor;
+}
+
+TEST(Storage, NoTwoTensorsShareAScale) {
+  for (const auto kind : {deck::Recipe::delayed, deck::Recipe::current}) {
+    State s(tests::recipe_of(kind));
+    std::set<const std::byte*> places;
+    std::size_t count = 0;
+    for (const Site& site : sites()) {
+      for (const auto& t : {s.state.amax(site), s.state.scale(site)}) {
+        EXPECT_EQ(t.count(), 1);
+        places.insert(t.data);
+        ++count;
+      }
+      if (site.role != Role::weight) continue;
+      places.insert(s.state.weight_scale_inv(site).data);
+      ++count;
+    }
+    EXPECT_EQ(places.size(), count);
+  }
+}
+
+TEST(Storage, BlockRecipesHaveNoScalesOfMatrices) {
+  State s(tests::recipe_of(deck::Recipe::block));
+  EXPECT_THROW((void)s.state.scale({0, fp8::Linear::qkv, Role::input}), base::Error);
+  EXPECT_FALSE(s.state.scaled_by_itself({0, fp8::Linear::qkv, Role::input}));
+  EXPECT_EQ(s.state.figures(s.exec).size(), 12U);
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/compare.hpp"
+#include "tests/train/fp8_decks.hpp"
+#include "tests/train/planned.hpp"
+
+// What must not change a bit of a training in FP8, what the plan says of it, and that nothing shares
+// scales.
+
+namespace shard8 {
+namespace {
+
+using test::Fp8Variant;
+
+constexpr int kSteps = 3, kLayers = 3, kBatch = 4;
+
+struct Curve {
+  std::vector<double> losses, norms;
+  std::vector<float> weights;
+};
+
+Curve train(const Fp8Variant& v, const std::string& fp8 = "", const std::string& extra = "") {
+  test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8, extra), MPI_COMM_WORLD);
+  Curve curve;
+  for (const auto& r : training.run(0, kSteps)) {
+    curve.losses.push_back(r.loss);
+    curve.norms.push_back(r.gradient_norm);
+  }
+  const auto& units = training.trainer().state().units;
+  for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
+    for (const auto& t : units.master(u))
+      curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
+  return curve;
+}
+
+void expect_same(const Curve& got, const Curve& want) {
+  EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
+  EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
+  EXPECT_TRUE(tests::same_bits(got.weights, want.weights)) << "weights at the end";
+}
+
+constexpr const char* kRecipes[] = {"delayed", "current", "block", "mxfp8"};
+
+/// Every recipe on a mesh for as many ranks as there are: three ranks shard, four do both.
+std::vector<Fp8Variant> variants() {
+  const std::array<int, 3> meshes[] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 3, 1}, {1, 2, 2}};
+  std::vector<Fp8Variant> all;
+  for (const auto& mesh : meshes)
+    for (const char* recipe : kRecipes)
+      if (Fp8Variant v{mesh, recipe, 2}; ranks_of(v) == test::world_size()) all.push_back(v);
+  return all;
+}
+
+// With more than one micro-batch, so that amaxes of several meet.
+TEST(Fp8Bits, RecomputingChangesNone) {
+  for (const Fp8Variant& v : variants()) {
+    const Curve kept = train(v);
+    EXPECT_NE(kept.losses.front(), kept.losses.back());
+    for (const auto& [recompute, reshard, prefetch] :
+         {std::tuple{"selective", true, 1}, {"full", true, 0}, {"full", false, 1}, {"none", true, 2}}) {
+      Fp8Variant again = v;
+      again.recompute = recompute;
+      again.reshard = reshard;
+      again.prefetch = prefetch;
+      SCOPED_TRACE(name_of(again));
+      expect_same(train(again), kept);
+    }
+  }
+}
+
+// Scales that do not depend on when a weight is cast: then it does not matter where that happens.
+TEST(Fp8Bits, WhereWeightsAreCastChangesNone) {
+  for (const Fp8Variant& v : variants()) {
+    if (v.recipe == std::string("delayed")) continue;
+    const Curve primary = train(v);
+    for (const char* gather : {"fp8", "bf16"}) {
+      Fp8Variant other = v;
+      other.weights = "bf16";
+      other.gather = gather;
+      SCOPED_TRACE(name_of(other));
+      expect_same(train(other), primary);
+    }
+  }
+}
+
+TEST(Fp8Bits, FirstAndLastLayersStayOut) {
+  for (const Fp8Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    Fp8Variant plain = v;
+    plain.recipe = "none";
+    const Curve all = train(v), none = train(plain), one = train(v, ", first_layers_bf16: 1, last_layers_bf16: 1");
+    EXPECT_NE(one.losses.back(), all.losses.back());
+    EXPECT_NE(one.losses.back(), none.losses.back());
+    EXPECT_NEAR(one.losses.back(), none.losses.back(), 0.02 * none.losses.back());
+  }
+}
+
+/// Within what one rounding to nearest instead of even, on ties alone, may come to.
+TEST(Fp8Bits, MasterInTwoHalvesTrainsAlike) {
+  for (const Fp8Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    const Curve whole = train(v), halves = train(v, "", ", master: bf16_remainder");
+    for (std::size_t s = 0; s < whole.losses.size(); ++s)
+      EXPECT_NEAR(halves.losses[s], whole.losses[s], 2e-3 * whole.losses[s]) << "step " << s;
+  }
+}
+
+TEST(Fp8Bits, MomentsInBf16TrainNearly) {
+  for (const Fp8Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    const Curve wide = train(v), narrow = train(v, "", ", moments: bf16, master: bf16_remainder");
+    EXPECT_NE(narrow.losses.back(), wide.losses.back());
+    for (std::size_t s = 0; s < wide.losses.size(); ++s)
+      EXPECT_NEAR(narrow.losses[s], wide.losses[s], 1e-2 * wide.losses[s]) << "step " << s;
+  }
+}
+
+TEST(Fp8Plan, IsWhatARunDid) {
+  std::size_t number = 0;
+  for (Fp8Variant v : variants()) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      v.recompute = recompute;
+      v.reshard = number % 3 != 0;
+      v.prefetch = static_cast<int>(number % 4);
+      v.micro_batch = number % 2 == 0 ? v.mesh[2] : 4;  // at least 128 tokens on a tensor rank
+      v.weights = number % 5 == 4 ? "bf16" : "fp8";
+      v.gather = number % 10 == 4 ? "bf16" : "auto";
+      v.arch = number % 2 == 0 ? "gpt2" : "llama";
+      ++number;
+      SCOPED_TRACE(name_of(v));
+      const std::string outer = number % 4 == 0 ? ", first_layers_bf16: 1" : "";
+      const std::string optimizer = number % 4 == 1 ? ", moments: bf16, master: bf16_remainder" : "";
+      test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, outer, optimizer), MPI_COMM_WORLD);
+      training.run(0, 1);  // delayed scaling finds its first scales as current scaling does
+      training.log().clear();
+      training.run(1, 2);
+      test::expect_planned_traffic(training, 2);
+      test::expect_planned_memory(training);
+    }
+  }
+}
+
+/// Of everything that is cast in a step: kept inputs, gathered and stored weights.
+TEST(Fp8Storage, NoTwoTensorsShareScales) {
+  for (const Fp8Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch), MPI_COMM_WORLD);
+    const auto& state = training.trainer().state();
+    std::set<const std::byte*> places;
+    std::size_t count = 0;
+    const auto put = [&](const tensor::Tensor& t) {
+      ASSERT_NE(t.data, nullptr);
+      places.insert(t.data);
+      ++count;
+    };
+    for (const auto& layer : state.activations.layers)
+      for (const auto* input :
+           {&layer.attention.qkv.input, &layer.attention.proj_input, &layer.mlp.fc1.input, &layer.mlp.fc2_input})
+        put(input->by_columns.scale_inv);
+    for (int u = 0; u < static_cast<int>(state.units.units().size()); ++u)
+      for (const auto& stored : state.units.stored(u))
+        for (const auto* copy : {&stored.forward, &stored.backward})
+          if (copy->size() > 1) put(copy->back());
+    for (int layer = 0; training.setup().weights.recipe.per_tensor() && layer < kLayers; ++layer)
+      for (int l = 0; l < fp8::kLinears; ++l)
+        put(state.scaling.weight_scale_inv({layer, static_cast<fp8::Linear>(l), fp8::Role::weight}));
+    EXPECT_EQ(places.size(), count);
+    EXPECT_GE(count, std::size_t{8} * kLayers);
+  }
+}
+
+}  // namespace
+}  // namespace shard8

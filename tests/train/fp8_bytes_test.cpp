@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
+
+// What a step moves and what a rank holds of the weights of the linears, with every recipe beside BF16:
+// counted by the communicator and by the arenas, and shown in docs/fp8.md.
+
+namespace shard8 {
+namespace {
+
+using tensor::MemoryKind;
+
+constexpr int kLayers = 3, kLinears = 4 * kLayers;
+
+deck::Config deck_for(const std::string& recipe, int shards) {
+  const std::string text = fmt::format(R"(
+model: {{arch: llama, hidden: 512, ffn: 512, layers: {}, heads: 4, kv_heads: 4, vocab: 256, seq: 128}}
+mesh: {{shard: {}}}
+fp8: {{recipe: {}}}
+optimizer: {{lr: 0.001}}
+data: {{kind: synthetic, batch: 4}}
+run: {{steps: 1}}
+)",
+                                       kLayers, shards, recipe);
+  return deck::load_text(text, "bytes.yaml").config;
+}
+
+struct Figures {
+  std::uint64_t travelled = 0;  ///< of the linears' weights and scales, in all-gathers of a step
+  std::uint64_t others = 0;     ///< of everything else
+  std::uint64_t layer = 0;      ///< of a layer's linears and scales where they are gathered
+  std::uint64_t kept = 0;       ///< FP8 shards of a rank
+  std::uint64_t calls = 0;      ///< gathers of layers
+  tensor::MemoryBytes arenas{};
+  int slots = 0;
+};
+
+Figures measure(const std::string& recipe) {
+  test::Training training(deck_for(recipe, test::world_size()), MPI_COMM_WORLD);
+  training.log().clear();
+  training.run(0, 1);
+  Figures f;
+  const auto& state = training.trainer().state();
+  const auto& setup = training.setup();
+  for (const auto& [key, stats] : training.log().entries()) {
+    if (key.op != profile::Collective::all_gather) continue;
+    const bool linear = key.dtype == "e4m3" || key.dtype == "e8m0" || key.dtype == "fp32";
+    (linear ? f.travelled : f.others) += key.bytes * stats.calls;
+    if (key.dtype == "e4m3") f.calls += stats.calls;
+  }
+  const int unit = model::layer_unit(0);
+  const auto& gather = state.units.gather();
+  f.slots = gather.rotating_slots();
+  const int copy = gather.copy_of(unit, fsdp::Pass::forward);
+  const auto& parameters = setup.units[static_cast<std::size_t>(unit)].parameters;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (!parameters[p].linear) continue;
+    for (const auto& t : gather.place(0, copy).parameters[p].compute.forward) f.layer += t.bytes();
+    for (int l = 0; l < kLayers; ++l) {
+      const auto& stored = state.units.stored(model::layer_unit(l))[p];
+      for (const auto* pieces : {&stored.forward, &stored.backward})
+        for (const auto& t : *pieces) f.kept += t.bytes();
+    }
+  }
+  f.arenas = state.arenas.bytes();
+  return f;
+}
+
+std::size_t arena(const Figures& f, MemoryKind kind) { return f.arenas[static_cast<std::size_t>(kind)]; }
+
+/// Every run of the deck: BF16 first.
+std::vector<std::pair<std::string, Figures>> all_figures() {
+  std::vector<std::pair<std::string, Figures>> rows;
+  for (const char* recipe : {"none", "delayed", "current", "block", "mxfp8"})
+    rows.emplace_back(recipe, measure(recipe));
+  // What BF16 moves beside the linears it moves with FP8, too.
+  Figures& bf16 = rows[0].second;
+  bf16.travelled = bf16.others - rows[2].second.others;
+  bf16.calls = rows[2].second.calls;
+  return rows;
+}
+
+TEST(Fp8Bytes, HalfOfBf16) {
+  const auto rows = all_figures();
+  const Figures& bf16 = rows[0].second;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const auto& [recipe, f] = rows[i];
+    SCOPED_TRACE(recipe);
+    // One scale a tensor, a 128x128 block, or 32 elements; of MX the copies of forward and backward differ,
+    // so that the layers which backward begins with are gathered again.
+    const std::uint64_t elements = bf16.layer / 2 * f.calls;
+    const std::uint64_t scales = recipe == "block" ? elements / (128 * 128) * 4 : recipe == "mxfp8" ? elements / 32 : 0;
+    EXPECT_EQ(f.travelled, elements + scales);
+    if (recipe == "delayed" || recipe == "current") {
+      EXPECT_LE(f.travelled, bf16.travelled / 2 + 4 * kLinears);
+    }
+    EXPECT_EQ(f.calls == bf16.calls, recipe != "mxfp8");
+    EXPECT_LE(f.layer, bf16.layer / 2 + scales / f.calls);
+    // The arenas grew by what the tensors are, up to alignment.
+    const double saved = static_cast<double>(arena(rows[0].second, MemoryKind::gathered)) -
+                         static_cast<double>(arena(f, MemoryKind::gathered));
+    EXPECT_NEAR(saved, static_cast<double>(f.slots) * static_cast<double>(bf16.layer - f.layer), 256.0 * 16 * f.slots);
+    const auto grown = arena(f, MemoryKind::weights) - arena(bf16, MemoryKind::weights);
+    EXPECT_GE(grown, f.kept);
+    EXPECT_LE(grown, f.kept + 256 * 64 + 4096 * 3 * kLinears);  // scaling state and alignment
+  }
+}
+
+/// Of docs/fp8.md; rewritten with SHARD8_REWRITE=1.
+TEST(Fp8Bytes, TableOfTheDocuments) {
+  if (test::world_size() != 2) GTEST_SKIP() << "the table is of two shards";
+  const auto rows = all_figures();
+  std::string table = fmt::format(
+      "| recipe | all-gathered a step, bytes | of BF16 | gathers of a layer a step | a layer as gathered, bytes | of "
+      "BF16 | FP8 "
+      "shards kept by a rank, bytes |\n|---|--:|--:|--:|--:|--:|--:|\n");
+  const Figures& bf16 = rows[0].second;
+  for (const auto& [recipe, f] : rows)
+    table += fmt::format("| {} | {} | {:.4f} | {} | {} | {:.4f} | {} |\n", recipe == "none" ? "none (BF16)" : recipe,
+                         f.travelled, static_cast<double>(f.travelled) / static_cast<double>(bf16.travelled), f.calls,
+                         f.layer, static_cast<double>(f.layer) / static_cast<double>(bf16.layer), f.kept);
+  if (int rank = 0; MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank != 0) return;
+  const std::string path = std::string(SHARD8_SOURCE_DIR) + "/docs/fp8.md";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::string document = text.str(), begin = "<!-- begin: bytes -->\n", end = "<!-- end: bytes -->";
+  const auto first = document.find(begin), last = document.find(end);
+  ASSERT_NE(first, std::string::npos);
+  ASSERT_NE(last, std::string::npos);
+  const auto from = first + begin.size();
+  if (std::getenv("SHARD8_REWRITE") != nullptr)
+    std::ofstream(path) << document.substr(0, from) << table << document.substr(last);
+  else
+    EXPECT_EQ(document.substr(from, last - from), table) << "rewrite it with SHARD8_REWRITE=1";
+}
+
+}  // namespace
+}  // namespace shard8

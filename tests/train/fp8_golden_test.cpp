@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
+
+// Twenty steps from Hugging Face Transformers' initial weights on its tokens, with the linears in FP8,
+// against its FP32 losses (see tests/gold/README.md).
+
+namespace shard8 {
+namespace {
+
+constexpr double kAllowed = 0.03;
+
+void run(const std::string& recipe, const std::string& compute, const std::array<int, 3>& mesh) {
+  const std::string gold = fmt::format("{}/tests/gold/llama_tiny.h5", SHARD8_SOURCE_DIR);
+  const std::string text = fmt::format(R"(
+model: {{arch: llama, hidden: 64, ffn: 192, layers: 2, heads: 4, kv_heads: 2, vocab: 256, seq: 32, init_file: "{}:/init"}}
+mesh: {{replicate: {}, shard: {}, tensor: {}}}
+precision: {{compute: {}}}
+fp8: {{recipe: {}}}
+optimizer: {{lr: 0.003, min_lr: 0.0003, warmup: 4}}
+data: {{kind: tokens, path: "{}:/tokens", batch: 8}}
+run: {{steps: 20}}
+)",
+                                       gold, mesh[0], mesh[1], mesh[2], compute, recipe, gold);
+  SCOPED_TRACE(fmt::format("{}, {}, mesh {}x{}x{}", recipe, compute, mesh[0], mesh[1], mesh[2]));
+  test::Training training(deck::load_text(text, "golden.yaml").config, MPI_COMM_WORLD);
+  std::vector<float> want(20);
+  io::open_tensor_file(training.io(), gold + ":/")->read_box("loss", {0, 20, 0, 1}, want.data(), 1);
+  double worst = 0;
+  for (const auto& r : training.run(0, 20)) {
+    const double reference = static_cast<double>(want[static_cast<std::size_t>(r.step)]);
+    const double error = std::abs(r.loss - reference) / reference;
+    worst = std::max(worst, error);
+    EXPECT_LE(error, kAllowed) << "loss of step " << r.step;
+  }
+  EXPECT_GT(worst, 1e-5) << "is anything in FP8 at all?";
+  if (training.mesh().world.rank() == 0)
+    fmt::print("{}, {}, mesh {}x{}x{}: loss {:.2e}\n", recipe, compute, mesh[0], mesh[1], mesh[2], worst);
+}
+
+TEST(Fp8Golden, LossesStayNear) {
+  const std::array<int, 3> meshes[] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1}};
+  for (const auto& mesh : meshes)
+    if (mesh[0] * mesh[1] * mesh[2] == test::world_size())
+      for (const char* recipe : {"delayed", "current"})
+        for (const char* compute : {"fp32", "bf16"}) run(recipe, compute, mesh);
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/train/planned.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "train/plan.hpp"
+
+namespace shard8::test {
+
+namespace {
+
+std::string text(const train::Traffic& traffic, std::uint64_t times) {
+  std::string lines;
+  for (const auto& [key, calls] : traffic)
+    lines += fmt::format("{} in {} of {}: {} bytes of {}, {} calls\n", profile::name_of(key.op), key.group,
+                         key.group_size, key.bytes, key.dtype, calls * times);
+  return lines;
+}
+
+}  // namespace
+
+void expect_planned_traffic(Training& training, std::uint64_t steps) {
+  train::Traffic counted;
+  for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
+  const auto planned = train::traffic(training.setup(), training.trainer().state());
+  EXPECT_EQ(text(counted, 1), text(planned, steps));
+  EXPECT_EQ(counted.empty(), training.mesh().world.size() == 1);
+  EXPECT_EQ(text(train::make_plan(training.setup().config, 1).traffic, 1), text(planned, 1));
+}
+
+void expect_planned_memory(Training& training) {
+  const auto plan = train::make_plan(training.setup().config, training.setup().threads);
+  EXPECT_EQ(training.trainer().state().arenas.bytes(), plan.memory);
+  EXPECT_EQ(train::state_bytes(training.setup()), plan.memory);
+  const auto& mesh = training.mesh();
+  std::size_t held = 0;
+  for (const auto* group : {&mesh.world, &mesh.replicate, &mesh.shard, &mesh.tensor, &mesh.data, &mesh.model})
+    held += group->scratch_bytes();
+  EXPECT_LE(held, plan.reduction_buffers);
+  // The plan rounds each tensor up, no more.
+  EXPECT_GE(static_cast<double>(held), 0.97 * static_cast<double>(plan.reduction_buffers));
+}
+
+}  // namespace shard8::test
