@@ -53,7 +53,8 @@ void scale_of_amax(const tensor::Exec& exec, const tensor::Tensor& scale, const 
 void quantize(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& amax, const tensor::Tensor& x,
               const tensor::Tensor& scale, const CastOptions& options);
 
-/// The same, and transposed (C, R) = out.data (R, C)ᵀ in the same pass.
+/// The same, and transposed (C, R) = out.data (R, C)ᵀ in the same pass, for multipliers that read only
+/// K-major operands.
 void quantize_transpose(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& transposed,
                         const tensor::Tensor& amax, const tensor::Tensor& x, const tensor::Tensor& scale,
                         const CastOptions& options);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/norm.hpp"
 
@@ -28,7 +29,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
         const Sink<E> yr = y.open(team, row).from(row * hidden);
         emit_row(team, yr, hidden, [=](std::int64_t i) {
           const float n = (static_cast<float>(xr[i]) - m) * r;
-          return yr.put(i, n * static_cast<float>(weight[i]) + static_cast<float>(bias[i]));
+          return yr.put(i, multiply_add(n, static_cast<float>(weight[i]), static_cast<float>(bias[i])));
         });
       });
 }

@@ -58,10 +58,10 @@ std::string describe_fp8(const Config& config) {
                                   ? fmt::format(" ({} of {}, margin {})", to_string(f.amax_algo),
                                                 count(f.amax_history, "step", "steps"), f.margin)
                                   : "";
-  return fmt::format("{}{}, {}, {} of {}; weights kept as {}, gathered as {}; {}", to_string(f.recipe), history,
+  const bool kept = f.weights == Fp8Weights::fp8;
+  return fmt::format("{}{}, {}, {} of {}; weights {}, gathered as {}; {}", to_string(f.recipe), history,
                      to_string(f.format), layers, count(config.model.layers, "layer", "layers"),
-                     f.weights == Fp8Weights::fp8 ? "fp8" : to_string(config.precision.compute),
-                     to_string(config.fsdp.gather),
+                     kept ? "kept as fp8" : "cast from the master for each gather", to_string(config.fsdp.gather),
                      f.power_of_2_scales ? "scales are powers of two" : "scales are not rounded");
 }
 

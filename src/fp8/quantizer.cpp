@@ -8,7 +8,7 @@ namespace shard8::fp8 {
 using profile::Part;
 using tensor::Tensor;
 
-void Quantizer::cast(const Site& site, const Copies& out, const Tensor& x, Tokens tokens) const {
+void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens) const {
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
   if (recipe().per_tensor()) {
     auto part = timer_.part(Part::elementwise);
@@ -22,7 +22,7 @@ void Quantizer::cast(const Site& site, const Copies& out, const Tensor& x, Token
   cast_known(site, out, x, tokens);
 }
 
-void Quantizer::cast_known(const Site& site, const Copies& out, const Tensor& x, Tokens tokens) const {
+void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens) const {
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
   if (recipe().per_tensor() && tokens == Tokens::part && tensor_group_.size() > 1) {
     auto part = timer_.part(Part::tensor_comm);

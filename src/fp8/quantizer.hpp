@@ -10,12 +10,12 @@ namespace shard8::fp8 {
 
 /// A matrix as the products of a linear read it: summed over along its rows, and along its columns.
 /// One and the same where one scaling serves both, or where it is plain.
-struct Copies {
+struct Operands {
   tensor::Operand by_rows, by_columns;
 
-  Copies() = default;
-  Copies(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
-  Copies(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
+  Operands() = default;
+  Operands(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
+  Operands(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
   bool one() const { return by_rows.data.data == by_columns.data.data; }
 };
 
@@ -36,7 +36,7 @@ class Quantizer {
   /// known before. `plain` (rows, cols) in the compute dtype is where it is written first otherwise,
   /// and always with keep_plain.
   template <class Producer>
-  void make(const Site& site, const Copies& out, const tensor::Tensor& plain, bool keep_plain, Tokens tokens,
+  void make(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain, Tokens tokens,
             const Producer& produce) const {
     kernels::Outputs outputs(plain);
     if (recipe().per_tensor()) outputs.amax = state_.amax(site);
@@ -58,11 +58,11 @@ class Quantizer {
   }
 
   /// out = the cast of x.
-  void cast(const Site& site, const Copies& out, const tensor::Tensor& x, Tokens tokens) const;
+  void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens) const;
 
  private:
   /// The same when the amax of x, if it is needed, has been found.
-  void cast_known(const Site& site, const Copies& out, const tensor::Tensor& x, Tokens tokens) const;
+  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens) const;
 
   ScalingState& state_;
   const tensor::Exec& exec_;

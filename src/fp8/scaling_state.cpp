@@ -36,8 +36,8 @@ std::vector<T> to_host(const tensor::Exec& exec, const Tensor& t) {
 
 }  // namespace
 
-ScalingState::ScalingState(const Recipe& recipe, std::int64_t layers, tensor::Arena& arena)
-    : recipe_(recipe), layers_(recipe.on() ? layers : 0), per_role_(layers_ * kLinears) {
+ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena)
+    : recipe_(recipe), per_role_(recipe.layers * kLinears) {
   if (!recipe.on()) return;
   counts_ = arena.allocate({static_cast<std::int64_t>(sizeof(CastCounts)) * kLinears * kRoles}, DType::u8);
   if (!recipe.per_tensor()) return;
@@ -58,9 +58,9 @@ void ScalingState::prepare(const tensor::Exec& exec) {
 }
 
 std::int64_t ScalingState::index(const Site& site) const {
-  SHARD8_REQUIRE(recipe_.per_tensor() && site.layer >= 0 && site.layer < layers_,
+  SHARD8_REQUIRE(recipe_.per_tensor() && site.layer >= 0 && site.layer < recipe_.layers,
                  "there is no scale of {} in layer {} of {} in FP8", name_of(site.linear, site.role), site.layer,
-                 layers_);
+                 recipe_.layers);
   return site.layer * kLinears + static_cast<std::int64_t>(site.linear);
 }
 
@@ -95,9 +95,12 @@ void ScalingState::begin_weight_history(const tensor::Exec& exec) {
   if (recipe_.delayed()) update(exec, Role::weight);
 }
 
-void ScalingState::reduce_and_update(const tensor::Exec& exec, const comm::Communicator& world) {
+void ScalingState::reduce(const comm::Communicator& world) const {
+  if (recipe_.delayed()) world.all_reduce({&amax_, 1}, comm::Communicator::Reduce::max).wait();
+}
+
+void ScalingState::update(const tensor::Exec& exec) {
   if (!recipe_.delayed()) return;
-  world.all_reduce({&amax_, 1}, comm::Communicator::Reduce::max).wait();
   for (const Role role : {Role::input, Role::weight, Role::output_gradient}) update(exec, role);
 }
 

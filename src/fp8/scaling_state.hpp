@@ -20,18 +20,17 @@ namespace shard8::fp8 {
 /// scales live with the data.
 ///
 /// The life of an amax: kernels raise it; scale_of takes it for a scale now (current scaling, and the
-/// first step of delayed scaling); reduce_and_update ends a step of delayed scaling. Everything is
+/// first step of delayed scaling); reduce and update end a step of delayed scaling. Everything is
 /// written in the order of the execution space, nothing waits for the device.
 class ScalingState {
  public:
-  /// State of `layers` layers in FP8.
-  ScalingState(const Recipe& recipe, std::int64_t layers, tensor::Arena& arena);
+  /// State of the recipe's layers in FP8.
+  ScalingState(const Recipe& recipe, tensor::Arena& arena);
 
   /// Scales are 1, amaxes and counts 0.
   void prepare(const tensor::Exec& exec);
 
   const Recipe& recipe() const { return recipe_; }
-  std::int64_t layers() const { return layers_; }
 
   /// (1) i32 bits and (1) fp32 of one matrix. Per-tensor recipes only.
   tensor::Tensor amax(const Site& site) const { return packed(amax_, site); }
@@ -48,9 +47,10 @@ class ScalingState {
   /// The scales of all weights from their amaxes (whole: reduced over all shards of the weights).
   void scales_of_weights(const tensor::Exec& exec) const;
 
-  /// Delayed scaling: amaxes of this step are MAX-reduced over `world`, enter the history, and make
-  /// the scales of the next step.
-  void reduce_and_update(const tensor::Exec& exec, const comm::Communicator& world);
+  /// Delayed scaling: amaxes of this step are MAX-reduced over `world`.
+  void reduce(const comm::Communicator& world) const;
+  /// Delayed scaling: the reduced amaxes enter the history and make the scales of the next step.
+  void update(const tensor::Exec& exec);
   /// The initial weights' amaxes enter the history, before any step.
   void begin_weight_history(const tensor::Exec& exec);
 
@@ -72,7 +72,7 @@ class ScalingState {
   void update(const tensor::Exec& exec, Role role);
 
   Recipe recipe_;
-  std::int64_t layers_, per_role_;
+  std::int64_t per_role_;
   tensor::Tensor amax_, scale_, change_;  ///< (3·4·layers): role, layer, linear
   tensor::Tensor weight_scale_inv_;       ///< (4·layers)
   tensor::Tensor history_;                ///< (3, amax_history, 4·layers)

@@ -87,7 +87,10 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
       copy(exec_, own.backward, stored.backward);
     }
   }
-  if (!asked.empty()) hooks_.before(unit, asked);
+  if (!asked.empty()) {
+    auto part = timer_.part(profile::Part::elementwise);
+    hooks_.before(unit, asked);
+  }
   if (!place.travelling.empty()) slot.request = shard_group_.all_gather_in_place(place.travelling);
 }
 
@@ -95,8 +98,10 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;
-  auto scope = timer_.phase(profile::Phase::gather_wait);
-  slot.request.wait();
+  {
+    auto phase = timer_.phase(profile::Phase::gather_wait);
+    slot.request.wait();
+  }
   const UnitPlace& place = buffers_.gather().place(gather.slot, gather.copy);
   const int unit = buffers_.gather().unit_of(gather.copy);
   std::vector<GatherHooks::Arrived> arrived;
@@ -107,7 +112,10 @@ void WeightStore::finish(const GatherSchedule::Start& gather) {
     const std::int64_t rows = buffers_.layout(unit, p).rows;
     arrived.push_back({p, slice(parameter.travel, pieces.travel, 0, rows), parameter.compute});
   }
-  if (!arrived.empty()) hooks_.after(unit, arrived);
+  if (!arrived.empty()) {
+    auto part = timer_.part(profile::Part::elementwise);
+    hooks_.after(unit, arrived);
+  }
   slot.ready = true;
 }
 

@@ -15,7 +15,7 @@ CastScratch CastScratch::allocate(const fp8::Recipe& recipe, fp8::Role role, std
   return scratch;
 }
 
-fp8::Copies CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols) const {
+fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols) const {
   return {by_rows.view(rows, cols, recipe.dtype(role), recipe.by_rows(role)),
           by_columns.view(rows, cols, recipe.dtype(role), recipe.by_columns(role))};
 }

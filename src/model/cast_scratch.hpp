@@ -14,7 +14,7 @@ struct CastScratch {
   /// For matrices of a role of up to so many elements; nothing without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
   /// The copies of a matrix (rows, cols).
-  fp8::Copies view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols) const;
+  fp8::Operands view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols) const;
 };
 
 }  // namespace shard8::model

@@ -42,7 +42,8 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
     for_each_weight([&](const Site& s, int unit, std::size_t p) {
       kernels::amax(exec_, state_.amax(s), buffers_.master(unit)[p], options);
     });
-    reduce_amaxes(model_group);
+    const Tensor amaxes = state_.weight_amaxes();
+    model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
     if (format_.recipe.delayed())
       state_.begin_weight_history(exec_);
     else
@@ -61,22 +62,22 @@ kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter) const {
   outputs.quantized = operand(s, stored.forward, Scaling::tensor);
   outputs.scale = state_.scale(s);
   outputs.counts = state_.counts(s);
-  state_.count_elements(s, outputs.quantized.data.count());
   return outputs;
 }
 
-void Fp8Weights::after_update(const comm::Communicator& model_group) {
-  if (!format_.recipe.on() || format_.recipe.delayed()) return;
-  if (format_.recipe.per_tensor()) {
-    reduce_amaxes(model_group);
-    state_.scales_of_weights(exec_);
-  }
-  if (format_.primary_fp8) store_all(true);
-}
-
-void Fp8Weights::reduce_amaxes(const comm::Communicator& model_group) {
+void Fp8Weights::reduce_amaxes(const comm::Communicator& model_group) const {
+  if (format_.recipe.kind != deck::Recipe::current) return;
   const Tensor amaxes = state_.weight_amaxes();
   model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
+}
+
+void Fp8Weights::after_update() {
+  if (format_.recipe.delayed() && format_.primary_fp8)  // cast by the optimizer
+    for_each_weight(
+        [&](const Site& s, int unit, std::size_t p) { state_.count_elements(s, buffers_.master(unit)[p].count()); });
+  if (!format_.recipe.on() || format_.recipe.delayed()) return;
+  if (format_.recipe.per_tensor()) state_.scales_of_weights(exec_);
+  if (format_.primary_fp8) store_all(true);
 }
 
 void Fp8Weights::store_all(bool again) const {

@@ -30,8 +30,10 @@ class Fp8Weights {
   /// What the optimizer makes of an updated weight in the same pass: its amax (per-tensor recipes),
   /// and its stored FP8 (delayed).
   kernels::Outputs update_outputs(int unit, int parameter) const;
-  /// After the optimizer: one reduction for the amaxes of all weights (current), then stored shards.
-  void after_update(const comm::Communicator& model_group);
+  /// After the optimizer: one reduction for the amaxes of all weights (current).
+  void reduce_amaxes(const comm::Communicator& model_group) const;
+  /// Then the scales that come of it, and the stored shards.
+  void after_update();
 
   fsdp::GatherHooks hooks() const;
   /// What products read of a gathered unit, a parameter each.
@@ -39,7 +41,6 @@ class Fp8Weights {
 
  private:
   fp8::Site site(int unit, int parameter) const;
-  void reduce_amaxes(const comm::Communicator& model_group);
   void store_all(bool again) const;
   /// `again`: out holds the same weight of the step before. Padding is cast, and counted, too.
   void quantize(const fp8::Site& site, const fsdp::CopyTensors& out, const tensor::Tensor& source, bool again) const;

@@ -24,7 +24,7 @@ struct LayernormLinear {
   struct Saved {
     NormStatistics statistics;
     tensor::Tensor normed;  ///< in the compute dtype
-    fp8::Copies input;      ///< of the linear: normed itself, or cast
+    fp8::Operands input;    ///< of the linear: normed itself, or cast
     fp8::Site site;
     bool recompute = false;
   };

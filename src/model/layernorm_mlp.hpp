@@ -24,7 +24,7 @@ struct LayernormMlp {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
     tensor::Tensor activation;     ///< (tokens, F) in the compute dtype
-    fp8::Copies fc2_input;         ///< activation itself, or cast
+    fp8::Operands fc2_input;       ///< activation itself, or cast
     fp8::Site fc2_site;
   };
   struct Scratch {

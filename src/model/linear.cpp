@@ -9,7 +9,7 @@
 
 namespace shard8::model {
 
-using fp8::Copies;
+using fp8::Operands;
 using profile::Part;
 using tensor::Operand;
 using tensor::Tensor;
@@ -60,18 +60,18 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
   if (!site.on()) return dy;
   const fp8::Role role = fp8::Role::output_gradient;
-  const Copies cast = scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols());
+  const Operands cast = scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols());
   context.quantizer->cast(site.with(role), cast, dy, tokens);
   return {cast, dy};
 }
 
-void column_linear_forward(const Context& context, const Tensor& y, const Copies& x, const LinearWeights& w,
+void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch) {
   fprop(context, y, gather(context, scratch, x.by_rows), w.weight, w.bias);
 }
 
 void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
-                            const OutputGradient& dy, const Copies& x, const LinearWeights& w,
+                            const OutputGradient& dy, const Operands& x, const LinearWeights& w,
                             const LinearScratch& scratch) {
   bias_gradient(context, dw, dy.plain);
   wgrad(context, dw, dy.copies.by_columns, gather(context, scratch, x.by_columns));
@@ -80,7 +80,7 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
   reduce_scatter_tokens(context, dx, partial);
 }
 
-void row_linear_forward(const Context& context, const Tensor& y, const Copies& x, const LinearWeights& w,
+void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                         const Tensor& residual, const LinearScratch& scratch) {
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   const Tensor partial = partial_of(context, scratch.partial, sum);
@@ -91,7 +91,7 @@ void row_linear_forward(const Context& context, const Tensor& y, const Copies& x
 }
 
 void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
-                         const Copies& x, const LinearWeights& w, const LinearScratch& scratch) {
+                         const Operands& x, const LinearWeights& w, const LinearScratch& scratch) {
   bias_gradient(context, dw, dy.plain);
   const Operand by_rows = gather(context, scratch, dy.copies.by_rows);
   dgrad(context, dx, by_rows, w.weight);

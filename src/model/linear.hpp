@@ -23,33 +23,33 @@ struct LinearScratch {
 
 /// The gradient of a linear's output, as its products read it, and plain where there is a bias.
 struct OutputGradient {
-  fp8::Copies copies;
+  fp8::Operands copies;
   tensor::Tensor plain;
 
   OutputGradient(const tensor::Tensor& just_plain) : copies(just_plain), plain(just_plain) {}  // NOLINT
-  OutputGradient(const fp8::Copies& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
+  OutputGradient(const fp8::Operands& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
 };
 
 /// dy as the linear at `site` reads it: itself, or cast into scratch.gradient.
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
 
-void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Copies& x,
+void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch);
 
 /// dx (T_local, in) of dy (tokens, out/T); x is the saved input shard, gathered again for wgrad.
 void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                            const OutputGradient& dy, const fp8::Copies& x, const LinearWeights& w,
+                            const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                             const LinearScratch& scratch);
 
 /// y = residual (T_local, out) + x·wᵀ + bias; y may be residual.
-void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Copies& x, const LinearWeights& w,
+void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch);
 
 /// dx (tokens, in/T) of dy (T_local, out). The bias is replicated: its gradient is this rank's
 /// tokens' part, to be summed over the tensor group.
 void row_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                         const OutputGradient& dy, const fp8::Copies& x, const LinearWeights& w,
+                         const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                          const LinearScratch& scratch);
 
 }  // namespace shard8::model

@@ -48,6 +48,12 @@ class TransformerLayer {
   /// What `recompute` keeps of a layer is allocated, the rest is of `shared`.
   static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
                               std::int64_t layer, const Shared& shared, tensor::Arena& arena);
+  /// Bytes of what a layer keeps for wgrad, of what allocate_saved takes: inputs of its linears, and
+  /// attention's result where that is kept, for attention, beside the cast that is proj's input.
+  struct KeptBytes {
+    std::size_t linear_inputs = 0, beside_cast = 0;
+  };
+  static KeptBytes kept_bytes(const Saved& saved, deck::Recompute recompute);
   static Scratch allocate_scratch(const Dims& dims, const fp8::Recipe& recipe, const tensor::Tensor& rope_table,
                                   tensor::Arena& arena);
 

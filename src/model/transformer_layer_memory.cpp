@@ -64,7 +64,7 @@ class SavedLayout {
   }
 
   /// What a linear reads: the plain input, or its cast, of which backward reads the copy by columns.
-  fp8::Copies input(Linear linear, const Tensor& plain) const {
+  fp8::Operands input(Linear linear, const Tensor& plain) const {
     if (!cast(linear)) return plain;
     CastScratch copies = shared_.input;
     if (!selective_) {
@@ -117,6 +117,19 @@ Saved TransformerLayer::allocate_saved(const Dims& d, Recompute recompute, const
                                          : SavedLayout(d, recompute, recipe, layer, shared, arena).make();
   set_sites(s, recipe, layer);
   return s;
+}
+
+TransformerLayer::KeptBytes TransformerLayer::kept_bytes(const Saved& s, Recompute recompute) {
+  const auto bytes = [](const fp8::Operands& input) {
+    return input.by_columns.data.bytes() + input.by_columns.scale_inv.bytes();
+  };
+  const bool cast = s.attention.proj_site.on();
+  if (recompute == Recompute::full) return {};
+  if (recompute == Recompute::selective && cast) return {0, s.attention.heads.bytes()};
+  if (recompute == Recompute::selective) return {bytes(s.attention.proj_input), 0};
+  return {
+      bytes(s.attention.qkv.input) + bytes(s.attention.proj_input) + bytes(s.mlp.fc1.input) + bytes(s.mlp.fc2_input),
+      cast ? s.attention.heads.bytes() : 0};
 }
 
 TransformerLayer::Scratch TransformerLayer::allocate_scratch(const Dims& d, const fp8::Recipe& recipe,

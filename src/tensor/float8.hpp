@@ -101,8 +101,4 @@ struct E8M0 {
 };
 static_assert(sizeof(E8M0) == 1);
 
-/// The largest finite number of an 8-bit format.
-template <class T>
-inline constexpr float kLargest = T::kMax;
-
 }  // namespace shard8::tensor

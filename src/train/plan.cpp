@@ -93,6 +93,11 @@ Plan make_plan(const deck::Config& config, int threads) {
   const State state(setup, tensor::ArenaSet::measure());
   Plan plan;
   plan.memory = state.arenas.bytes();
+  for (const auto& layer : state.activations.layers) {
+    const auto kept = model::TransformerLayer::kept_bytes(layer, config.model.recompute);
+    plan.kept.linear_inputs += kept.linear_inputs;
+    plan.kept.beside_cast += kept.beside_cast;
+  }
   plan.traffic = traffic(setup, state);
   plan.reduction_buffers =
       unit_reductions(setup, state.units) + tensor_reductions(setup, state.units) + scaling_reductions(setup);

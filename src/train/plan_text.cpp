@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "train/plan.hpp"
 
 namespace shard8::train {
@@ -33,13 +35,19 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   text += fmt::format("FLOPs per step    {}, {} per rank\n\n", flops_text(plan.flops_per_step),
                       flops_text(plan.flops_per_step / ranks));
   text += "memory per rank                      bytes\n";
-  for (std::size_t k = 0; k < plan.memory.size(); ++k)
-    text += fmt::format("  {:<22}{:>18}  {:>12}\n", tensor::name_of(static_cast<tensor::MemoryKind>(k)), plan.memory[k],
-                        bytes_text(static_cast<double>(plan.memory[k])));
-  text += fmt::format("  {:<22}{:>18}  {:>12}\n", "reduction buffers", plan.reduction_buffers,
-                      bytes_text(static_cast<double>(plan.reduction_buffers)));
-  text += fmt::format("  {:<22}{:>18}  {:>12}\n\n", "total", plan.total_bytes(),
-                      bytes_text(static_cast<double>(plan.total_bytes())));
+  const auto memory = [&text](std::string_view what, std::size_t bytes) {
+    text += fmt::format("  {:<22}{:>18}  {:>12}\n", what, bytes, bytes_text(static_cast<double>(bytes)));
+  };
+  for (std::size_t k = 0; k < plan.memory.size(); ++k) {
+    const auto kind = static_cast<tensor::MemoryKind>(k);
+    memory(tensor::name_of(kind), plan.memory[k]);
+    if (kind != tensor::MemoryKind::activations) continue;
+    memory("  inputs of linears", plan.kept.linear_inputs);
+    if (config.fp8.on()) memory("  attention's results", plan.kept.beside_cast);
+  }
+  memory("reduction buffers", plan.reduction_buffers);
+  memory("total", plan.total_bytes());
+  text += '\n';
   text += "collectives per rank and step\n";
   text += fmt::format("  {:<15} {:<9} {:>5} {:<5} {:>14} {:>7} {:>12}\n", "operation", "group", "ranks", "dtype",
                       "bytes a call", "calls", "bytes");

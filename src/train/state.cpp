@@ -10,7 +10,7 @@ namespace shard8::train {
 State::State(const Setup& setup, tensor::ArenaSet set)
     : arenas(std::move(set)),
       units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas),
-      scaling(setup.weights.recipe, setup.weights.recipe.layers, arenas[tensor::MemoryKind::weights]),
+      scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
                                                setup.weights.recipe, setup.threads, arenas)),
       optimizer(setup.config.optimizer, units, arenas) {}

@@ -51,7 +51,8 @@ Traffic unit_traffic(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   const Counter replicate{traffic, "replicate", setup.fsdp.replicas};
   auto schedule = fsdp::make_schedule(buffers);
   const fsdp::GatherBuffers& gather = buffers.gather();
-  const auto order = gather.copies_of(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches));
+  const auto order =
+      gather.copies_of(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches));
   schedule.begin_step(order);
   // A tied root stays in use from its first visit to the end of forward.
   const int root = gather.copy_of(model::root_unit(setup.config.model.layers), fsdp::Pass::forward);

@@ -77,9 +77,14 @@ void Trainer::update(std::int64_t step, double learning_rate, double gradient_no
 
 void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
+  {
+    auto phase = timer_.phase(Phase::reduce_wait);
+    fp8_weights_.reduce_amaxes(mesh_.model);
+    state_.scaling.reduce(mesh_.world);
+  }
   auto phase = timer_.phase(Phase::quantize);
-  fp8_weights_.after_update(mesh_.model);
-  state_.scaling.reduce_and_update(exec_, mesh_.world);
+  fp8_weights_.after_update();
+  state_.scaling.update(exec_);
 }
 
 double Trainer::mean_loss(double local_sum) const {

@@ -53,7 +53,8 @@ TEST(Layout, description) {
             "batch      8 sequences a step = 2 data ranks x 2 micro-batches x 3 - 4 of padding; 48 "
             "tokens of a micro-batch on a tensor rank\n"
             "precision  compute fp32, gradients reduced in fp32, not deterministic\n"
-            "fp8        delayed (most_recent of 16 steps, margin -1), hybrid, 1 of 2 layers; weights kept as fp32, "
+            "fp8        delayed (most_recent of 16 steps, margin -1), hybrid, 1 of 2 layers; weights cast from the "
+            "master for each gather, "
             "gathered as fp8; scales are not rounded\n"
             "weights    all but FP8 linears gathered as fp32, 0 ahead, kept after forward; recompute none\n"
             "training   20 steps, lr 0.001 after 4 of warm-up, 1e-4 at step 20\n"
@@ -90,7 +91,8 @@ TEST(Layout, description_of_fp8) {
             "delayed (max of 1 step, margin 0), hybrid, 1 of 2 layers; weights kept as fp8, gathered as fp8; "
             "scales are not rounded");
   EXPECT_EQ(line("fp8", {"fp8.recipe=current", "fp8.power_of_2_scales=true", "fp8.weights=bf16", "fsdp.gather=bf16"}),
-            "current, hybrid, 2 of 2 layers; weights kept as bf16, gathered as bf16; scales are powers of two");
+            "current, hybrid, 2 of 2 layers; weights cast from the master for each gather, gathered as bf16; scales "
+            "are powers of two");
   EXPECT_EQ(line("fp8", {"fp8.recipe=mxfp8"}),
             "mxfp8, e4m3, 2 of 2 layers; weights kept as fp8, gathered as fp8; scales are powers of two");
   EXPECT_EQ(line("weights", {"fp8.recipe=mxfp8"}),

@@ -18,7 +18,7 @@
 namespace shard8 {
 namespace {
 
-using fp8::Copies;
+using fp8::Operands;
 using fp8::Quantizer;
 using fp8::Role;
 using fp8::Site;
@@ -41,7 +41,7 @@ Tensor random_rows(State& s, DType dtype) {
   return rounded;
 }
 
-Copies allocate(State& s, const fp8::Recipe& recipe, Role role) {
+Operands allocate(State& s, const fp8::Recipe& recipe, Role role) {
   const auto one = [&](tensor::Scaling scaling) {
     return fp8::CastBuffer(s.arena, kRows * kCols, scaling).view(kRows, kCols, recipe.dtype(role), scaling);
   };
@@ -68,7 +68,7 @@ TEST(Quantizer, PartsOfAMatrixShareTheGroupsScale) {
   for (const auto tokens : {Quantizer::Tokens::part, Quantizer::Tokens::all}) {
     State s(recipe);
     const Tensor x = random_rows(s, DType::bf16);
-    const Copies out = allocate(s, recipe, kSite.role);
+    const Operands out = allocate(s, recipe, kSite.role);
     s.quantizer.cast(kSite, out, x, tokens);
     const float scale = 57344.0f / largest_of(s, x, tokens == Quantizer::Tokens::part);
     EXPECT_EQ(s.scale(kSite), scale);
@@ -90,7 +90,7 @@ TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
       State once(recipe), twice(recipe);
       const Site site{0, fp8::Linear::fc2, Role::input};
       for (int step = 0; step < 3; ++step) {
-        const Copies a = allocate(once, recipe, site.role), b = allocate(twice, recipe, site.role);
+        const Operands a = allocate(once, recipe, site.role), b = allocate(twice, recipe, site.role);
         const Tensor x = random_rows(once, DType::bf16);
         const Tensor made = once.arena.allocate(x.shape, x.dtype), plain = twice.arena.allocate(x.shape, x.dtype);
         kernels::fill_zero(once.exec, made);
@@ -104,8 +104,8 @@ TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
         if (keep || once.state.scaled_by_itself(site)) {
           EXPECT_EQ(std::memcmp(made.data, plain.data, plain.bytes()), 0);
         }
-        once.state.reduce_and_update(once.exec, once.world);
-        twice.state.reduce_and_update(twice.exec, twice.world);
+        once.end_step();
+        twice.end_step();
       }
       const auto got = once.state.figures(once.exec), want = twice.state.figures(twice.exec);
       for (std::size_t i = 0; i < want.size(); ++i) {

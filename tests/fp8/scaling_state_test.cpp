@@ -88,7 +88,7 @@ void run_delayed(const Setting& setting) {
       // Frozen within a step.
       EXPECT_EQ(s.scale(site), models[i].scale());
     }
-    s.state.reduce_and_update(s.exec, s.world);
+    s.end_step();
     for (auto& model : models) model.end_step();
   }
 }
@@ -105,7 +105,7 @@ TEST(Delayed, FollowsTheFormulas) {
 
 TEST(Delayed, OneReductionServesEverything) {
   State s(tests::recipe_of(deck::Recipe::delayed));
-  s.state.reduce_and_update(s.exec, s.world);
+  s.end_step();
   if (s.world.size() == 1) return;
   ASSERT_EQ(s.log.entries().size(), 1U);
   const auto& [key, stats] = *s.log.entries().begin();
@@ -121,7 +121,7 @@ TEST(Delayed, FirstScaleIsThatOfTheTensorItself) {
   s.state.scale_of(s.exec, site);
   EXPECT_EQ(s.scale(site), 64.0f);
   EXPECT_EQ(*s.state.amax(site).as<std::int32_t>(), std::bit_cast<std::int32_t>(7.0f)) << "kept for the history";
-  s.state.reduce_and_update(s.exec, s.world);
+  s.end_step();
   EXPECT_EQ(s.scale(site), 64.0f);
 }
 
@@ -140,7 +140,7 @@ TEST(Current, ScaleOfWhatWasSeenLast) {
   EXPECT_EQ(scale_after(std::numeric_limits<float>::quiet_NaN()), 1.0f);
   EXPECT_EQ(scale_after(1e-45f), FLT_MAX);
   s.see(site, 3.0f);
-  s.state.reduce_and_update(s.exec, s.world);  // has no history
+  s.end_step();  // has no history
   s.state.scale_of(s.exec, site);
   EXPECT_EQ(s.scale(site), 57344.0f / 3.0f);
 }

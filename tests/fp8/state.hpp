@@ -41,7 +41,7 @@ struct State {
   explicit State(const fp8::Recipe& recipe)
       : world(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
         arena("test", tensor::MemoryKind::buffers, std::size_t{8} << 20),
-        state(recipe, recipe.layers, arena),
+        state(recipe, arena),
         quantizer(state, exec, world, timer) {
     state.prepare(exec);
   }
@@ -49,6 +49,10 @@ struct State {
   void see(const fp8::Site& site, float x) {
     const tensor::Tensor value{reinterpret_cast<std::byte*>(&x), {1}, tensor::DType::fp32};
     kernels::amax(exec, state.amax(site), value, {});
+  }
+  void end_step() {
+    state.reduce(world);
+    state.update(exec);
   }
   float scale(const fp8::Site& site) const { return *state.scale(site).as<float>(); }
 

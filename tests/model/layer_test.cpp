@@ -27,7 +27,7 @@ constexpr int kLayer = 1;
 /// A layer's memory on this rank.
 struct Layer {
   Layer(Module& m, Recompute recompute)
-      : weights(TransformerLayer::bind(m.model.arch, m.weights(kLayer))),
+      : weights(bind(m.model.arch, m.weights(kLayer))),
         gradient_tensors(m.gradients(kLayer)),
         gradients(TransformerLayer::bind_gradients(m.model.arch, gradient_tensors, false)) {
     Tensor table;
@@ -35,9 +35,12 @@ struct Layer {
       table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, DType::fp32);
       kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
     }
-    const auto shared = TransformerLayer::allocate_shared(m.dims, recompute, m.arena());
-    saved = TransformerLayer::allocate_saved(m.dims, recompute, shared, m.arena());
-    scratch = TransformerLayer::allocate_scratch(m.dims, table, m.arena());
+    const auto shared = TransformerLayer::allocate_shared(m.dims, recompute, {}, m.model.layers, m.arena());
+    saved = TransformerLayer::allocate_saved(m.dims, recompute, {}, 0, shared, m.arena());
+    scratch = TransformerLayer::allocate_scratch(m.dims, {}, table, m.arena());
+  }
+  static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {
+    return TransformerLayer::bind(arch, std::vector<model::Weight>(plain.begin(), plain.end()));
   }
 
   TransformerLayer::Weights weights;

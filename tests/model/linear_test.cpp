@@ -33,7 +33,10 @@ T at(const std::vector<T>& list, int index) {
 
 model::LinearScratch scratch_of(Module& m) {
   const std::int64_t most = std::max(m.dims.hidden, m.dims.qkv_width());
-  return {m.output(m.dims.tokens(), most), m.output(m.dims.tokens(), most)};
+  model::LinearScratch scratch;
+  scratch.gathered = m.output(m.dims.tokens(), most);
+  scratch.partial = m.output(m.dims.tokens(), most);
+  return scratch;
 }
 
 /// A layer's qkv as a linear module: x (tokens, H) -> y (tokens, qkv).
@@ -49,7 +52,7 @@ void run_column(const Setting& setting) {
 
   const auto w = m.weights(kLayer);
   const auto dw = m.gradients(kLayer);
-  const model::Affine weights{at(w, place.weight), at(w, place.bias)};
+  const model::LinearWeights weights{at(w, place.weight), at(w, place.bias)};
   const auto which = m.rows_of(kLayer, place.weight);
   const auto scratch = scratch_of(m);
   const auto mine = m.put_tokens(x->value);
@@ -89,7 +92,7 @@ void run_row(const Setting& setting) {
 
   const auto w = m.weights(kLayer);
   const auto dw = m.gradients(kLayer);
-  const model::Affine weights{at(w, place.weight), at(w, place.bias)};
+  const model::LinearWeights weights{at(w, place.weight), at(w, place.bias)};
   std::vector<std::int64_t> which(static_cast<std::size_t>(m.dims.q_width()));
   std::iota(which.begin(), which.end(), m.column_of(kLayer, place.weight));
   const auto scratch = scratch_of(m);

@@ -11,7 +11,6 @@
 #include <random>
 
 #include "model/workspace.hpp"
-#include "tests/support/compare.hpp"
 
 namespace shard8::tests {
 
@@ -65,18 +64,55 @@ tensor::Arena poisoned_arena(std::int64_t bytes) {
   return arena;
 }
 
+/// Columns of what linears read get sizes of their own, made up for in the weights' columns.
+void widen(Matrix& m, const model::ParameterSpec& p, const deck::ModelConfig& model) {
+  const bool norm = p.name.find("norm") != std::string::npos;
+  const bool after_norm = p.linear == fp8::Linear::qkv || p.linear == fp8::Linear::fc1;
+  const std::int64_t head_dim = model.hidden / model.heads;
+  // The values' rows make columns of proj's input, those of `up` (llama) columns of fc2's.
+  const std::int64_t first = p.linear == fp8::Linear::qkv ? p.rows - model.kv_heads * head_dim
+                             : p.linear == fp8::Linear::fc1 && model.arch == deck::Arch::llama ? model.ffn
+                                                                                               : p.rows;
+  for (std::int64_t r = 0; r < m.rows; ++r)
+    for (std::int64_t c = 0; c < m.cols; ++c) {
+      if (norm) m(r, c) *= Module::wide(r);
+      if (after_norm) m(r, c) /= Module::wide(c);
+      if (r >= first) m(r, c) *= Module::wide((r - first) % head_dim);
+      if (p.linear == fp8::Linear::proj || (p.linear == fp8::Linear::fc2 && model.arch == deck::Arch::llama))
+        m(r, c) /= Module::wide(c % head_dim);
+    }
+}
+
 }  // namespace
 
-Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, std::int64_t arena_bytes)
+double Module::wide(std::int64_t index) { return std::ldexp(1.0, static_cast<int>(index * 5 % 11) - 5); }
+
+Matrix Module::widened(Matrix m, int rows, int cols) {
+  for (std::int64_t r = 0; r < m.rows; ++r)
+    for (std::int64_t c = 0; c < m.cols; ++c) m(r, c) *= std::pow(wide(r), rows) * std::pow(wide(c), cols);
+  return m;
+}
+
+Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, std::int64_t arena_bytes,
+               const fp8::Recipe& with)
     : model(m),
+      recipe(with),
       group(MPI_COMM_WORLD, "tensor", comm::Waiting::yield, nullptr),
       dims(model::Dims::make(m, batch, all_ranks(), compute)),
       arena_(poisoned_arena(arena_bytes)),
-      context{
-          exec_, group, timer_,
-          arena_.allocate({static_cast<std::int64_t>(model::workspace_bytes(dims, exec_.concurrency()))}, DType::u8)},
+      state_(recipe, arena_),
+      quantizer_(state_, exec_, group, timer_),
+      context{exec_,
+              group,
+              timer_,
+              arena_.allocate({static_cast<std::int64_t>(model::workspace_bytes(dims, recipe, exec_.concurrency()))},
+                              DType::u8),
+              [] {},
+              recipe.on() ? &quantizer_ : nullptr},
       units_(model::make_units(m, group.size(), group.rank())),
-      whole_units_(model::make_units(m, 1, 0)) {}
+      whole_units_(model::make_units(m, 1, 0)) {
+  state_.prepare(exec_);
+}
 
 Matrix Module::random(std::int64_t rows, std::int64_t cols, unsigned seed, double scale, double mean) const {
   std::mt19937_64 engine(seed);
@@ -86,12 +122,16 @@ Matrix Module::random(std::int64_t rows, std::int64_t cols, unsigned seed, doubl
   return m;
 }
 
-std::vector<Matrix> Module::whole_weights(int unit) const {
-  std::vector<Matrix> all;
+const std::vector<Matrix>& Module::whole_weights(int unit) const {
+  std::vector<Matrix>& all = whole_weights_[unit];
+  if (!all.empty()) return all;
   for (const auto& p : whole_units_[static_cast<std::size_t>(unit)].parameters) {
     const auto seed = static_cast<unsigned>(100 * unit) + static_cast<unsigned>(all.size());
     const bool weight = p.initial == model::Initial::normal;
-    all.push_back(random(p.rows, p.cols, seed, weight ? 0.2 : 0.1, p.initial == model::Initial::ones ? 1 : 0));
+    const double normal = recipe.on() ? 1.1 / std::sqrt(static_cast<double>(p.cols)) : 0.2;
+    Matrix m = random(p.rows, p.cols, seed, weight ? normal : 0.1, p.initial == model::Initial::ones ? 1 : 0);
+    if (recipe.on()) widen(m, p, model);
+    all.push_back(std::move(m));
   }
   return all;
 }
@@ -116,20 +156,24 @@ std::int64_t Module::column_of(int unit, int parameter) const {
 }
 
 std::vector<Tensor> Module::weights(int unit) {
-  const auto whole = whole_weights(unit);
+  const auto& whole = whole_weights(unit);
   std::vector<Tensor> all;
   for (const auto& p : units_[static_cast<std::size_t>(unit)].parameters) {
-    const int index = static_cast<int>(all.size());
-    const auto rows = rows_of(unit, index);
-    const auto col = column_of(unit, index);
-    Matrix part(p.rows, p.cols);
-    for (std::int64_t r = 0; r < p.rows; ++r)
-      for (std::int64_t c = 0; c < p.cols; ++c)
-        if (const auto row = rows[static_cast<std::size_t>(r)]; row >= 0) part(r, c) = whole[all.size()](row, col + c);
-    const Tensor t = put(part);
+    const Tensor t = put(part_of(unit, static_cast<int>(all.size()), whole[all.size()]));
     all.push_back(p.vector ? t.reshaped({p.rows}) : t);
   }
   return all;
+}
+
+Matrix Module::part_of(int unit, int parameter, const Matrix& whole) const {
+  const auto& p = units_[static_cast<std::size_t>(unit)].parameters[static_cast<std::size_t>(parameter)];
+  const auto rows = rows_of(unit, parameter);
+  const auto col = column_of(unit, parameter);
+  Matrix part(p.rows, p.cols);
+  for (std::int64_t r = 0; r < p.rows; ++r)
+    for (std::int64_t c = 0; c < p.cols; ++c)
+      if (const auto row = rows[static_cast<std::size_t>(r)]; row >= 0) part(r, c) = whole(row, col + c);
+  return part;
 }
 
 std::vector<Tensor> Module::gradients(int unit) {
@@ -205,46 +249,38 @@ Matrix Module::get(const Tensor& t) {
   return m;
 }
 
-Matrix Module::whole_tokens(const Tensor& local) const {
-  const Matrix mine = get(local);
+namespace {
+
+/// Every rank's values, one rank after the other; all that modules make are fp32 at most.
+std::vector<float> gathered(const Matrix& mine, int ranks) {
+  const std::vector<float> own(mine.values.begin(), mine.values.end());
+  std::vector<float> all(own.size() * static_cast<std::size_t>(ranks));
+  const auto count = static_cast<int>(own.size());
+  MPI_Allgather(own.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
+  return all;
+}
+
+}  // namespace
+
+Matrix Module::whole_tokens(const Matrix& mine) const {
   Matrix whole(mine.rows * group.size(), mine.cols);
-  std::copy(mine.values.begin(), mine.values.end(), whole.values.begin() + rank() * mine.rows * mine.cols);
-  return sum(std::move(whole));
+  const auto all = gathered(mine, group.size());
+  whole.values.assign(all.begin(), all.end());
+  return whole;
 }
 
-Matrix Module::whole_columns(const Tensor& local, const std::vector<std::int64_t>& which, std::int64_t cols) const {
-  const Matrix mine = get(local);
+Matrix Module::whole_columns(const Matrix& mine, const std::vector<std::int64_t>& which, std::int64_t cols) const {
+  const auto all = gathered(mine, group.size());
+  std::vector<std::int64_t> columns(which.size() * static_cast<std::size_t>(group.size()));
+  const auto count = static_cast<int>(which.size());
+  MPI_Allgather(which.data(), count, MPI_INT64_T, columns.data(), count, MPI_INT64_T, MPI_COMM_WORLD);
   Matrix whole(mine.rows, cols);
-  for (std::int64_t r = 0; r < mine.rows; ++r)
-    for (std::int64_t c = 0; c < mine.cols; ++c) whole(r, which[static_cast<std::size_t>(c)]) = mine(r, c);
-  return sum(std::move(whole));
-}
-
-void Module::expect_close(const std::string& what, const Matrix& got, const Matrix& want) const {
-  double largest = 0;
-  for (const double v : want.values) largest = std::max(largest, std::abs(v));
-  // An element is a sum of terms of the tensor's own size, through up to ten operations. fp32: some
-  // roundings of 2^-24 of them. bf16: each operation rounds to 2^-9.
-  const bool bf16 = dims.compute == DType::bf16;
-  const double allowed = (bf16 ? 16 * 0x1p-9 : 32 * 0x1p-24) * largest;
-  EXPECT_TRUE(all_close(got.values, want.values, {0, allowed}))
-      << what << " (" << want.rows << ", " << want.cols << ") in " << name_of(dims.compute) << " on " << group.size()
-      << " ranks";
-  const double distance = relative_distance(got.values, want.values);
-  EXPECT_LE(distance, bf16 ? 10 * 0x1p-9 : 8 * 0x1p-24) << what;
-}
-
-void Module::expect_gradients(int unit, const std::vector<Tensor>& local, const std::vector<Var>& leaves) const {
-  for (std::size_t p = 0; p < local.size(); ++p) {
-    const auto& name = units_[static_cast<std::size_t>(unit)].parameters[p].name;
-    expect_close("gradient of " + name, whole_gradient(unit, static_cast<int>(p), local[p]), leaves[p]->gradient);
-  }
-}
-
-std::vector<Var> leaves_of(reference::Graph& graph, const Module& module, int unit) {
-  std::vector<Var> leaves;
-  for (const Matrix& m : module.whole_weights(unit)) leaves.push_back(graph.leaf(m));
-  return leaves;
+  for (int rank = 0; rank < group.size(); ++rank)
+    for (std::int64_t r = 0; r < mine.rows; ++r)
+      for (std::int64_t c = 0; c < mine.cols; ++c)
+        whole(r, columns[static_cast<std::size_t>(rank * mine.cols + c)]) =
+            static_cast<double>(all[static_cast<std::size_t>((rank * mine.rows + r) * mine.cols + c)]);
+  return whole;
 }
 
 }  // namespace shard8::tests

@@ -84,11 +84,13 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
       gpt2 ? model::LayernormLinear::Gradients{{dw[0], dw[1]}, {{dw[2], dw[3]}, false}}
            : model::LayernormLinear::Gradients{{dw[0], none}, {{dw[1], none}, false}};
   const std::size_t used = gpt2 ? 4 : 2;
-  const model::LinearScratch scratch{m.output(m.dims.tokens(), m.dims.hidden),
-                                     m.output(m.dims.tokens(), m.dims.hidden)};
+  model::LinearScratch scratch;
+  scratch.gathered = m.output(m.dims.tokens(), m.dims.hidden);
+  scratch.partial = m.output(m.dims.tokens(), m.dims.hidden);
   model::LayernormLinear::Saved saved;
   saved.statistics = model::NormStatistics::allocate(setting.arch, m.dims.tokens_local(), m.arena());
   saved.normed = m.output(m.dims.tokens_local(), m.dims.hidden);
+  saved.input = saved.normed;
   saved.recompute = recompute;
 
   const auto which = m.rows_of(kLayer, gpt2 ? 2 : 1);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/model/reference/cast.hpp"
 #include "tests/model/reference/operations.hpp"
 
 // The reference's gradients against finite differences of its own results.
@@ -59,6 +60,12 @@ void check(const char* name, const Operation& operation, std::vector<Matrix> inp
 TEST(Reference, GradientsAreThoseOfFiniteDifferences) {
   const auto x = normal(6, 8, 1), w = normal(5, 8, 2), b = normal(5, 1, 3), g = normal(8, 1, 4), h = normal(8, 1, 5);
   check("linear", [](Graph& f, const auto& v) { return linear(f, v[0], v[1], v[2]); }, {x, w, b});
+  const Casting same = [](const Matrix& m) { return Operands{m, m}; };
+  check("linear with casts that change nothing",
+        [&](Graph& f, const auto& v) {
+          return linear(f, v[0], v[1], v[2], {same, same, same});
+        },
+        {x, w, b});
   check("linear without bias", [](Graph& f, const auto& v) { return linear(f, v[0], v[1], nullptr); }, {x, w});
   check("add", [](Graph& f, const auto& v) { return add(f, v[0], v[1]); }, {x, normal(6, 8, 6)});
   check("add itself", [](Graph& f, const auto& v) { return add(f, v[0], v[0]); }, {x});
@@ -76,6 +83,66 @@ TEST(Reference, GradientsAreThoseOfFiniteDifferences) {
           return head_loss(f, v[0], v[1], tokens, {1, 1, 0, 2, 1, 1});
         },
         {x, w});
+}
+
+/// x·wᵀ of 2 tokens, 1 input and 1 output, where each copy is the value times a number of its own.
+TEST(Reference, EachProductOfALinearReadsItsCopies) {
+  const auto times = [](double rows, double columns) -> Casting {
+    return [=](const Matrix& m) {
+      Operands copies{m, m};
+      for (double& v : copies.by_rows.values) v *= rows;
+      for (double& v : copies.by_columns.values) v *= columns;
+      return copies;
+    };
+  };
+  Graph graph;
+  Matrix tokens(2, 1);
+  tokens.values = {1, 10};
+  const Var x = graph.leaf(tokens), w = graph.leaf(Matrix(1, 1, 3)), bias = graph.leaf(Matrix(1, 1, 0.5));
+  const Var y = linear(graph, x, w, bias, {times(2, 3), times(5, 7), times(11, 13)});
+  Matrix dy(2, 1);
+  dy.values = {1, 4};
+  graph.backward(y, dy);
+  EXPECT_EQ(y->value(1, 0), (10 * 2) * (3 * 5) + 0.5);
+  EXPECT_EQ(x->gradient(1, 0), (4 * 11) * (3 * 7));
+  EXPECT_EQ(w->gradient(0, 0), (1 * 13) * (1 * 3) + (4 * 13) * (10 * 3));
+  EXPECT_EQ(bias->gradient(0, 0), 5);
+}
+
+TEST(Reference, CastsAreThoseOfTheFormulas) {
+  using tensor::DType;
+  using tensor::Scaling;
+  Matrix x(128, 128);
+  x(0, 0) = -7;
+  x(0, 1) = 0.1;
+  x(0, 127) = 3;
+  x(127, 0) = 1000;
+  // 0.448 of the whole: −7 becomes −3.136, and in steps of a quarter −3.25.
+  const Cast whole = cast(x, {Scaling::tensor, DType::e4m3, false, {}});
+  EXPECT_EQ(whole.codes(127, 0), 448);
+  EXPECT_EQ(whole.codes(0, 0), -3.25);
+  EXPECT_EQ(whole.inverse(0, 0), static_cast<double>(1.0f / 0.448f));
+  EXPECT_EQ(cast(x, {Scaling::tensor, DType::e5m2, true, {}}).inverse(0, 0), 1.0 / 32);  // 57.344 -> 32
+  // Rows: 448/7 = 64; columns: the one of 1000, and that of 0.1 alone.
+  const Cast rows = cast(x, {Scaling::row_128, DType::e4m3, false, {}});
+  EXPECT_EQ(rows.inverse(0, 5), 1.0 / 64);
+  EXPECT_EQ(rows.codes(0, 1), 6.5);
+  EXPECT_EQ(rows.inverse(5, 5), 1) << "of zeros alone";
+  const Cast columns = cast(x, {Scaling::column_128, DType::e4m3, true, {}});
+  EXPECT_EQ(columns.inverse(0, 0), 4);  // 0.448 -> 1/4
+  EXPECT_EQ(columns.inverse(77, 1), 1.0 / 4096);
+  EXPECT_EQ(cast(x, {Scaling::tile_128, DType::e4m3, true, {}}).inverse(127, 127), 4);
+  // 32-wide: 7/448 = 2^-6 itself; 3/448 up to 2^-7; 1000/448 up to 4.
+  const Cast narrow = cast(x, {Scaling::row_32, DType::e4m3, true, {}});
+  EXPECT_EQ(narrow.inverse(0, 31), 1.0 / 64);
+  EXPECT_EQ(narrow.inverse(0, 96), 1.0 / 128);
+  EXPECT_EQ(narrow.inverse(127, 0), 4);
+  EXPECT_EQ(cast(x, {Scaling::column_32, DType::e4m3, true, {}}).inverse(95, 0), 0x1p-127) << "of zeros alone";
+  // A scale known before saturates what has grown.
+  const Cast known = cast(x, {Scaling::tensor, DType::e4m3, false, 2.0f});
+  EXPECT_EQ(known.codes(127, 0), 448);
+  EXPECT_EQ(known.values()(127, 0), 224);
+  EXPECT_EQ(known.values()(0, 0), -7);
 }
 
 // One value of each by hand or from its definition.

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <array>
 
 #include "tests/support/compare.hpp"
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/planned.hpp"
+#include "train/plan.hpp"
 
 // What must not change a bit of a training in FP8, what the plan says of it, and that nothing shares
 // scales.
@@ -93,10 +95,25 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
     SCOPED_TRACE(name_of(v));
     Fp8Variant plain = v;
     plain.recipe = "none";
-    const Curve all = train(v), none = train(plain), one = train(v, ", first_layers_bf16: 1, last_layers_bf16: 1");
-    EXPECT_NE(one.losses.back(), all.losses.back());
-    EXPECT_NE(one.losses.back(), none.losses.back());
-    EXPECT_NEAR(one.losses.back(), none.losses.back(), 0.02 * none.losses.back());
+    const Curve all = train(v), none = train(plain);
+    for (const auto& [fp8, expected] : {std::pair{", first_layers_bf16: 2", std::array{false, false, true}},
+                                        {", last_layers_bf16: 2", std::array{true, false, false}}}) {
+      const Curve one = train(v, fp8);
+      EXPECT_NE(one.losses.back(), all.losses.back());
+      EXPECT_NE(one.losses.back(), none.losses.back());
+      EXPECT_NEAR(one.losses.back(), none.losses.back(), 0.02 * none.losses.back());
+      test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8), MPI_COMM_WORLD);
+      const auto& setup = training.setup();
+      for (int l = 0; l < kLayers; ++l) {
+        const auto& unit = setup.units[static_cast<std::size_t>(model::layer_unit(l))];
+        int in_fp8 = 0;
+        for (const auto& p : unit.parameters) in_fp8 += setup.weights.site(unit, p).on() ? 1 : 0;
+        EXPECT_EQ(in_fp8, expected[static_cast<std::size_t>(l)] ? 4 : 0) << "layer " << l;
+        const auto& saved = training.trainer().state().activations.layers[static_cast<std::size_t>(l)];
+        EXPECT_EQ(saved.mlp.fc2_input.by_columns.data.dtype == tensor::DType::e4m3,
+                  expected[static_cast<std::size_t>(l)]);
+      }
+    }
   }
 }
 
@@ -145,18 +162,39 @@ TEST(Fp8Plan, IsWhatARunDid) {
   }
 }
 
-/// Of everything that is cast in a step: kept inputs, gathered and stored weights.
+/// Of the inputs of linears that are kept, as `plan` shows them: half of BF16's, up to scales. With
+/// attention's results, which stay beside their casts, that is what the activations' memory differs by.
+TEST(Fp8Plan, KeepsHalfOfTheLinearsInputs) {
+  for (const Fp8Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    Fp8Variant plain = v;
+    plain.recipe = "none";
+    const auto cast = train::make_plan(test::fp8_deck(v, kSteps, kLayers, kBatch), 1);
+    const auto whole = train::make_plan(test::fp8_deck(plain, kSteps, kLayers, kBatch), 1);
+    const auto elements = whole.kept.linear_inputs / 2;
+    const std::string recipe = v.recipe;
+    const auto scales = recipe == "block" ? elements / 128 * 4 : recipe == "mxfp8" ? elements / 32 : 4U * 4 * kLayers;
+    EXPECT_EQ(cast.kept.linear_inputs, elements + scales);
+    EXPECT_EQ(whole.kept.beside_cast, 0U);
+    const auto kind = static_cast<std::size_t>(tensor::MemoryKind::activations);
+    const auto kept = cast.kept.linear_inputs + cast.kept.beside_cast;
+    EXPECT_NEAR(static_cast<double>(whole.memory[kind] - cast.memory[kind]),
+                static_cast<double>(whole.kept.linear_inputs - kept), 256.0 * 8 * kLayers);
+    const std::string text = train::to_text(cast, test::fp8_deck(v, kSteps, kLayers, kBatch));
+    EXPECT_NE(text.find(fmt::format("inputs of linears{:>21}", cast.kept.linear_inputs)), std::string::npos) << text;
+  }
+}
+
+/// Scales of kept inputs, of stored weights, and of every gather buffer: no two overlap.
 TEST(Fp8Storage, NoTwoTensorsShareScales) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
     test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch), MPI_COMM_WORLD);
     const auto& state = training.trainer().state();
-    std::set<const std::byte*> places;
-    std::size_t count = 0;
+    std::vector<std::pair<const std::byte*, const std::byte*>> places;
     const auto put = [&](const tensor::Tensor& t) {
       ASSERT_NE(t.data, nullptr);
-      places.insert(t.data);
-      ++count;
+      places.emplace_back(t.data, t.data + t.bytes());
     };
     for (const auto& layer : state.activations.layers)
       for (const auto* input :
@@ -166,11 +204,16 @@ TEST(Fp8Storage, NoTwoTensorsShareScales) {
       for (const auto& stored : state.units.stored(u))
         for (const auto* copy : {&stored.forward, &stored.backward})
           if (copy->size() > 1) put(copy->back());
+    const auto& gather = state.units.gather();
+    for (int slot = 0; slot < gather.rotating_slots() && v.mesh[1] > 1; ++slot)  // with one shard the stored ones
+      for (const auto& p : gather.place(slot, gather.copy_of(model::layer_unit(0), fsdp::Pass::forward)).parameters)
+        if (p.compute.forward.size() > 1) put(p.compute.forward.back());
     for (int layer = 0; training.setup().weights.recipe.per_tensor() && layer < kLayers; ++layer)
       for (int l = 0; l < fp8::kLinears; ++l)
         put(state.scaling.weight_scale_inv({layer, static_cast<fp8::Linear>(l), fp8::Role::weight}));
-    EXPECT_EQ(places.size(), count);
-    EXPECT_GE(count, std::size_t{8} * kLayers);
+    EXPECT_GE(places.size(), std::size_t{8} * kLayers);
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = 1; i < places.size(); ++i) EXPECT_LE(places[i - 1].second, places[i].first);
   }
 }
 

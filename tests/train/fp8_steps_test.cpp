@@ -24,14 +24,17 @@ using tests::DelayedModel;
 
 constexpr int kSteps = 50;
 
-float through_bf16(float x) { return static_cast<float>(tensor::BFloat16(x)); }
+/// What is cast: an element of the master, through bf16 with compute bf16.
+float cast_of(const GatheredWeight& w, std::int64_t row, std::int64_t col) {
+  const float x = w.master[row * w.cols + col];
+  return w.through_bf16 ? static_cast<float>(tensor::BFloat16(x)) : x;
+}
 
-/// The largest |bf16(master)| of the owned elements of a block.
+/// The largest of the owned elements of a block.
 float amax_of(const GatheredWeight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
   float amax = 0;
   for (std::int64_t r = row; r < row + rows; ++r)
-    for (std::int64_t c = col; c < col + cols; ++c)
-      amax = std::max(amax, std::abs(through_bf16(w.master[r * w.cols + c])));
+    for (std::int64_t c = col; c < col + cols; ++c) amax = std::max(amax, std::abs(cast_of(w, r, c)));
   return amax;
 }
 
@@ -65,7 +68,7 @@ void expect_rounded(const GatheredWeight& w, const tensor::Operand& copy, bool m
   for (std::int64_t r = 0; r < w.rows; ++r) {
     for (std::int64_t c = 0; c < w.cols; ++c) {
       const std::int64_t row = w.first_row + r;
-      const double s = inverse_scale(copy, row, c), want = static_cast<double>(through_bf16(w.master[r * w.cols + c]));
+      const double s = inverse_scale(copy, row, c), want = static_cast<double>(cast_of(w, r, c));
       const double got = s * static_cast<double>(static_cast<float>(copy.data.as<tensor::E4M3>()[row * w.cols + c]));
       const bool saturated = std::abs(want) > 448 * s * (may_saturate ? 1 : 1 + 1e-6);
       const bool right =
@@ -79,16 +82,17 @@ void expect_rounded(const GatheredWeight& w, const tensor::Operand& copy, bool m
 }
 
 /// Block scales of this rank's own blocks, from the formulas.
-void expect_block_scales(const GatheredWeight& w, const tensor::Operand& copy) {
+void expect_block_scales(const GatheredWeight& w, const tensor::Operand& copy, bool power_of_2) {
   const std::int64_t br = tensor::block_rows(copy.scaling), bc = tensor::block_cols(copy.scaling);
   for (std::int64_t r = 0; r < w.rows; r += br) {
     for (std::int64_t c = 0; c < w.cols; c += bc) {
-      const double amax = static_cast<double>(amax_of(w, r, br, c, bc));
-      const double got = inverse_scale(copy, w.first_row + r, c);
-      const double exponent = copy.scaling == tensor::Scaling::tile_128
-                                  ? -std::floor(std::log2(static_cast<double>(static_cast<float>(448 / amax))))
-                                  : std::ceil(std::log2(amax / 448));
-      ASSERT_EQ(got, std::exp2(exponent)) << w.name << " block of (" << r << ", " << c << ")";
+      const float amax = amax_of(w, r, br, c, bc), scale = 448.0f / amax;
+      double want = static_cast<double>(1.0f / scale);
+      if (copy.scaling != tensor::Scaling::tile_128)
+        want = std::exp2(std::ceil(std::log2(static_cast<double>(amax) / 448)));
+      else if (power_of_2)
+        want = std::exp2(-std::floor(std::log2(static_cast<double>(scale))));
+      ASSERT_EQ(inverse_scale(copy, w.first_row + r, c), want) << w.name << " block of (" << r << ", " << c << ")";
     }
   }
 }
@@ -96,17 +100,21 @@ void expect_block_scales(const GatheredWeight& w, const tensor::Operand& copy) {
 /// What the scales of per-tensor recipes must be, followed from step to step.
 class Scales {
  public:
-  /// Masters have just been written: the bytes were cast with the scale known before (delayed), or with
-  /// that of these masters.
+  /// Masters have just been written: kept bytes were cast with the scale known before (delayed), those of
+  /// a gather with the scale known since, or else with that of these masters.
   void check(test::Training& training, const GatheredWeight& w, bool initial) {
     const auto& recipe = training.setup().weights.recipe;
     const float amax = whole_amax(training, w);
-    DelayedModel& model =
-        models_.try_emplace(w.name, 448.0, 0, static_cast<std::size_t>(recipe.amax_history), false).first->second;
-    float scale = model.scale();
-    if (initial || !recipe.delayed()) scale = model.scale_of(amax, 1.0f);
+    DelayedModel& model = models_
+                              .try_emplace(w.name, 448.0, recipe.margin, static_cast<std::size_t>(recipe.amax_history),
+                                           recipe.amax_algo == deck::AmaxAlgo::most_recent)
+                              .first->second;
+    const float before = model.scale();
     model.see(amax);
     model.end_step();
+    const bool kept = training.setup().weights.primary_fp8;
+    float scale = !recipe.delayed() ? model.scale_of(amax, 1.0f) : kept && !initial ? before : model.scale();
+    if (recipe.power_of_2) scale = std::exp2(std::floor(std::log2(scale)));
     EXPECT_EQ(*w.weight.forward.scale_inv.as<float>(), 1.0f / scale) << w.name;
   }
 
@@ -114,15 +122,19 @@ class Scales {
   std::map<std::string, DelayedModel> models_;
 };
 
+/// Every rank of a group has the same numbers.
+void expect_same_in(const comm::Communicator& group, const std::vector<double>& own, const char* what) {
+  const auto all = group.all_gather(own);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(all[i], own[i % own.size()]) << what << " of rank " << i / own.size() << " of " << group.name();
+}
+
 void expect_same_on_all_ranks(test::Training& training) {
-  const auto hash = test::hash_weights(training);
-  const auto& mesh = training.mesh();
-  const double high = static_cast<double>(hash.part >> 32U), low = static_cast<double>(hash.part & 0xffffffffU);
-  for (const double other : mesh.data.all_gather(std::array{high})) EXPECT_EQ(other, high) << "hash of a data rank";
-  for (const double other : mesh.data.all_gather(std::array{low})) EXPECT_EQ(other, low) << "hash of a data rank";
-  for (const auto bits : test::weight_scales(training))
-    for (const double other : mesh.world.all_gather(std::array{static_cast<double>(bits)}))
-      EXPECT_EQ(other, static_cast<double>(bits)) << "scale on another rank";
+  const auto hash = test::hash_weights(training).part;
+  expect_same_in(training.mesh().data, {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xffffffffU)},
+                 "hash");
+  const auto scales = test::weight_scales(training);
+  if (!scales.empty()) expect_same_in(training.mesh().world, {scales.begin(), scales.end()}, "scales");
 }
 
 void check_weights(test::Training& training, Scales& scales, bool initial) {
@@ -134,7 +146,7 @@ void check_weights(test::Training& training, Scales& scales, bool initial) {
     if (pass == Pass::backward && !recipe.two_copies(fp8::Role::weight)) return;  // the same copy
     expect_rounded(w, copy, recipe.delayed());
     if (!recipe.per_tensor())
-      expect_block_scales(w, copy);
+      expect_block_scales(w, copy, recipe.power_of_2);
     else if (pass == Pass::forward)
       scales.check(training, w, initial);
   });
@@ -164,32 +176,74 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
+/// The losses of all steps, or fewer where something is wrong.
+std::vector<double> train_and_check(const deck::Config& config) {
+  test::Training training(config, MPI_COMM_WORLD);
+  Scales scales;
+  std::vector<double> losses;
+  check_weights(training, scales, true);
+  for (int step = 0; step < config.run.steps && !testing::Test::HasFailure(); ++step) {
+    losses.push_back(training.run(step, 1).front().loss);
+    check_weights(training, scales, false);
+  }
+  return losses;
+}
+
 TEST(Fp8Weights, AreThoseOfTheMastersAfterEveryStep) {
   ASSERT_FALSE(variants().empty());
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
-    test::Training training(test::fp8_deck(v, kSteps), MPI_COMM_WORLD);
-    Scales scales;
-    check_weights(training, scales, true);
-    double first = 0, last = 0;
-    for (int step = 0; step < kSteps && !testing::Test::HasFailure(); ++step) {
-      last = training.run(step, 1).front().loss;
-      if (step == 0) first = last;
-      check_weights(training, scales, false);
-    }
-    EXPECT_LT(last, first);
+    const auto losses = train_and_check(test::fp8_deck(v, kSteps));
+    ASSERT_EQ(losses.size(), std::size_t{kSteps});
+    EXPECT_LT(losses.back(), losses.front());
   }
 }
 
+// A few steps of what is not the default.
+TEST(Fp8Weights, AreThoseOfTheMastersWithEverySetting) {
+  constexpr int kFew = 4;
+  struct Setting {
+    const char *recipe, *compute, *weights, *gather, *fp8;
+  };
+  const Setting settings[] = {
+      {"delayed", "bf16", "bf16", "fp8", ""},
+      {"delayed", "bf16", "bf16", "bf16", ", margin: 2, amax_history: 1"},
+      {"delayed", "fp32", "fp8", "auto", ", margin: -1, amax_algo: most_recent"},
+      {"current", "fp32", "bf16", "fp32", ", power_of_2_scales: true"},
+      {"current", "fp32", "fp8", "auto", ", first_layers_bf16: 1"},
+      {"block", "bf16", "fp8", "auto", ", power_of_2_scales: false"},
+      {"block", "fp32", "bf16", "fp8", ", last_layers_bf16: 1"},
+      {"mxfp8", "fp32", "fp8", "auto", ""},
+      {"mxfp8", "bf16", "bf16", "bf16", ""},
+  };
+  for (const auto& mesh : {std::array{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2}}) {
+    for (const Setting& s : settings) {
+      Fp8Variant v{mesh, s.recipe};
+      v.weights = s.weights;
+      v.gather = s.gather;
+      v.compute = s.compute;
+      if (ranks_of(v) != test::world_size()) continue;
+      SCOPED_TRACE(name_of(v) + s.fp8);
+      ASSERT_EQ(train_and_check(test::fp8_deck(v, kFew, 2, 4, s.fp8)).size(), std::size_t{kFew});
+    }
+  }
+}
+
+/// At first, and after steps that leave the masters as they are.
 TEST(Fp8Weights, AreTheSameOnEveryMeshAtEqualMasters) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
-    test::Training here(test::fp8_deck(v, 2), MPI_COMM_WORLD);
-    Fp8Variant one = v;
-    one.mesh = {1, 1, 1};
-    test::Training alone(test::fp8_deck(one, 2), MPI_COMM_SELF);
-    EXPECT_EQ(test::hash_weights(here).whole, test::hash_weights(alone).whole);
-    EXPECT_EQ(test::weight_scales(here), test::weight_scales(alone));
+    deck::Config config = test::fp8_deck(v, 2, 2, 6);
+    config.optimizer.lr = 1e-30;
+    deck::Config one = config;
+    one.mesh = {};
+    test::Training here(config, MPI_COMM_WORLD), alone(one, MPI_COMM_SELF);
+    for (int step = 0; step < 3; ++step) {
+      EXPECT_EQ(test::hash_weights(here).whole, test::hash_weights(alone).whole) << "step " << step;
+      EXPECT_EQ(test::weight_scales(here), test::weight_scales(alone)) << "step " << step;
+      here.run(step, 1);
+      alone.run(step, 1);
+    }
   }
 }
 

@@ -79,6 +79,7 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
       w.name = unit.parameters[p].name;
       w.spec = &unit.parameters[p];
       w.weight = weights[p];
+      w.through_bf16 = setup.weights.recipe.through_bf16;
       w.master = buffers.master(visit.unit)[p].as<float>();
       w.first_row = layout.first_row(shard);
       w.rows = layout.owned_rows(shard);

@@ -16,8 +16,9 @@ struct GatheredWeight {
   std::string name;
   fp8::Site site;
   const model::ParameterSpec* spec = nullptr;
-  model::Weight weight;                            ///< both copies, of a gather for each pass
-  const float* master = nullptr;                   ///< first owned row
+  model::Weight weight;           ///< both copies, of a gather for each pass
+  const float* master = nullptr;  ///< first owned row
+  bool through_bf16 = true;
   std::int64_t first_row = 0, rows = 0, cols = 0;  ///< owned rows, where they are in the whole
 };
 

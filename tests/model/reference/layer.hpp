@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "deck/config.hpp"
+#include "fp8/recipe.hpp"
 #include "tests/model/reference/operations.hpp"
 
 namespace shard8::tests::reference {
@@ -19,9 +21,16 @@ struct Layer {
   static Layer bind(deck::Arch arch, const std::vector<Var>& v);
 };
 
+/// How a linear of the layer is computed: plainly, or as a recipe does.
+using LinearOperation = std::function<Var(Graph&, Var x, const Affine& w, fp8::Linear which)>;
+Var plain_linear(Graph& graph, Var x, const Affine& w, fp8::Linear which);
+
 Var norm(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& w);
-Var layernorm_linear(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& norm_w, const Affine& linear_w);
-Var multihead_attention(Graph& graph, const deck::ModelConfig& model, Var x, const Layer& w);
-Var layernorm_mlp(Graph& graph, const deck::ModelConfig& model, Var x, const Layer& w);
+Var layernorm_linear(Graph& graph, const deck::ModelConfig& model, Var x, const Affine& norm_w, const Affine& linear_w,
+                     fp8::Linear which = fp8::Linear::qkv, const LinearOperation& linear = plain_linear);
+Var multihead_attention(Graph& graph, const deck::ModelConfig& model, Var x, const Layer& w,
+                        const LinearOperation& linear = plain_linear);
+Var layernorm_mlp(Graph& graph, const deck::ModelConfig& model, Var x, const Layer& w,
+                  const LinearOperation& linear = plain_linear);
 
 }  // namespace shard8::tests::reference

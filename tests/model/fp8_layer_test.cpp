@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/model/fp8_layer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "tests/support/compare.hpp"
+
+// The modules of a layer, and the layer, against a double-precision reference with casts.
+
+namespace shard8 {
+namespace {
+
+using deck::Recompute;
+using tensor::Tensor;
+using tests::Fp8Layer;
+using tests::Fp8Module;
+using tests::Fp8Run;
+using tests::Fp8Setting;
+using tests::Parts;
+
+void run_parts(Parts parts, bool and_bf16) {
+  for (const Fp8Setting& setting : tests::fp8_settings(and_bf16)) {
+    SCOPED_TRACE(name_of(setting));
+    Fp8Module m(setting);
+    if (setting.later) tests::step_before(m, parts);
+    Fp8Layer layer(m, Recompute::none);
+    layer.keep_all_inputs(m);
+    const Fp8Run run(m, layer, parts, 1);
+    run.expect_reference(m);
+  }
+}
+
+/// As memory that other layers wrote to since.
+void poison(const Tensor& t) {
+  if (!t.empty()) std::memset(t.data, 0xff, t.bytes());
+}
+void poison(const fp8::Operands& copies) {
+  for (const auto& operand : {copies.by_rows, copies.by_columns}) {
+    poison(operand.data);
+    poison(operand.scale_inv);
+  }
+}
+void poison_shared(const Fp8Module& m, const Fp8Layer& layer, Recompute recompute) {
+  poison(layer.shared.normed);
+  poison(layer.shared.activation);
+  if (!layer.shared.input.by_rows.empty())
+    poison(layer.shared.input.view(m.recipe, fp8::Role::input, m.dims.tokens(), m.dims.ffn));
+  if (recompute != Recompute::full) return;
+  const auto& [attention, middle, mlp] = layer.saved;
+  for (const Tensor& t : {attention.rotated, attention.lse, attention.heads, middle, mlp.preactivation}) poison(t);
+  for (const auto& norm : {attention.qkv, mlp.fc1}) {
+    poison(norm.statistics.rstd);
+    poison(norm.statistics.mean);
+    poison(norm.input);
+  }
+  poison(attention.proj_input);
+  poison(mlp.fc2_input);
+}
+
+void expect_same_bits(const Tensor& got, const Tensor& want, const std::string& what) {
+  EXPECT_TRUE(tests::same_bits(Fp8Module::get(got).values, Fp8Module::get(want).values)) << what;
+}
+
+/// The layer as a run has it, with memory that layers share, is its modules one after the other,
+/// whatever of it is computed again.
+void run_recompute(const Fp8Setting& setting) {
+  Fp8Module m(setting, std::int64_t{40} << 20);
+  if (setting.later) tests::step_before(m, {});
+  Fp8Layer apart(m, Recompute::none);
+  apart.keep_all_inputs(m);
+  const Fp8Run run(m, apart, {}, 1);
+  const model::TransformerLayer module(m.dims);
+  for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    const Fp8Layer layer(m, recompute);
+    const Tensor y = m.output(m.dims.tokens_local(), m.dims.hidden), dx = m.put_tokens(run.dy);
+    module.forward(m.context, y, layer.saved, run.my_x, layer.weights, layer.scratch);
+    poison_shared(m, layer, recompute);
+    if (recompute == Recompute::full) module.recompute(m.context, layer.saved, run.my_x, layer.weights, layer.scratch);
+    module.backward(m.context, dx, layer.gradients, run.my_x, layer.saved, layer.weights, layer.scratch);
+    const std::string name = std::array{"none", "selective", "full"}[static_cast<std::size_t>(recompute)];
+    expect_same_bits(y, run.y, name + ", y");
+    expect_same_bits(dx, run.dx, name + ", dx");
+    for (std::size_t p = 0; p < layer.gradient_tensors.size(); ++p)
+      expect_same_bits(layer.gradient_tensors[p], apart.gradient_tensors[p], name + ", gradient " + std::to_string(p));
+  }
+}
+
+TEST(Fp8MultiheadAttention, ForwardAndBackward) { run_parts({true, false}, false); }
+TEST(Fp8LayernormMlp, ForwardAndBackward) { run_parts({false, true}, false); }
+TEST(Fp8TransformerLayer, ForwardAndBackward) { run_parts({true, true}, true); }
+TEST(Fp8TransformerLayer, SameBitsRecomputed) {
+  for (const Fp8Setting& setting : tests::fp8_settings(false)) {
+    SCOPED_TRACE(name_of(setting));
+    run_recompute(setting);
+  }
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/affine.hpp"
+#include "model/linear.hpp"
+#include "tests/model/module.hpp"
+#include "tests/model/reference/cast.hpp"
+
+namespace shard8::tests {
+
+/// A recipe in one of the states it can be in.
+struct Fp8Setting {
+  Setting of{};
+  deck::Recipe kind = deck::Recipe::current;
+  bool later = false;       ///< delayed: scales come from a step before, else this is the first
+  bool any_scales = false;  ///< block: scales that are no powers of two
+  bool known_scales() const { return later; }
+};
+/// All recipes, for both architectures in fp32 (and for one of them in bf16). On 4 ranks bf16 is left
+/// out, which adds nothing to 2, and blocks of 128, which would need a model too large to multiply
+/// plainly.
+std::vector<Fp8Setting> fp8_settings(bool and_bf16);
+std::string name_of(const Fp8Setting& setting);
+fp8::Recipe recipe_of(const Fp8Setting& setting);
+/// One layer that a tensor group of all ranks can cut in whole blocks, and its sequences.
+deck::ModelConfig fp8_model(const Fp8Setting& setting);
+std::int64_t fp8_batch(const Fp8Setting& setting);
+
+/// A module whose linears are in FP8, and what its reference casts.
+///
+/// Two computations of one matrix differ by their rounding, and a cast makes steps of it: a value at
+/// the edge of a step becomes one or the other. So the casts that the module made are seen and held,
+/// element by element, against those that the reference's own values allow; the products are then
+/// those of what was seen, and the tolerance of all results stays that of the compute type.
+class Fp8Module : public Module {
+ public:
+  explicit Fp8Module(const Fp8Setting& setting, std::int64_t arena_bytes = std::int64_t{10} << 20);
+  const Fp8Setting setting;
+
+  static constexpr int kLayer = 1;  ///< the unit
+  static fp8::Site site(fp8::Linear linear, fp8::Role role) { return {0, linear, role}; }
+  /// The index of a linear's weight in the unit.
+  int weight_of(fp8::Linear linear) const;
+
+  /// Memory of its own for the casts of a matrix.
+  fp8::Operands copies(fp8::Role role, std::int64_t rows, std::int64_t cols);
+  model::LinearScratch linear_scratch();
+  /// The unit's parameters as products read them.
+  std::vector<model::Weight> fp8_weights();
+  model::Weight fp8_weight(fp8::Linear linear);
+
+  /// What a rank holds of a linear's input or output gradient: its tokens, or columns of all tokens.
+  struct Share {
+    std::vector<std::int64_t> columns;
+    std::int64_t cols = 0;
+    bool of_tokens() const { return columns.empty(); }
+    fp8::Quantizer::Tokens tokens() const {
+      return of_tokens() ? fp8::Quantizer::Tokens::part : fp8::Quantizer::Tokens::all;
+    }
+  };
+  Share share(const fp8::Site& site) const;
+
+  /// How a matrix is cast for products that sum along rows or along columns.
+  reference::CastRule rule(const fp8::Site& site, bool by_columns) const;
+  /// This rank's share of a whole matrix, and the cast that it should make of it.
+  Matrix part(const Share& share, const Matrix& whole) const {
+    return share.of_tokens() ? whole.row_range(rank() * dims.tokens_local(), dims.tokens_local())
+                             : columns(whole, share.columns);
+  }
+  reference::Cast cast_of(const fp8::Site& site, const Matrix& whole, bool by_columns) const;
+  reference::Cast weight_cast(fp8::Linear linear, const Matrix& whole, bool by_columns) const;
+
+  /// Casts of this rank, taken from memory that will be written again.
+  struct Seen {
+    reference::Cast by_rows, by_columns;
+  };
+  static Seen see(const fp8::Operands& copies);
+  reference::Casting weight_casting(fp8::Linear linear) const;
+  /// Casts x itself, exactly; `source` (not empty) in place of an x that may be off by rounding.
+  reference::Casting exactly(const fp8::Site& site, Matrix source = {}) const;
+  /// Holds what was seen against x, and goes on with it.
+  reference::Casting as_seen(const fp8::Site& site, Seen seen) const;
+
+  /// This rank's share of a result, and its part of a parameter's gradient, against the whole ones.
+  void expect_share(const std::string& what, const Share& share, const tensor::Tensor& got, const Matrix& want) const;
+  void expect_gradient(int parameter, const tensor::Tensor& got, const Matrix& want) const;
+
+  /// Ends a step: amaxes of now make the scales of the next (delayed).
+  void end_step();
+
+ private:
+  struct Amax {
+    double least, most;
+  };
+  Matrix whole_of(const Share& share, const Matrix& mine) const;
+  Amax shared_amax(const Share& share, const Matrix& whole, const Matrix& allowed) const;
+  Matrix checked(const fp8::Site& site, const reference::Cast& seen, const Matrix& x, bool by_columns) const;
+  void expect_amax(const fp8::Site& site, const Matrix& x) const;
+  tensor::Operand put_cast(const reference::Cast& cast, tensor::DType dtype, tensor::Scaling scaling);
+};
+
+}  // namespace shard8::tests
