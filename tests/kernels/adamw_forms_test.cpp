@@ -4,6 +4,7 @@
 
 #include "kernels/adamw.hpp"
 #include "kernels/master.hpp"
+#include "tests/kernels/adamw_scalars.hpp"
 #include "tests/kernels/fused.hpp"
 
 namespace shard8::tests {
@@ -43,16 +44,6 @@ void expect_same_state(const State& got, const State& want) {
   EXPECT_EQ(bytes_of(got.v), bytes_of(want.v));
 }
 
-kernels::AdamwScalars scalars(std::int64_t step) {
-  return {.lr = 1e-2 / static_cast<double>(step + 1),
-          .beta1 = 0.9,
-          .beta2 = 0.95,
-          .eps = 1e-8,
-          .weight_decay = 0.1,
-          .gradient_scale = 0.3,
-          .step = step};
-}
-
 class AdamwForms : public ::testing::TestWithParam<DType> {
  protected:
   DType moments_ = GetParam();
@@ -66,7 +57,7 @@ TEST_P(AdamwForms, RoundsEveryOperationOnce) {
   std::vector<float> p, m(5003), v(5003);
   for (const double x : state.master.get()) p.push_back(static_cast<float>(x));
   for (std::int64_t step = 0; step < 12; ++step) {
-    const auto s = scalars(step);
+    const auto s = adamw_scalars(step);
     const auto g = Buffer::normal(shape, DType::fp32, static_cast<unsigned>(step) + 2);
     kernels::adamw_step(Exec(), state.tensors(g), s);
     const auto beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1 - s.beta1);
@@ -101,8 +92,8 @@ TEST_P(AdamwForms, RemainderKeepsTheMaster) {
     halves.set_master(start);
     for (std::int64_t step = 0; step < 20; ++step) {
       const auto g = draw(kind, shape, DType::fp32, static_cast<unsigned>(step) + 2);
-      kernels::adamw_step(Exec(), whole.tensors(g), scalars(step));
-      kernels::adamw_step(Exec(), halves.tensors(g), scalars(step));
+      kernels::adamw_step(Exec(), whole.tensors(g), adamw_scalars(step));
+      kernels::adamw_step(Exec(), halves.tensors(g), adamw_scalars(step));
       ASSERT_EQ(bytes_of(halves.joined()), bytes_of(whole.master)) << "step " << step;
       State split(shape, DType::bf16, moments_);
       split.set_master(whole.master);
@@ -128,16 +119,16 @@ TEST_P(AdamwForms, FusedEqualsUnfused) {
         State plain(shape, form.master, moments_);
         plain.set_master(start);
         for (std::int64_t step = 0; step < 2; ++step) {
-          kernels::adamw_step(Exec(), plain.tensors(g), scalars(step));
+          kernels::adamw_step(Exec(), plain.tensors(g), adamw_scalars(step));
         }
         for (const auto& parts : all_parts()) {
           if (parts.plain) continue;
           SCOPED_TRACE(to_string(parts));
           State fused(shape, form.master, moments_);
           fused.set_master(start);
-          kernels::adamw_step(Exec(), fused.tensors(g), scalars(0));
+          kernels::adamw_step(Exec(), fused.tensors(g), adamw_scalars(0));
           Memory got(shape, form.master, parts, 130), want(shape, form.master, parts, 130);
-          kernels::adamw_step(Exec(), fused.tensors(g), scalars(1), got.outputs(), form.through_bf16);
+          kernels::adamw_step(Exec(), fused.tensors(g), adamw_scalars(1), got.outputs(), form.through_bf16);
           want.leave(Exec(), plain.master, form.through_bf16);
           expect_same(got, want);
           expect_same_state(fused, plain);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/adamw_scalars.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 
@@ -21,13 +22,7 @@ TEST(Adamw, EqualsDoublePrecisionOverManySteps) {
     auto pd = p.get();
     Doubles md(pd.size()), vd(pd.size());
     for (std::int64_t step = 0; step < 12; ++step) {
-      const kernels::AdamwScalars s{.lr = 1e-2 / static_cast<double>(step + 1),
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.95,
-                                    .eps = 1e-8,
-                                    .weight_decay = 0.1,
-                                    .gradient_scale = 0.3,
-                                    .step = step};
+      const kernels::AdamwScalars s = adamw_scalars(step);
       const auto g = Buffer::normal({n}, DType::fp32, static_cast<unsigned>(step) + 2);
       const auto gd = g.get();
       kernels::adamw_step(Exec(), {p, {}, m, v, g}, s);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tests/support/compare.hpp"
+#include "tests/train/curve.hpp"
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/planned.hpp"
 #include "train/plan.hpp"
@@ -17,33 +17,14 @@
 namespace shard8 {
 namespace {
 
+using test::Curve;
+using test::expect_same;
 using test::Fp8Variant;
 
 constexpr int kSteps = 3, kLayers = 3, kBatch = 4;
 
-struct Curve {
-  std::vector<double> losses, norms;
-  std::vector<float> weights;
-};
-
 Curve train(const Fp8Variant& v, const std::string& fp8 = "", const std::string& extra = "") {
-  test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8, extra), MPI_COMM_WORLD);
-  Curve curve;
-  for (const auto& r : training.run(0, kSteps)) {
-    curve.losses.push_back(r.loss);
-    curve.norms.push_back(r.gradient_norm);
-  }
-  const auto& units = training.trainer().state().units;
-  for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
-    for (const auto& t : units.master(u))
-      curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
-  return curve;
-}
-
-void expect_same(const Curve& got, const Curve& want) {
-  EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
-  EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
-  EXPECT_TRUE(tests::same_bits(got.weights, want.weights)) << "weights at the end";
+  return test::train_curve(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8, extra));
 }
 
 constexpr const char* kRecipes[] = {"delayed", "current", "block", "mxfp8"};

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "tests/support/compare.hpp"
+#include "tests/train/curve.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 
@@ -14,34 +14,13 @@
 namespace shard8 {
 namespace {
 
+using test::Curve;
+using test::expect_same;
 using test::Variant;
 
 constexpr int kSteps = 3;
 
-struct Curve {
-  std::vector<double> losses, norms;
-  std::vector<float> weights;  ///< this rank's master shards at the end
-};
-
-Curve train(const Variant& v) {
-  test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
-  Curve curve;
-  for (const auto& r : training.run(0, kSteps)) {
-    curve.losses.push_back(r.loss);
-    curve.norms.push_back(r.gradient_norm);
-  }
-  const auto& units = training.trainer().state().units;
-  for (int u = 0; u < static_cast<int>(units.units().size()); ++u)
-    for (const auto& t : units.master(u))
-      curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
-  return curve;
-}
-
-void expect_same(const Curve& got, const Curve& want) {
-  EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
-  EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
-  EXPECT_TRUE(tests::same_bits(got.weights, want.weights)) << "weights at the end";
-}
+Curve train(const Variant& v) { return test::train_curve(test::small_deck(v, kSteps)); }
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;
