@@ -15,6 +15,8 @@ class CastBuffer {
   /// For matrices of up to `elements` elements under either scaling.
   CastBuffer(tensor::Arena& arena, std::int64_t elements, tensor::Scaling scaling);
 
+  bool empty() const { return values_.bytes() == 0; }
+
   /// The matrix (rows, cols) in it.
   tensor::Operand view(std::int64_t rows, std::int64_t cols, tensor::DType dtype, tensor::Scaling scaling) const;
 
