@@ -6,7 +6,8 @@
 
 namespace shard8::kernels {
 
-/// What the BLAS says of itself (OpenBLAS: version, options, core), or "unknown vendor".
+/// What the BLAS says of itself (OpenBLAS: version, options, core), or "unknown vendor"; on devices the
+/// loaded libraries, "cuBLASLt 13.1.0, cuDNN 9.19.0".
 std::string blas_description();
 
 }  // namespace shard8::kernels

@@ -24,8 +24,10 @@ void cross_entropy_sums(const tensor::Exec& exec, const tensor::Tensor& sums, co
                         const tensor::Tensor& row_max, const tensor::Tensor& targets, std::int64_t first_row,
                         std::int64_t valid);
 
-/// Σ_t weight·(log Σexp − target's shifted logit), in double, in a fixed order.
-double cross_entropy_loss(const tensor::Exec& exec, const tensor::Tensor& sums, const tensor::Tensor& weights);
+/// total += Σ_t weight·(log Σexp − target's shifted logit), in double, in a fixed order; total is a
+/// double as 8 bytes of u8.
+void cross_entropy_loss(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& sums,
+                        const tensor::Tensor& weights);
 
 /// dlogits (T, V_local), fp32 or bf16 (may be logits itself when fp32):
 /// scale·weight·(exp(logit − row_max)/Σexp − [target]); padding columns get 0.

@@ -29,7 +29,8 @@ void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);
 /// Every element 1.
 void fill_one(const tensor::Exec& exec, const tensor::Tensor& out);
 
-/// Σ x² of fp32 x, accumulated in double, in an order that does not depend on the threads.
-double sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& x);
+/// total += Σ x² of fp32 x, accumulated in double, in an order that does not depend on the threads;
+/// total is a double as 8 bytes of u8.
+void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x);
 
 }  // namespace shard8::kernels

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kernels/workspace.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 
@@ -12,7 +13,10 @@ namespace shard8::kernels {
 /// The three matrix products of a linear layer with weight w (N, K). All operands are row-major;
 /// T tokens, K inputs, N outputs. Operands are fp32 or bf16 (x, w, dy of one dtype) or FP8; the
 /// product is accumulated in fp32 and rounded once to the output's dtype. With bf16 and FP8 operands
-/// on the host, tiles are decoded to fp32 in `workspace` and multiplied in fp32.
+/// on the host, tiles are decoded to fp32 in `workspace` and multiplied in fp32. On NVIDIA's devices
+/// cuBLASLt multiplies, with the algorithms of workspace.libraries; FP8 operands are transposed there
+/// where what is summed over is not contiguous, unless they already are (Operand::transposed, which
+/// hosts refuse); 1×32 and 32×1 blocks are decoded to bf16, an emulation.
 ///
 /// FP8 operands are e4m3 or e5m2 (not both e5m2), and each must be scaled along what is summed over:
 /// fprop reads x and w by rows, dgrad dy by rows and w by columns, wgrad dy and x by columns. Either
@@ -21,24 +25,26 @@ namespace shard8::kernels {
 /// scales the decoded elements, exact where they are powers of two. The output is fp32 or bf16, the
 /// bias of the output's dtype.
 ///
-/// `workspace` is u8 memory of at least gemm_workspace_bytes(); fp32 products do not touch it.
+/// The workspace has u8 memory of at least gemm_workspace_bytes(); on hosts fp32 products do not touch it.
 
 /// y (T, N) = x (T, K) · wᵀ [+ bias (N) of x's dtype, if not empty]. bf16 operands give fp32 or
 /// bf16; fp32 operands give fp32 (dgrad too).
 void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
-                const tensor::Tensor& bias, const tensor::Tensor& workspace);
+                const tensor::Tensor& bias, const Workspace& workspace);
 
 /// dx (T, K) = dy (T, N) · w (N, K). With accumulate, dx += (fp32 dx only).
 void gemm_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w,
-                bool accumulate, const tensor::Tensor& workspace);
+                bool accumulate, const Workspace& workspace);
 
 /// dw (N, K) fp32 (+)= dyᵀ (N, T) · x (T, K).
 void gemm_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x,
-                bool accumulate, const tensor::Tensor& workspace);
+                bool accumulate, const Workspace& workspace);
 
-/// Workspace that any of the three needs for products of up to T tokens, K inputs and N outputs;
-/// 0 for fp32, bounded (tiles) for bf16 and FP8.
-std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs,
-                                 std::int64_t outputs);
+/// Workspace that any of the three needs for products of up to T tokens, K inputs and N outputs. On
+/// hosts 0 for fp32, bounded (tiles) for bf16 and FP8. On devices enough for cuBLASLt and, of FP8, for
+/// copies of operands, which are fewer where it is known how x is scaled by rows (none: in any way),
+/// and that inputs and output gradients come `transposed` to wgrad; dgrad's weight does not.
+std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
+                                 tensor::Scaling scaling = tensor::Scaling::none, bool transposed = false);
 
 }  // namespace shard8::kernels

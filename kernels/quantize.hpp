@@ -78,11 +78,14 @@ void transpose_bytes(const tensor::Exec& exec, const tensor::Tensor& out, const 
 /// Where a kernel that makes something in the compute dtype leaves it, each part optional (empty):
 /// what is made is first rounded to the compute dtype `dtype`; `plain` is that; `amax` becomes
 /// max(amax, its amax); `quantized` (Scaling::tensor) is its cast with `scale` (1), 1/scale beside
-/// it. So a kernel with all of them gives the bytes of the plain one followed by amax and quantize.
+/// it, and `transposed` (C, R) that cast transposed, for multipliers that read only K-major operands.
+/// So a kernel with all of them gives the bytes of the plain one followed by amax, quantize and
+/// transpose_bytes.
 struct Outputs {
   tensor::Tensor plain;
   tensor::Tensor amax;
   tensor::Operand quantized;
+  tensor::Tensor transposed;
   tensor::Tensor scale;
   CastCounts* counts = nullptr;
 

@@ -218,7 +218,7 @@ AttentionPlan plan_backward(const AttentionShape& shape, int threads) {
 
 void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, const tensor::Tensor& dout,
                         const tensor::Tensor& o, const tensor::Tensor& qkv, const tensor::Tensor& lse,
-                        const AttentionShape& shape, const tensor::Tensor& workspace) {
+                        const AttentionShape& shape, const Workspace& workspace) {
   constexpr auto kName = "attention_backward";
   const AttentionLayout at(shape);
   const auto tokens = shape.batch * shape.seq;
@@ -228,9 +228,10 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
   require_count(kName, "o", o, tokens * at.out_stride);
   require_count(kName, "lse", lse, tokens * shape.heads);
   const auto plan = plan_backward(shape, exec.concurrency());
-  require_workspace(kName, workspace, plan_bytes(plan));
+  require_workspace(kName, workspace.memory, plan_bytes(plan));
   dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    backward<T>(exec, at, plan, {dqkv.as<T>(), dout.as<T>(), o.as<T>(), qkv.as<T>(), lse.as<float>()}, workspace.data);
+    backward<T>(exec, at, plan, {dqkv.as<T>(), dout.as<T>(), o.as<T>(), qkv.as<T>(), lse.as<float>()},
+                workspace.memory.data);
   });
 }
 

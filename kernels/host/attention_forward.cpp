@@ -168,7 +168,7 @@ AttentionPlan plan_forward(const AttentionShape& shape, int threads) {
 }
 
 void attention_forward(const tensor::Exec& exec, const tensor::Tensor& o, const tensor::Tensor& lse,
-                       const tensor::Tensor& qkv, const AttentionShape& shape, const tensor::Tensor& workspace) {
+                       const tensor::Tensor& qkv, const AttentionShape& shape, const Workspace& workspace) {
   constexpr auto kName = "attention_forward";
   const AttentionLayout at(shape);
   const auto tokens = shape.batch * shape.seq;
@@ -176,9 +176,9 @@ void attention_forward(const tensor::Exec& exec, const tensor::Tensor& o, const 
   require_count(kName, "lse", lse, tokens * shape.heads);
   require_count(kName, "qkv", qkv, tokens * at.qkv_stride);
   const auto plan = plan_forward(shape, exec.concurrency());
-  require_workspace(kName, workspace, plan_bytes(plan));
+  require_workspace(kName, workspace.memory, plan_bytes(plan));
   dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    forward<T>(exec, at, plan, {o.as<T>(), lse.as<float>(), qkv.as<T>()}, workspace.data);
+    forward<T>(exec, at, plan, {o.as<T>(), lse.as<float>(), qkv.as<T>()}, workspace.memory.data);
   });
 }
 

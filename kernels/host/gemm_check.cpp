@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/ranges.h>
+#include "kernels/host/gemm_check.hpp"
 
 #include <algorithm>
-#include <string_view>
-#include <vector>
+#include <array>
+#include <string>
 
-#include "kernels/host/gemm_product.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 
 namespace shard8::kernels {
@@ -15,13 +14,24 @@ namespace {
 using tensor::DType;
 using tensor::Scaling;
 
+// What a product sums over must run along the scaled direction. Activations and gradients are scaled
+// by rows of blocks; weights by square blocks, which serve both directions.
+constexpr std::array kByRows = {Scaling::tensor, Scaling::row_128, Scaling::row_32};
+constexpr std::array kByColumns = {Scaling::tensor, Scaling::column_128, Scaling::column_32};
+constexpr std::array kWeightByRows = {Scaling::tensor, Scaling::tile_128, Scaling::row_32};
+constexpr std::array kWeightByColumns = {Scaling::tensor, Scaling::tile_128, Scaling::column_32};
+
+std::string list_of(std::span<const Scaling> scalings) {
+  std::string list;
+  for (const Scaling s : scalings) list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(s));
+  return list;
+}
+
 void check_scales(const char* kernel, const Factor& f) {
   const tensor::Operand& m = f.matrix;
-  std::vector<std::string_view> allowed;
-  for (const Scaling s : f.scalings) allowed.push_back(name_of(s));
   SHARD8_REQUIRE(std::find(f.scalings.begin(), f.scalings.end(), m.scaling) != f.scalings.end(),
                  "{}: {} is {} with scaling {}; scaled along what is summed over, allowed are {}", kernel, f.name,
-                 name_of(m.data.dtype), name_of(m.scaling), fmt::join(allowed, ", "));
+                 name_of(m.data.dtype), name_of(m.scaling), list_of(f.scalings));
   const auto height = block_rows(m.scaling), width = block_cols(m.scaling);
   SHARD8_REQUIRE(m.rows() % height == 0 && m.cols() % width == 0,
                  "{}: {} ({}, {}) cannot be cut into whole {}x{} blocks", kernel, f.name, m.rows(), m.cols(), height,
@@ -43,6 +53,40 @@ void check_factor(const char* kernel, const Factor& f) {
 }
 
 }  // namespace
+
+Product fprop_product(const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
+                      const tensor::Tensor& bias) {
+  return {.c = y,
+          .a = {.name = "x", .matrix = x, .scalings = kByRows},
+          .b = {.name = "w", .matrix = w, .transposed = true, .scalings = kWeightByRows},
+          .bias = bias,
+          .m = x.rows(),
+          .n = w.rows(),
+          .k = w.cols()};
+}
+
+Product dgrad_product(const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w, bool accumulate) {
+  return {.c = dx,
+          .a = {.name = "dy", .matrix = dy, .scalings = kByRows},
+          .b = {.name = "w", .matrix = w, .scalings = kWeightByColumns},
+          .bias = {},
+          .accumulate = accumulate,
+          .m = dy.rows(),
+          .n = w.cols(),
+          .k = w.rows()};
+}
+
+Product wgrad_product(const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x, bool accumulate) {
+  SHARD8_REQUIRE(dw.dtype == DType::fp32, "gemm_wgrad: dw is {}; allowed is fp32", name_of(dw.dtype));
+  return {.c = dw,
+          .a = {.name = "dy", .matrix = dy, .transposed = true, .scalings = kByColumns},
+          .b = {.name = "x", .matrix = x, .scalings = kByColumns},
+          .bias = {},
+          .accumulate = accumulate,
+          .m = dy.cols(),
+          .n = x.cols(),
+          .k = x.rows()};
+}
 
 void check_product(const char* kernel, const Product& p) {
   check_factor(kernel, p.a);

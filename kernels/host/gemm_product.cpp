@@ -122,6 +122,10 @@ void multiply_decoded(const Exec& exec, const char* kernel, const Product& p, co
 void multiply(const Exec& exec, const char* kernel, const Product& p, const tensor::Tensor& workspace) {
   static_assert(kHostExec, "host products work on host memory");
   check_product(kernel, p);
+  for (const Factor* f : {&p.a, &p.b}) {
+    SHARD8_REQUIRE(!f->matrix.transposed, "{}: {} ({}, {}) lies transposed; hosts read matrices as they are", kernel,
+                   f->name, f->matrix.rows(), f->matrix.cols());
+  }
   if (p.m == 0 || p.n == 0) return;
   if (p.a.matrix.data.dtype == tensor::DType::fp32) {
     multiply_fp32(exec, p);

@@ -37,39 +37,75 @@ struct Factors {
 template <bool kThroughBf16>
 struct WholeMaster {
   float* p;
-  KOKKOS_INLINE_FUNCTION float load(std::int64_t i) const { return p[i]; }
-  KOKKOS_INLINE_FUNCTION float update(std::int64_t i, float value) const {
-    p[i] = value;
-    return kThroughBf16 ? static_cast<float>(tensor::BFloat16(value)) : value;
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return w.load(p, i);
+  }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto update(const W& w, std::int64_t i, const Values<W::kCount>& values) const {
+    w.store(p, i, values);
+    if constexpr (kThroughBf16) return w.template round<tensor::BFloat16>(values);
+    if constexpr (!kThroughBf16) return values;
+  }
+  template <int N>
+  bool fits() const {
+    return packs_fit<N>(N, p);
   }
 };
 /// The master as bf16 weight and remainder.
 struct SplitMaster {
   tensor::BFloat16* weight;
   std::int16_t* remainder;
-  KOKKOS_INLINE_FUNCTION float load(std::int64_t i) const { return join(weight[i], remainder[i]); }
-  KOKKOS_INLINE_FUNCTION float update(std::int64_t i, float value) const {
-    const MasterHalves halves = split(value);
-    weight[i].bits = halves.weight;
-    remainder[i] = halves.remainder;
-    return std::bit_cast<float>(static_cast<std::uint32_t>(halves.weight) << 16);
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    const auto high = w.load(weight, i);
+    const auto low = w.load(remainder, i);
+    return w.each([&](int j) { return join(high.raw(j), low.raw(j)); });
+  }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto update(const W& w, std::int64_t i, const Values<W::kCount>& values) const {
+    w.fill(weight, i, [&](int j) { return split(values[j]).weight; });
+    w.fill(remainder, i, [&](int j) { return split(values[j]).remainder; });
+    return w.each([&](int j) { return static_cast<float>(split(values[j]).weight); });
+  }
+  template <int N>
+  bool fits() const {
+    return packs_fit<N>(N, weight, remainder);
+  }
+};
+
+template <class E, class Master, class Moment>
+struct Step {
+  Master master;
+  Moment *first, *second;
+  const float* gradient;
+  Factors factors;
+
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
+    const Factors& f = factors;
+    const auto g = w.load(gradient, i);
+    const auto m0 = w.load(first, i), v0 = w.load(second, i);
+    const auto p0 = master.load(w, i);
+    const auto scaled = w.each([&](int j) { return g[j] * f.gradient_scale; });
+    const auto m = w.each([&](int j) { return f.beta1 * m0[j] + f.new1 * scaled[j]; });
+    const auto v = w.each([&](int j) { return f.beta2 * v0[j] + f.new2 * scaled[j] * scaled[j]; });
+    w.store(first, i, m);
+    w.store(second, i, v);
+    const auto p =
+        w.each([&](int j) { return p0[j] * f.decay - f.rate * m[j] / (Kokkos::sqrt(v[j]) * f.inverse_root2 + f.eps); });
+    const auto weight = master.update(w, i, p);
+    return out.put(w, i, w.each([&](int j) { return weight[j]; }));
   }
 };
 
 template <class E, class Master, class Moment>
 void step(const Exec& exec, const Emitter<E>& weights, const Master& master, Moment* first, Moment* second,
           const float* gradient, std::int64_t count, const Factors& factors) {
-  emit_each(
-      exec, "shard8::kernels::adamw_step", weights, count, KOKKOS_LAMBDA(const Sink<E>& out, std::int64_t i) {
-        const Factors& f = factors;
-        const float scaled = gradient[i] * f.gradient_scale;
-        const float m = f.beta1 * static_cast<float>(first[i]) + f.new1 * scaled;
-        const float v = f.beta2 * static_cast<float>(second[i]) + f.new2 * scaled * scaled;
-        first[i] = static_cast<Moment>(m);
-        second[i] = static_cast<Moment>(v);
-        const float p = master.load(i) * f.decay - f.rate * m / (Kokkos::sqrt(v) * f.inverse_root2 + f.eps);
-        return out.put(i, master.update(i, p));
-      });
+  constexpr int kN = kPack<float>;
+  const bool fits = weights.template fits<kN>(kN, first, second, gradient) && master.template fits<kN>();
+  emit_each<kN, 1>(exec, "shard8::kernels::adamw_step", weights, count, fits,
+                   Step<E, Master, Moment>{master, first, second, gradient, factors});
 }
 
 /// Calls f(master): how it is stored and what its weights are.

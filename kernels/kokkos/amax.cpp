@@ -8,11 +8,11 @@ namespace {
 
 template <class Source>
 void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, std::int64_t count) {
+  constexpr int kN = kPack<typename Source::Type>;
+  const bool fits = packs_fit<kN>(kN, x.x);
   for_stretches(
       exec, "shard8::kernels::amax", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
-        const auto in = x.from(first);
-        const std::int32_t largest = row_largest(team, n, [=](std::int64_t i) { return magnitude(in(i)); });
-        once(team, [=] { CastTotals{amax, nullptr}.add({largest, 0, 0}); });
+        CastTotals{amax, nullptr}.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
       });
 }
 

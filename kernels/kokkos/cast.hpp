@@ -44,17 +44,30 @@ KOKKOS_INLINE_FUNCTION float scale_from_amax(float amax, const ScaleRule& rule, 
   return amax > 0 && amax <= FLT_MAX ? scale : otherwise;
 }
 
-/// x[i] as a float.
+/// x as floats.
 template <class T>
 struct Source {
+  using Type = T;
   const T* x;
-  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t i) const { return static_cast<float>(x[i]); }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return w.load(x, i);
+  }
   KOKKOS_INLINE_FUNCTION Source from(std::int64_t first) const { return {x + first}; }
 };
-/// bf16(x[i]).
+/// bf16(x).
 struct SourceThroughBf16 {
+  using Type = float;
   const float* x;
-  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t i) const { return static_cast<float>(tensor::BFloat16(x[i])); }
+  KOKKOS_FORCEINLINE_FUNCTION Values<1> load(const Single&, std::int64_t i) const {
+    Values<1> values;
+    values.one = static_cast<float>(tensor::BFloat16(x[i]));
+    return values;
+  }
+  template <int N, int kPacks>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const Packed<N, kPacks>& w, std::int64_t i) const {
+    return w.template round<tensor::BFloat16>(w.load(x, i));
+  }
   KOKKOS_INLINE_FUNCTION SourceThroughBf16 from(std::int64_t first) const { return {x + first}; }
 };
 
@@ -99,9 +112,14 @@ struct CastStats {
 /// out = cast(x·scale), and what it did.
 template <class Q>
 KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
+  const std::int32_t in = magnitude(x);
+#if defined(__CUDA_ARCH__)
+  const float scaled = in > static_cast<std::int32_t>(kInfinityBits) ? x : x * scale;  // NaN would lose its sign
+#else
   const float scaled = x * scale;
+#endif
   out = Q(scaled);
-  const std::int32_t above = magnitude(scaled), in = magnitude(x);
+  const std::int32_t above = magnitude(scaled);
   const auto largest = std::bit_cast<std::int32_t>(Q::kRoundsToMax);
   CastStats stats;
   stats.amax = in;
@@ -110,8 +128,118 @@ KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
   return stats;
 }
 
-/// Where the stats of a kernel's rows go; null pointers: nowhere. One call a row, inside `once`, on a
-/// row or stretch of a few thousand elements, so that atomics cost nothing.
+/// What shows of a pack, or several, that has been cast: what saturates or is no number in the largest,
+/// what is flushed in a code of zero. Both are rare, and looked for only then.
+struct CastSigns {
+  std::int32_t amax = 0;
+  std::uint32_t no_zero = 0x80808080u;  ///< that if no code was
+
+  KOKKOS_FORCEINLINE_FUNCTION void see(float x) {
+    const std::int32_t one = magnitude(x);
+    amax = one > amax ? one : amax;
+  }
+  template <class Q>
+  KOKKOS_FORCEINLINE_FUNCTION bool rare(float scale) const {
+    return !(std::bit_cast<float>(amax) * scale <= Q::kRoundsToMax) || no_zero != 0x80808080u;
+  }
+};
+
+/// One scale for all.
+struct OneScale {
+  float scale;
+  KOKKOS_FORCEINLINE_FUNCTION float operator[](int) const { return scale; }
+};
+
+/// N numbers rounded to the format; not for NaN.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION Words<N> round_scaled(CastSigns& signs, const float (&scaled)[N]) {
+  Words<N> codes{};
+  SHARD8_UNROLL
+  for (int k = 0; k < N; k += 2) {
+    codes.word[k / 4] |= round_numbers_to_float8<Q>(scaled[k], scaled[k + 1]) << (k % 4 * 8);
+  }
+  SHARD8_UNROLL
+  for (int k = 0; k < N / 4; ++k) signs.no_zero &= (codes.word[k] & 0x7f7f7f7fu) + 0x7f7f7f7fu;
+  return codes;
+}
+
+/// codes = cast(x·scale) of N elements, but for NaN.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs, const float (&x)[N], float scale) {
+  float scaled[N];
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) scaled[k] = x[k] * scale;
+  codes = round_scaled<Q>(signs, scaled);
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) signs.see(x[k]);
+}
+
+/// What the cast of N elements saturated and flushed, each with a scale of its own; makes the codes of
+/// NaN right.
+template <class Q, int N, class Scales>
+KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&x)[N], const Scales& scale) {
+  CastStats stats;
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) {
+    const std::int32_t in = magnitude(x[k]), above = magnitude(x[k] * scale[k]);
+    const int shift = k % 4 * 8;
+    if (in > static_cast<std::int32_t>(kInfinityBits)) {
+      const std::uint32_t nan = 0x7fu | (std::bit_cast<std::uint32_t>(x[k]) >> 24 & 0x80u);
+      codes.word[k / 4] = (codes.word[k / 4] & ~(0xffu << shift)) | nan << shift;
+    } else {
+      stats.saturated += above > std::bit_cast<std::int32_t>(Q::kRoundsToMax) ? 1 : 0;
+      stats.flushed += in != 0 && (codes.word[k / 4] >> shift & 0x7fu) == 0 ? 1 : 0;
+    }
+  }
+  return stats;
+}
+
+/// codes = cast(x·scale) of N elements, and what that did.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x)[N], float scale) {
+  CastSigns signs;
+  cast_numbers<Q>(codes, signs, x, scale);
+  CastStats stats;
+  if (signs.rare<Q>(scale)) stats = count_pack<Q>(codes, x, OneScale{scale});
+  stats.amax = signs.amax;
+  return stats;
+}
+/// The same with a scale for each; without an amax.
+template <class Q, int N, class Scales>
+KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x)[N], const Scales& scales) {
+  CastSigns signs;
+  float scaled[N];
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) scaled[k] = x[k] * scales[k];
+  codes = round_scaled<Q>(signs, scaled);
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) signs.see(scaled[k]);
+  return signs.rare<Q>(1.0f) ? count_pack<Q>(codes, x, scales) : CastStats{};
+}
+
+/// out[i] = cast(x·scale) of the elements of a width.
+template <class Q, class X>
+KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Single&, Q* out, std::int64_t i, const X& x, float scale) {
+  return cast_element(out[i], x[0], scale);
+}
+template <class Q, int N, int kPacks, class X>
+KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* out, std::int64_t i, const X& x,
+                                                 float scale) {
+  CastStats stats;
+  SHARD8_UNROLL
+  for (int u = 0; u < kPacks; ++u) {
+    Values<N> part;
+    SHARD8_UNROLL
+    for (int k = 0; k < N; ++k) part.at[k] = x[u * N + k];
+    Words<N> codes;
+    stats += cast_pack<Q>(codes, part.at, scale);
+    store_words(out + i + u * w.stride, codes);
+  }
+  return stats;
+}
+
+/// Where the stats of a kernel's rows go; null pointers: nowhere. One call a row or stretch of a few
+/// thousand elements, so that atomics cost nothing.
 struct CastTotals {
   std::int32_t* amax = nullptr;
   CastCounts* counts = nullptr;
@@ -122,7 +250,36 @@ struct CastTotals {
     if (row.saturated != 0) Kokkos::atomic_add(&counts->saturated, static_cast<std::uint64_t>(row.saturated));
     if (row.flushed != 0) Kokkos::atomic_add(&counts->flushed, static_cast<std::uint64_t>(row.flushed));
   }
+  /// The parts of all threads of a team.
+  KOKKOS_INLINE_FUNCTION void add(const HostTeam&, const CastStats& part) const { add(part); }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void add(const AnyMember& team, const CastStats& part) const {
+    CastStats total;
+#if defined(__CUDA_ARCH__)
+    total.amax = __reduce_max_sync(0xffffffffu, part.amax);
+    total.saturated = __reduce_add_sync(0xffffffffu, part.saturated);
+    total.flushed = __reduce_add_sync(0xffffffffu, part.flushed);
+    if (team.team_rank() % 32 == 0) add(total);
+#else
+    total = part;
+    team.team_reduce(Kokkos::Max<std::int32_t>(total.amax));
+    team.team_reduce(Kokkos::Sum<std::int32_t>(total.saturated));
+    team.team_reduce(Kokkos::Sum<std::int32_t>(total.flushed));
+    once(team, [&] { add(total); });
+#endif
+  }
 };
+
+/// The larger of the magnitudes of a width's elements and `largest`.
+template <class W, class X>
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W&, const X& x, std::int32_t largest) {
+  SHARD8_UNROLL
+  for (int j = 0; j < W::kCount; ++j) {
+    const std::int32_t one = magnitude(x[j]);
+    largest = one > largest ? one : largest;
+  }
+  return largest;
+}
 
 /// max f(i) of a row, f giving bits of magnitudes, 0 for none; known to the whole team.
 template <class F>
@@ -135,17 +292,26 @@ KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const HostTeam&, std::int64_t n,
   }
   return largest;
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const Member& team, std::int64_t n, const F& f) {
+template <class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const AnyMember& team, std::int64_t n, const F& f) {
   std::int32_t largest = 0;
-  Kokkos::parallel_reduce(
-      Kokkos::TeamVectorRange(team, n),
-      [&](std::int64_t i, std::int32_t& part) {
-        const std::int32_t one = f(i);
-        part = one > part ? one : part;
-      },
-      Kokkos::Max<std::int32_t>(largest));
-  return largest > 0 ? largest : 0;
+  row_for(team, n, [&](std::int64_t i) {
+    const std::int32_t one = f(i);
+    largest = one > largest ? one : largest;
+  });
+  return team_largest(team, largest);
+}
+
+/// The largest magnitude of those elements of a row that this thread had, for CastTotals::add.
+template <int N, class X>
+KOKKOS_INLINE_FUNCTION std::int32_t row_magnitude(const HostTeam& team, std::int64_t n, bool, const X x) {
+  return row_largest(team, n, [=](std::int64_t i) { return magnitude(x.load(Single{}, i)[0]); });
+}
+template <int N, class AnyMember, class X>
+KOKKOS_INLINE_FUNCTION std::int32_t row_magnitude(const AnyMember& team, std::int64_t n, bool fits, const X& x) {
+  std::int32_t largest = 0;
+  row_packs<N, 4>(team, n, fits, [&](auto w, std::int64_t i) { largest = larger_magnitude(w, x.load(w, i), largest); });
+  return largest;
 }
 
 /// Checks the tensors of a cast with one scale.
@@ -160,43 +326,24 @@ inline CastTotals require_per_tensor(const char* kernel, const tensor::Operand& 
   return {amax.as<std::int32_t>(), options.counts};
 }
 
-/// Σ f(i) of a row, f giving CastStats, known to the whole team.
-template <class F>
-KOKKOS_INLINE_FUNCTION CastStats row_stats(const HostTeam&, std::int64_t n, const F f) {
+/// Σ f(w, i) of a row, f giving CastStats: of the elements that this thread had, for CastTotals::add.
+template <int N, int kPacks = 2, class F>
+KOKKOS_FORCEINLINE_FUNCTION CastStats row_stats(const HostTeam&, std::int64_t n, bool, const F f) {
   std::int32_t amax = 0, saturated = 0, flushed = 0;
 #pragma omp simd reduction(max : amax) reduction(+ : saturated, flushed)
   for (std::int64_t i = 0; i < n; ++i) {
-    const CastStats one = f(i);
+    const CastStats one = f(Single{}, i);
     amax = one.amax > amax ? one.amax : amax;
     saturated += one.saturated;
     flushed += one.flushed;
   }
   return {amax, saturated, flushed};
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION CastStats row_stats(const Member& team, std::int64_t n, const F& f) {
+template <int N, int kPacks = 2, class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION CastStats row_stats(const AnyMember& team, std::int64_t n, bool fits, const F& f) {
   CastStats stats;
-  Kokkos::parallel_reduce(
-      Kokkos::TeamVectorRange(team, n), [&](std::int64_t i, CastStats& part) { part += f(i); },
-      Kokkos::Sum<CastStats>(stats));
+  row_packs<N, kPacks>(team, n, fits, [&](auto w, std::int64_t i) { stats += f(w, i); });
   return stats;
 }
 
-/// f(team, first, n) for stretches that cover [0, count) of a flat tensor: one at least, if empty.
-template <class F>
-void for_stretches(const Exec& exec, const char* label, std::int64_t count, const F& f) {
-  constexpr std::int64_t kStretch = 8192;
-  for_rows(
-      exec, label, count > kStretch ? (count + kStretch - 1) / kStretch : 1,
-      KOKKOS_LAMBDA(const Team& team, std::int64_t stretch) {
-        const std::int64_t first = stretch * kStretch, rest = count - first;
-        f(team, first, rest < kStretch ? rest : kStretch);
-      });
-}
-
 }  // namespace shard8::kernels
-
-template <>
-struct Kokkos::reduction_identity<shard8::kernels::CastStats> {
-  KOKKOS_FORCEINLINE_FUNCTION static shard8::kernels::CastStats sum() { return {}; }
-};

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "base/error.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
 
@@ -25,20 +27,70 @@ struct ChunkSums {
   }
 };
 
-/// Σ over c of f(first, last), the sum of stretch c of n elements, in double. Waits for the result.
-template <class F>
-double chunked_sum(const Exec& exec, const char* label, std::int64_t n, const F& f) {
-  if (n <= 0) return 0;
-  const std::int64_t length = (n + ChunkSums::kChunks - 1) / ChunkSums::kChunks;
-  ChunkSums sums;
-  Kokkos::parallel_reduce(
-      label, Range(exec, 0, ChunkSums::kChunks),
-      KOKKOS_LAMBDA(std::int64_t c, ChunkSums & parts) {
-        const std::int64_t first = c * length, end = first + length, last = end < n ? end : n;
-        if (first < last) parts.part[c] += f(first, last);
-      },
-      sums);
-  return sums.total();
+/// The memory of a sum that kernels add to: 8 bytes that hold a double.
+inline double* require_total(const char* kernel, const tensor::Tensor& total) {
+  SHARD8_REQUIRE(total.bytes() == sizeof(double), "{}: total of {} bytes; 8, a double, are needed", kernel,
+                 total.bytes());
+  return reinterpret_cast<double*>(total.as<std::uint8_t>());
+}
+
+/// A device's threads take the elements [0, n) in packs, a thread every so many of them.
+template <int N, class F>
+struct DeviceSum {
+  using value_type = double;
+  static constexpr int kPacks = 4;
+  F f;
+  std::int64_t n, stride;
+  bool fits;
+  const double* before;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, double& sum) const {
+    if (fits) {
+      i *= N;
+      if (i + (kPacks - 1) * stride + N <= n) {
+        sum += f(Packed<N, kPacks>{stride}, i);
+      } else {
+        for (int u = 0; u < kPacks; ++u, i += stride) {
+          if (i + N <= n) {
+            sum += f(Packed<N, 1>{stride}, i);
+          } else {
+            for (std::int64_t one = i; one < n; ++one) sum += f(Single{}, one);
+          }
+        }
+      }
+    } else {
+      for (; i < n; i += stride) sum += f(Single{}, i);
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void init(double& sum) const { sum = 0; }
+  KOKKOS_INLINE_FUNCTION void join(double& sum, const double& other) const { sum += other; }
+  KOKKOS_INLINE_FUNCTION void final(double& sum) const { sum += *before; }
+};
+
+/// total += Σ f(w, i) for i in [0, n), in double and in an order that does not depend on threads; f is
+/// the sum of the elements of a width. On hosts host_chunk(first, last) is the sum of a stretch.
+template <int N, class F, class HostChunk>
+void add_sum(const Exec& exec, const char* label, double* total, std::int64_t n, [[maybe_unused]] bool fits,
+             [[maybe_unused]] const F& f, [[maybe_unused]] const HostChunk& host_chunk) {
+  if (n <= 0) return;
+  if constexpr (kHostExec) {
+    const std::int64_t length = (n + ChunkSums::kChunks - 1) / ChunkSums::kChunks;
+    ChunkSums sums;
+    Kokkos::parallel_reduce(
+        label, Range(exec, 0, ChunkSums::kChunks),
+        [=](std::int64_t c, ChunkSums& parts) {
+          const std::int64_t first = c * length, end = first + length, last = end < n ? end : n;
+          if (first < last) parts.part[c] += host_chunk(first, last);
+        },
+        sums);
+    *total += sums.total();
+  } else {
+    using Sum = DeviceSum<N, F>;
+    const std::int64_t lanes = fits ? N : 1, per_thread = lanes * Sum::kPacks;
+    const std::int64_t threads = (n + per_thread - 1) / per_thread;
+    const Kokkos::View<double, Exec::memory_space, Kokkos::MemoryUnmanaged> result(total);
+    Kokkos::parallel_reduce(label, Range(exec, 0, threads), Sum{f, n, threads * lanes, fits, total}, result);
+  }
 }
 
 }  // namespace shard8::kernels

@@ -26,23 +26,53 @@ struct RowChunks {
   }
 };
 
-/// sums (H) += Σ_chunk partial (chunks, H), in order; partial's first row is used up.
+/// A block of columns of add_partial_sums: on a device groups of threads take every kGroups-th chunk.
+struct PartialSums {
+  static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 8;
+  struct Scratch {
+    float group[kGroups][kColumns];
+  };
+
+  float *sums, *partial;
+  std::int64_t chunks, hidden;
+
+  void operator()(const HostTeam& team, std::int64_t block, Scratch&) const {
+    const std::int64_t first = block * kColumns;
+    const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
+    float* total = partial + first;
+    for (std::int64_t c = 1; c < chunks; ++c) {
+      const float* part = partial + c * hidden + first;
+      row_for(team, columns, [=](std::int64_t i) { total[i] += part[i]; });
+    }
+    float* out = sums + first;
+    row_for(team, columns, [=](std::int64_t i) { out[i] += total[i]; });
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t block, Scratch& scratch) const {
+    const std::int64_t first = block * kColumns;
+    const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
+    row_for(team, kGroups * kColumns, [&](std::int64_t i) {
+      const std::int64_t group = i / kColumns, column = i % kColumns;
+      if (column >= columns) return;
+      float total = 0;
+      for (std::int64_t c = group; c < chunks; c += kGroups) total += partial[c * hidden + first + column];
+      scratch.group[group][column] = total;
+    });
+    row_barrier(team);
+    row_for(team, columns, [&](std::int64_t column) {
+      float total = 0;
+      for (std::int64_t g = 0; g < kGroups; ++g) total += g < chunks ? scratch.group[g][column] : 0.0f;
+      sums[first + column] += total;
+    });
+  }
+};
+
+/// sums (H) += Σ_chunk partial (chunks, H), in a fixed order; partial may be used up.
 inline void add_partial_sums(const Exec& exec, const char* label, float* sums, float* partial, std::int64_t chunks,
                              std::int64_t hidden) {
   if (chunks == 0) return;
-  constexpr std::int64_t kColumns = 64;
-  for_rows(
-      exec, label, (hidden + kColumns - 1) / kColumns, KOKKOS_LAMBDA(const Team& team, std::int64_t block) {
-        const std::int64_t first = block * kColumns;
-        const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
-        float* total = partial + first;
-        for (std::int64_t c = 1; c < chunks; ++c) {
-          const float* part = partial + c * hidden + first;
-          row_for(team, columns, [=](std::int64_t i) { total[i] += part[i]; });
-        }
-        float* out = sums + first;
-        row_for(team, columns, [=](std::int64_t i) { out[i] += total[i]; });
-      });
+  const std::int64_t blocks = (hidden + PartialSums::kColumns - 1) / PartialSums::kColumns;
+  for_rows_with<PartialSums::Scratch>(exec, label, blocks, PartialSums{sums, partial, chunks, hidden});
 }
 
 }  // namespace shard8::kernels

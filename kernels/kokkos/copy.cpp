@@ -15,21 +15,39 @@ T* bits(const tensor::Tensor& t) {
 
 template <class Out, class In>
 void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
-  for_each(
-      exec, "shard8::kernels::cast", count,
-      KOKKOS_LAMBDA(std::int64_t i) { out[i] = static_cast<Out>(static_cast<float>(in[i])); });
+  constexpr int kN = kPack<Out, In>;
+  const bool fits = packs_fit<kN>(kN, out, in);
+  for_spans(
+      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first](auto w, std::int64_t i) {
+          w.store(to, i, w.load(from, i));
+        });
+      });
 }
 
 template <class T>
 void copy(const Exec& exec, T* out, const T* in, std::int64_t count) {
-  for_each(
-      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(kN, out, in);
+  for_spans(
+      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first](auto w, std::int64_t i) {
+          const auto lanes = w.load(from, i);
+          w.fill(to, i, [&](int j) { return lanes.raw(j); });
+        });
+      });
 }
 
 template <class T>
 void fill(const Exec& exec, const char* label, T* out, T value, std::int64_t count) {
-  for_each(
-      exec, label, count, KOKKOS_LAMBDA(std::int64_t i) { out[i] = value; });
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(kN, out);
+  for_spans(
+      exec, label, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN, 4>(team, n, fits, [to = out + first, value](auto w, std::int64_t i) {
+          w.fill(to, i, [&](int) { return value; });
+        });
+      });
 }
 
 }  // namespace

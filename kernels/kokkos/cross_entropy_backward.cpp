@@ -17,6 +17,8 @@ struct Inputs {
 
 template <class T>
 void backward(const Exec& exec, T* dlogits, const Inputs& from) {
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(from.cols, dlogits, from.logits);
   for_rows(
       exec, "shard8::kernels::cross_entropy_backward", from.rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const float* in = from.logits + row * from.cols;
@@ -28,7 +30,10 @@ void backward(const Exec& exec, T* dlogits, const Inputs& from) {
         const bool own = t >= 0 && t < valid;
         const float at_target = own ? share * fast_exp(in[t] - m) - weight : 0.0f;
         row_barrier(team);
-        row_for(team, valid, [=](std::int64_t i) { out[i] = static_cast<T>(share * fast_exp(in[i] - m)); });
+        row_packs<kN>(team, valid, fits, [=](auto w, std::int64_t i) {
+          const auto x = w.load(in, i);
+          w.store(out, i, w.each([&](int j) { return share * fast_exp(x[j] - m); }));
+        });
         row_for(team, from.cols - valid, [=](std::int64_t i) { out[valid + i] = static_cast<T>(0.0f); });
         row_barrier(team);
         if (own) once(team, [=] { out[t] = static_cast<T>(at_target); });

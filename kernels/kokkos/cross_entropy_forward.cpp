@@ -15,10 +15,11 @@ void cross_entropy_max(const Exec& exec, const tensor::Tensor& row_maxima, const
   SHARD8_REQUIRE(valid <= cols, "cross_entropy_max: {} valid columns of {}", valid, cols);
   float* largest = row_maxima.as<float>();
   const float* values = logits.as<float>();
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(cols, values);
   for_rows(
       exec, "shard8::kernels::cross_entropy_max", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
-        const float* in = values + row * cols;
-        const float m = row_max(team, valid, [=](std::int64_t i) { return in[i]; });
+        const float m = row_max<kN>(team, valid, fits, values + row * cols);
         once(team, [=] { largest[row] = m; });
       });
 }
@@ -34,11 +35,16 @@ void cross_entropy_sums(const Exec& exec, const tensor::Tensor& sums, const tens
   float* out = sums.as<float>();
   const float *values = logits.as<float>(), *largest = row_maxima.as<float>();
   const auto* target = targets.as<std::int32_t>();
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(cols, values);
   for_rows(
       exec, "shard8::kernels::cross_entropy_sums", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const float* in = values + row * cols;
         const float m = largest[row];
-        const float sum = row_sum(team, valid, [=](std::int64_t i) { return fast_exp(in[i] - m); });
+        const float sum = row_sum<kN, 4>(team, valid, fits, [=](auto w, std::int64_t i) {
+          const auto x = w.load(in, i);
+          return w.sum([&](int j) { return fast_exp(x[j] - m); });
+        });
         const std::int64_t t = target[row] - first_row;
         once(team, [=] {
           out[row] = sum;
@@ -47,20 +53,38 @@ void cross_entropy_sums(const Exec& exec, const tensor::Tensor& sums, const tens
       });
 }
 
-double cross_entropy_loss(const Exec& exec, const tensor::Tensor& sums, const tensor::Tensor& weights) {
+namespace {
+
+/// Σ weight·(log Σexp − target's shifted logit).
+struct LossTerms {
+  const float *sums, *weight;
+  std::int64_t rows;
+
+  KOKKOS_INLINE_FUNCTION double of(std::int64_t t) const {
+    if (weight[t] == 0.0f) return 0;  // padding, whatever its logits are
+    const double loss = Kokkos::log(static_cast<double>(sums[t])) - static_cast<double>(sums[rows + t]);
+    return static_cast<double>(weight[t]) * loss;
+  }
+  template <class W>
+  KOKKOS_INLINE_FUNCTION double operator()(const W&, std::int64_t t) const {
+    return of(t);
+  }
+};
+
+}  // namespace
+
+void cross_entropy_loss(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& sums,
+                        const tensor::Tensor& weights) {
+  constexpr auto kName = "cross_entropy_loss";
   const auto rows = weights.count();
-  require_count("cross_entropy_loss", "sums", sums, 2 * rows);
-  const float *in = sums.as<float>(), *weight = weights.as<float>();
-  return chunked_sum(
-      exec, "shard8::kernels::cross_entropy_loss", rows, KOKKOS_LAMBDA(std::int64_t first, std::int64_t last) {
-        double sum = 0;
-        for (auto t = first; t < last; ++t) {
-          if (weight[t] == 0.0f) continue;  // padding, whatever its logits are
-          const double loss = Kokkos::log(static_cast<double>(in[t])) - static_cast<double>(in[rows + t]);
-          sum += static_cast<double>(weight[t]) * loss;
-        }
-        return sum;
-      });
+  require_count(kName, "sums", sums, 2 * rows);
+  const LossTerms terms{sums.as<float>(), weights.as<float>(), rows};
+  add_sum<1>(exec, "shard8::kernels::cross_entropy_loss", require_total(kName, total), rows, false, terms,
+             [=](std::int64_t first, std::int64_t last) {
+               double sum = 0;
+               for (auto t = first; t < last; ++t) sum += terms.of(t);
+               return sum;
+             });
 }
 
 }  // namespace shard8::kernels

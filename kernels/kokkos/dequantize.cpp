@@ -23,6 +23,15 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   if constexpr (std::is_same_v<Out, float>) {
     return value * scale_inv;
   } else {
+#if defined(__CUDA_ARCH__)
+    // The same of the product in fp32 and what that misses, which fp32 holds unless it is subnormal.
+    const float rounded = value * scale_inv, missing = fmaf(value, scale_inv, -rounded);
+    if (value == 0 || (fabsf(rounded) >= 0x1p-100f && fabsf(rounded) <= FLT_MAX)) {
+      const auto of_rounded = std::bit_cast<std::uint32_t>(rounded);
+      const std::uint32_t to_odd = missing == 0 ? 0u : ~of_rounded & 1u;
+      return Out(std::bit_cast<float>((missing > 0) == (rounded > 0) ? of_rounded + to_odd : of_rounded - to_odd));
+    }
+#endif
     const double exact = std::abs(static_cast<double>(value) * static_cast<double>(scale_inv));
     const auto nearest = static_cast<float>(exact);
     const auto bits = std::bit_cast<std::uint32_t>(nearest);
@@ -36,11 +45,14 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
 /// One scale for all.
 template <class Out, class Q>
 void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std::int64_t count) {
+  constexpr int kN = kPack<Out>;
+  const bool fits = packs_fit<kN>(kN, out, in);
   for_stretches(
       exec, kLabel, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float scale = *scale_inv;
-        row_for(team, n, [to = out + first, from = in + first, scale](std::int64_t i) {
-          to[i] = product<Out>(static_cast<float>(from[i]), scale);
+        row_packs<kN>(team, n, fits, [to = out + first, from = in + first, scale](auto w, std::int64_t i) {
+          const auto codes = w.load(from, i);
+          w.fill(to, i, [&](int j) { return product<Out>(codes[j], scale); });
         });
       });
 }
@@ -50,20 +62,38 @@ template <class Out, class Q, class Inverse>
 void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, std::int64_t rows, std::int64_t cols,
             std::int64_t block_rows, std::int64_t block_cols) {
   const std::int64_t across = cols / block_cols;
+  constexpr int kN = kPack<Out>;
+  const bool fits = packs_fit<kN>(cols, out, in) && (block_cols > 1 || packs_fit<kN>(cols, scale_inv));
   for_rows(
       exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const Inverse* const scales = scale_inv + row / block_rows * across;
         Out* const to = out + row * cols;
         const Q* const from = in + row * cols;
         if (block_cols == 1) {
-          row_for(team, cols, [=](std::int64_t c) { to[c] = product<Out>(static_cast<float>(from[c]), scales[c]); });
+          row_packs<kN>(team, cols, fits, [=](auto w, std::int64_t c) {
+            const auto codes = w.load(from, c);
+            const auto inverses = w.load(scales, c);
+            w.fill(to, c, [&](int j) { return product<Out>(codes[j], inverses.raw(j)); });
+          });
           return;
         }
-        for (std::int64_t b = 0; b < across; ++b) {
-          const Inverse scale = scales[b];
-          const std::int64_t first = b * block_cols;
-          row_for(team, block_cols,
-                  [=](std::int64_t c) { to[first + c] = product<Out>(static_cast<float>(from[first + c]), scale); });
+        if constexpr (!kHostExec) {
+          // Blocks are 32 or 128 long: no pack crosses one.
+          const int shift = block_cols == 32 ? 5 : 7;
+          row_packs<kN, 1>(team, cols, fits, [=](auto w, std::int64_t c) {
+            const auto codes = w.load(from, c);
+            const Inverse scale = scales[c >> shift];
+            w.fill(to, c, [&](int j) { return product<Out>(codes[j], scale); });
+          });
+        } else {
+          for (std::int64_t b = 0; b < across; ++b) {
+            const Inverse scale = scales[b];
+            const std::int64_t first = b * block_cols;
+            row_packs<kN>(team, block_cols, fits, [=](auto w, std::int64_t c) {
+              const auto codes = w.load(from, first + c);
+              w.fill(to, first + c, [&](int j) { return product<Out>(codes[j], scale); });
+            });
+          }
         }
       });
 }

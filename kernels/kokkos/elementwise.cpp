@@ -12,42 +12,81 @@ namespace {
 
 template <class T>
 void residual(const Exec& exec, T* out, const T* x, const T* y, std::int64_t count) {
-  for_each(
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(kN, out, x, y);
+  for_spans(
       exec, "shard8::kernels::residual_add", count,
-      KOKKOS_LAMBDA(std::int64_t i) { out[i] = static_cast<T>(static_cast<float>(x[i]) + static_cast<float>(y[i])); });
+      KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [to = out + first, from = x + first, more = y + first](auto w, std::int64_t i) {
+          const auto a = w.load(from, i), b = w.load(more, i);
+          w.store(to, i, w.each([&](int j) { return a[j] + b[j]; }));
+        });
+      });
 }
 
 template <class T>
 void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, std::int64_t rows, std::int64_t cols) {
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(cols, out, x, y, bias);
   for_rows(
       exec, "shard8::kernels::residual_add", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
-        T* to = out + row * cols;
-        const T *a = x + row * cols, *b = y + row * cols;
-        row_for(team, cols, [=](std::int64_t i) {
-          to[i] = static_cast<T>(static_cast<float>(a[i]) + (static_cast<float>(b[i]) + static_cast<float>(bias[i])));
-        });
+        row_packs<kN>(team, cols, fits,
+                      [=, to = out + row * cols, from = x + row * cols, more = y + row * cols](auto w, std::int64_t i) {
+                        const auto a = w.load(from, i), b = w.load(more, i), c = w.load(bias, i);
+                        w.store(to, i, w.each([&](int j) { return a[j] + (b[j] + c[j]); }));
+                      });
       });
 }
 
 template <class Out, class In>
 void add(const Exec& exec, Out* out, const In* x, std::int64_t count) {
-  for_each(
-      exec, "shard8::kernels::add_to", count, KOKKOS_LAMBDA(std::int64_t i) {
-        out[i] = static_cast<Out>(static_cast<float>(out[i]) + static_cast<float>(x[i]));
+  constexpr int kN = kPack<Out, In>;
+  const bool fits = packs_fit<kN>(kN, out, x);
+  for_spans(
+      exec, "shard8::kernels::add_to", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [to = out + first, from = x + first](auto w, std::int64_t i) {
+          const auto a = w.load(to, i);
+          const auto b = w.load(from, i);
+          w.store(to, i, w.each([&](int j) { return a[j] + b[j]; }));
+        });
       });
 }
 
+/// The sums of a chunk's rows.
+template <class T>
+struct ColumnSums {
+  float* partial;
+  const T* dy;
+  RowChunks chunks;
+  std::int64_t hidden;
+  bool fits;
+
+  void operator()(const HostTeam& team, std::int64_t chunk) const {
+    float* sums = partial + chunk * hidden;
+    row_for(team, hidden, [=](std::int64_t i) { sums[i] = 0; });
+    for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
+      const T* in = dy + row * hidden;
+      row_for(team, hidden, [=](std::int64_t i) { sums[i] += static_cast<float>(in[i]); });
+    }
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t chunk) const {
+    constexpr int kN = kPack<T>;
+    row_packs<kN, 1>(team, hidden, fits, [=, *this](auto w, std::int64_t i) {
+      auto sum = w.each([](int) { return 0.0f; });
+      for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
+        const auto in = w.load(dy + row * hidden, i);
+        sum = w.each([&](int j) { return sum[j] + in[j]; });
+      }
+      w.store(partial + chunk * hidden, i, sum);
+    });
+  }
+};
+
 template <class T>
 void column_sums(const Exec& exec, float* partial, const T* dy, const RowChunks& chunks, std::int64_t hidden) {
-  for_rows(
-      exec, "shard8::kernels::bias_gradient", chunks.count(), KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
-        float* sums = partial + chunk * hidden;
-        row_for(team, hidden, [=](std::int64_t i) { sums[i] = 0; });
-        for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
-          const T* in = dy + row * hidden;
-          row_for(team, hidden, [=](std::int64_t i) { sums[i] += static_cast<float>(in[i]); });
-        }
-      });
+  const bool fits = packs_fit<kPack<T>>(hidden, partial, dy);
+  for_rows(exec, "shard8::kernels::bias_gradient", chunks.count(), ColumnSums<T>{partial, dy, chunks, hidden, fits});
 }
 
 }  // namespace
@@ -86,19 +125,36 @@ void bias_gradient(const Exec& exec, const tensor::Tensor& dbias, const tensor::
   add_partial_sums(exec, "shard8::kernels::bias_gradient_total", dbias.as<float>(), partial, chunks.count(), hidden);
 }
 
-double sum_of_squares(const Exec& exec, const tensor::Tensor& x) {
+namespace {
+
+struct Squares {
+  const float* x;
+  template <class W>
+  KOKKOS_INLINE_FUNCTION double operator()(const W& w, std::int64_t i) const {
+    const auto values = w.load(x, i);
+    double sum = 0;
+    SHARD8_UNROLL
+    for (int j = 0; j < W::kCount; ++j) sum += static_cast<double>(values[j]) * static_cast<double>(values[j]);
+    return sum;
+  }
+};
+
+}  // namespace
+
+void sum_of_squares(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x) {
   const float* in = x.as<float>();
-  return chunked_sum(
-      exec, "shard8::kernels::sum_of_squares", x.count(), KOKKOS_LAMBDA(std::int64_t first, std::int64_t last) {
-        const float* values = in;
-        double sum = 0;
+  constexpr int kN = kPack<float>;
+  add_sum<kN>(exec, "shard8::kernels::sum_of_squares", require_total("sum_of_squares", total), x.count(),
+              packs_fit<kN>(kN, in), Squares{in}, [=](std::int64_t first, std::int64_t last) {
+                const float* values = in;
+                double sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (std::int64_t i = first; i < last; ++i) {
-          const auto v = static_cast<double>(values[i]);
-          sum += v * v;
-        }
-        return sum;
-      });
+                for (std::int64_t i = first; i < last; ++i) {
+                  const auto v = static_cast<double>(values[i]);
+                  sum += v * v;
+                }
+                return sum;
+              });
 }
 
 }  // namespace shard8::kernels

@@ -10,15 +10,21 @@ namespace {
 template <class T>
 void forward(const Exec& exec, T* y, const T* table, const std::int32_t* tokens, std::int64_t count,
              std::int64_t hidden, std::int64_t first_row, std::int64_t valid_rows) {
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(hidden, y, table);
   for_rows(
       exec, "shard8::kernels::embedding_forward", count, KOKKOS_LAMBDA(const Team& team, std::int64_t t) {
         const std::int64_t row = tokens[t] - first_row;
         T* out = y + t * hidden;
         if (row >= 0 && row < valid_rows) {
           const T* in = table + row * hidden;
-          row_for(team, hidden, [=](std::int64_t i) { out[i] = in[i]; });
+          row_packs<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+            const auto lanes = w.load(in, i);
+            w.fill(out, i, [&](int j) { return lanes.raw(j); });
+          });
         } else {
-          row_for(team, hidden, [=](std::int64_t i) { out[i] = static_cast<T>(0.0f); });
+          row_packs<kN>(team, hidden, fits,
+                        [=](auto w, std::int64_t i) { w.fill(out, i, [](int) { return static_cast<T>(0.0f); }); });
         }
       });
 }
@@ -26,12 +32,15 @@ void forward(const Exec& exec, T* y, const T* table, const std::int32_t* tokens,
 template <class T>
 void add_positions(const Exec& exec, T* x, const T* table, std::int64_t rows, std::int64_t hidden,
                    std::int64_t first_token, std::int64_t seq) {
+  constexpr int kN = kPack<T>;
+  const bool fits = packs_fit<kN>(hidden, x, table);
   for_rows(
       exec, "shard8::kernels::position_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t t) {
         T* out = x + t * hidden;
         const T* in = table + (first_token + t) % seq * hidden;
-        row_for(team, hidden, [=](std::int64_t i) {
-          out[i] = static_cast<T>(static_cast<float>(out[i]) + static_cast<float>(in[i]));
+        row_packs<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto a = w.load(out, i), b = w.load(in, i);
+          w.store(out, i, w.each([&](int j) { return a[j] + b[j]; }));
         });
       });
 }

@@ -10,6 +10,7 @@
 #include "kernels/kokkos/cast.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/transpose_tile.hpp"
 #include "kernels/quantize.hpp"
 
 /// How a kernel leaves what it makes in Outputs. What there is to leave is chosen once, outside all
@@ -37,7 +38,8 @@ struct Sink {
 
   /// Element i is `made`, rounded to the compute dtype first (written twice: a bf16 that is stored and
   /// read from one variable keeps GCC 12 from vector code).
-  KOKKOS_INLINE_FUNCTION CastStats put(std::int64_t i, float made) const {
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Single&, std::int64_t i, const Values<1>& value) const {
+    const float made = value.one;
     if constexpr (E::kPlain) plain[i] = static_cast<typename E::Type>(made);
     const auto rounded = static_cast<float>(static_cast<typename E::Type>(made));
     CastStats stats;
@@ -45,6 +47,19 @@ struct Sink {
       stats = cast_element(quantized[i], rounded, scale);
     } else if constexpr (E::kStats) {
       stats.amax = magnitude(rounded);
+    }
+    return stats;
+  }
+  template <int N, int kPacks>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Packed<N, kPacks>& w, std::int64_t i,
+                                            const Values<N * kPacks>& made) const {
+    const auto rounded = w.template round<typename E::Type>(made);
+    if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
+    CastStats stats;
+    if constexpr (E::kCast) {
+      stats = cast_lanes(w, quantized, i, rounded, scale);
+    } else if constexpr (E::kStats) {
+      stats.amax = larger_magnitude(w, rounded, 0);
     }
     return stats;
   }
@@ -65,6 +80,13 @@ struct Emitter {
   float* scale_inv = nullptr;
   CastTotals totals;
 
+  /// Whether rows of this many elements can be put in packs of N.
+  template <int N, class... T>
+  bool fits(std::int64_t row, const T*... inputs) const {
+    if constexpr (E::kCast) return packs_fit<N>(row, plain, quantized, inputs...);
+    return packs_fit<N>(row, plain, inputs...);
+  }
+
   /// The whole tensor, as part `part` of the kernel sees it; the part 0 leaves 1/scale.
   KOKKOS_INLINE_FUNCTION Sink<E> open(const Team& team, std::int64_t part) const {
     Sink<E> sink{plain, quantized, 1.0f, totals};
@@ -76,33 +98,38 @@ struct Emitter {
   }
 };
 
-/// f(i) for i in [0, n), which puts what it makes of i and returns the stats of that.
-template <class E, class F>
-KOKKOS_INLINE_FUNCTION void emit_row(const Team& team, const Sink<E>& sink, std::int64_t n, const F& f) {
+/// f(w, i) for i in [0, n), which puts what it makes of those elements and returns the stats of that.
+template <int N, int kPacks = 2, class E, class F>
+KOKKOS_INLINE_FUNCTION void emit_row(const Team& team, const Sink<E>& sink, std::int64_t n, bool fits, const F& f) {
   if constexpr (E::kStats) {
-    const CastStats stats = row_stats(team, n, f);
-    once(team, [stats, totals = sink.totals] { totals.add(stats); });
+    sink.totals.add(team, row_stats<N, kPacks>(team, n, fits, f));
   } else {
-    row_for(team, n, f);
+    row_packs<N, kPacks>(team, n, fits, f);
   }
 }
 
-/// f(sink, i) for i in [0, count), which puts what it makes of i and returns the stats of that.
-template <class E, class F>
-requires(E::kStats) void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::int64_t count,
-                                   const F& f) {
-  for_stretches(
-      exec, label, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
-        const Sink<E> sink = out.open(team, first);
-        emit_row(team, sink, n, [=](std::int64_t i) { return f(sink, first + i); });
-      });
-}
-template <class E, class F>
-requires(!E::kStats) void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::int64_t count,
-                                    const F& f) {
-  const Sink<E> sink{out.plain, nullptr, 1.0f, {}};
-  for_each(
-      exec, label, count, KOKKOS_LAMBDA(std::int64_t i) { f(sink, i); });
+/// f(sink, w, i) for i in [0, count), which puts what it makes of those elements and returns the stats
+/// of that.
+template <int N, int kPacks, class E, class F>
+struct EmitSpan {
+  Emitter<E> out;
+  F f;
+  bool fits;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team, std::int64_t first, std::int64_t n) const {
+    const Sink<E> sink = out.open(team, first);
+    const F& body = f;
+    emit_row<N, kPacks>(team, sink, n, fits, [=](auto w, std::int64_t i) { return body(sink, w, first + i); });
+  }
+};
+template <int N, int kPacks = 2, class E, class F>
+void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::int64_t count, bool fits, const F& f) {
+  const EmitSpan<N, kPacks, E, F> span{out, f, fits};
+  if constexpr (E::kStats) {
+    for_stretches(exec, label, count, span);
+  } else {
+    for_spans(exec, label, count, span);
+  }
 }
 
 /// Where there are no elements, nobody opens the output.
@@ -110,6 +137,13 @@ inline void leave_scale(const Exec& exec, const char* kernel, float* scale_inv, 
   for_each(
       exec, (std::string("shard8::kernels::") + kernel).c_str(), 1,
       KOKKOS_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
+}
+
+/// out (C, R) = in (R, C)ᵀ of a cast, as part of the kernel that made it.
+inline void turn(const Exec& exec, const char* kernel, const tensor::Tensor& out, const tensor::Tensor& in) {
+  SHARD8_REQUIRE(out.dtype == in.dtype, "{}: transposed is {} of {}", kernel, tensor::name_of(out.dtype),
+                 tensor::name_of(in.dtype));
+  transpose_tiles(exec, (std::string("shard8::kernels::") + kernel + "_transpose").c_str(), out, in);
 }
 
 /// Whether there is a cast to make: a shard without elements still has a scale.
@@ -130,6 +164,7 @@ inline void require_outputs(const char* kernel, const char* name, const Outputs&
                  tensor::name_of(out.quantized.scaling), tensor::name_of(tensor::Scaling::tensor));
   require_count(kernel, "scale", out.scale, 1);
   require_count(kernel, "scale_inv", out.quantized.scale_inv, 1);
+  if (!out.transposed.empty()) require_count(kernel, "transposed", out.transposed, count);
 }
 
 /// Calls f(emitter) if there is an amax or a cast to make; whether there is. kPlain: with `plain`.
@@ -143,6 +178,7 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
       f(Emitter<Emits<T, Q, kPlain, true>>{plain, out.quantized.data.as<Q>(), scale, scale_inv, totals});
     });
     if (out.quantized.empty()) leave_scale(exec, kernel, scale_inv, scale);
+    if (!out.transposed.empty()) turn(exec, kernel, out.transposed, out.quantized.data);
     return true;
   }
   if (totals.amax == nullptr) return false;

@@ -20,11 +20,22 @@ KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #endif
 }
 
-/// e^x in fp32, written so that a loop over it becomes vector code (a library call would not).
+/// e^x in fp32. On a GPU by its instruction for 2^y, with y = x·log2(e) in two parts: within 4 ulp.
+/// Elsewhere written so that a loop over it becomes vector code (a library call would not).
 /// x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts, so that n times the first is exact), a minimax
 /// polynomial of degree 6 for e^r, times 2^n. Within 2 ulp of e^x on [−87.33, 88.37]; 0 below (where
 /// results come near the subnormal), infinity above (from 2^127.5), NaN for NaN.
 KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  constexpr float kLog2 = 1.44269504f, kLog2Rest = 1.92596303e-8f, kLn2 = 0.693147181f;
+  const float y = x * kLog2;
+  const float rest = fmaf(x, kLog2Rest, fmaf(x, kLog2, -y));
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));
+  const float e = fmaf(power * kLn2, rest, power);
+  // Beyond the upper end twice the power is infinite.
+  return x < -87.33f ? 0.0f : x > 88.376f ? power + power : e;
+#else
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   // 1.5·2^23 + 127: adding it leaves the rounded integer, as a biased exponent, in the low bits.
@@ -42,12 +53,18 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   const float e = p * std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
   const float floored = x < kLowest ? 0.0f : e;
   return x > kHighest ? std::numeric_limits<float>::infinity() : floored;
+#endif
 }
 
-/// 1/(1 + e^−x), within 4 ulp where it is normal; of NaN that NaN, so that the sign of x·sigmoid(x)
+/// 1/(1 + e^−x), within 4 ulp (8 on a GPU) where it is normal; of NaN that NaN, so that the sign of x·sigmoid(x)
 /// does not hang on the order of the factors.
 KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) {
+#if defined(__CUDA_ARCH__)
+  float s;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + fast_exp(-x)));
+#else
   const float s = 1.0f / (1.0f + fast_exp(-x));
+#endif
   return x == x ? s : x;
 }
 

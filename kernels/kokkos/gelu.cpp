@@ -14,23 +14,44 @@ constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
 template <class T, class E>
+struct Forward {
+  const T* x;
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
+    const auto in = w.load(x, i);
+    return out.put(w, i, w.each([&](int j) {
+      const float v = in[j];
+      return v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
+    }));
+  }
+};
+
+template <class T, class E>
+struct Backward {
+  const T *da, *x;
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
+    const auto in = w.load(x, i), d = w.load(da, i);
+    return out.put(w, i, w.each([&](int j) {
+      const float v = in[j];
+      const float s = fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
+      const float slope = kTwoRootTwoOverPi * multiply_add(3.0f * kCubic * v, v, 1.0f);
+      return d[j] * multiply_add(v * slope * s, 1.0f - s, s);
+    }));
+  }
+};
+
+template <class T, class E>
 void forward(const Exec& exec, const Emitter<E>& a, const T* x, std::int64_t count) {
-  emit_each(
-      exec, "shard8::kernels::gelu_forward", a, count, KOKKOS_LAMBDA(const Sink<E>& out, std::int64_t i) {
-        const float v = static_cast<float>(x[i]);
-        return out.put(i, v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v)));
-      });
+  constexpr int kN = kPack<T>;
+  emit_each<kN>(exec, "shard8::kernels::gelu_forward", a, count, a.template fits<kN>(kN, x), Forward<T, E>{x});
 }
 
 template <class T, class E>
 void backward(const Exec& exec, const Emitter<E>& dx, const T* da, const T* x, std::int64_t count) {
-  emit_each(
-      exec, "shard8::kernels::gelu_backward", dx, count, KOKKOS_LAMBDA(const Sink<E>& out, std::int64_t i) {
-        const float v = static_cast<float>(x[i]);
-        const float s = fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
-        const float slope = kTwoRootTwoOverPi * multiply_add(3.0f * kCubic * v, v, 1.0f);
-        return out.put(i, static_cast<float>(da[i]) * multiply_add(v * slope * s, 1.0f - s, s));
-      });
+  constexpr int kN = kPack<T>;
+  const bool fits = dx.template fits<kN>(kN, da, x);
+  emit_each<kN>(exec, "shard8::kernels::gelu_backward", dx, count, fits, Backward<T, E>{da, x});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/column_sums.hpp"
 #include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/norm_backward.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -11,9 +12,12 @@ namespace {
 template <class T>
 void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, const float* mean, const float* rstd,
               const T* weight, const T* residual, const RowChunks& chunks, std::int64_t hidden) {
+  constexpr auto kLabel = "shard8::kernels::layernorm_backward";
   const auto number = chunks.count();
+  const NormBackward<T> at{dx, partial, partial + number * hidden, dy, x, mean, rstd, weight, residual, hidden};
+  if (norm_backward_rows<true>(exec, kLabel, at, chunks)) return;
   for_rows(
-      exec, "shard8::kernels::layernorm_backward", number, KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
+      exec, kLabel, number, KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
         float* dw = partial + chunk * hidden;
         float* db = partial + (number + chunk) * hidden;
         row_for(team, hidden, [=](std::int64_t i) {
@@ -26,15 +30,16 @@ void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, 
           const T* rr = residual == nullptr ? nullptr : residual + row * hidden;
           const float m = mean[row], r = rstd[row];
           const auto count = static_cast<float>(hidden);
-          const float g_mean =
-              row_sum(team, hidden,
-                      [=](std::int64_t i) { return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]); }) /
-              count;
-          const float gn_mean = row_sum(team, hidden,
-                                        [=](std::int64_t i) {
-                                          return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) *
-                                                 (static_cast<float>(xr[i]) - m);
-                                        }) *
+          const float g_mean = row_sum<1>(team, hidden, false,
+                                          [=](auto, std::int64_t i) {
+                                            return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]);
+                                          }) /
+                               count;
+          const float gn_mean = row_sum<1>(team, hidden, false,
+                                           [=](auto, std::int64_t i) {
+                                             return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) *
+                                                    (static_cast<float>(xr[i]) - m);
+                                           }) *
                                 r / count;
           const auto column = [=](std::int64_t i) {
             const float n = (static_cast<float>(xr[i]) - m) * r, d = static_cast<float>(dyr[i]);

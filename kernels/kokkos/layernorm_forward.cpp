@@ -12,14 +12,20 @@ namespace {
 template <class T, class E>
 void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
              const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
+  constexpr int kN = kPack<T>;
+  const bool fits = y.template fits<kN>(hidden, x, weight, bias);
   for_rows(
       exec, "shard8::kernels::layernorm_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
         const auto count = static_cast<float>(hidden);
-        const float m = row_sum(team, hidden, [=](std::int64_t i) { return static_cast<float>(xr[i]); }) / count;
-        const float squares = row_sum(team, hidden, [=](std::int64_t i) {
-          const float d = static_cast<float>(xr[i]) - m;
-          return d * d;
+        const float total = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return v[j]; });
+        });
+        const float m = total / count;
+        const float squares = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return (v[j] - m) * (v[j] - m); });
         });
         const float r = 1.0f / Kokkos::sqrt(squares / count + eps);
         once(team, [=] {
@@ -27,9 +33,9 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
           rstd[row] = r;
         });
         const Sink<E> yr = y.open(team, row).from(row * hidden);
-        emit_row(team, yr, hidden, [=](std::int64_t i) {
-          const float n = (static_cast<float>(xr[i]) - m) * r;
-          return yr.put(i, multiply_add(n, static_cast<float>(weight[i]), static_cast<float>(bias[i])));
+        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i), g = w.load(weight, i), b = w.load(bias, i);
+          return yr.put(w, i, w.each([&](int j) { return multiply_add((v[j] - m) * r, g[j], b[j]); }));
         });
       });
 }

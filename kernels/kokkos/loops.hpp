@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/kokkos/lanes.hpp"
+#include "kernels/kokkos/team_sums.hpp"
 #include "tensor/exec.hpp"
 
 /// The few shapes of loop that the portable kernels are made of. A GPU spreads a row over the
@@ -20,10 +22,20 @@ using tensor::Exec;
 
 inline constexpr bool kHostExec = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Exec::memory_space>::accessible;
 using Range = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
+using TeamPolicy = Kokkos::TeamPolicy<Exec>;
+using Member = TeamPolicy::member_type;
 
 /// A host thread, as the team of one that has a row to itself.
 struct HostTeam {};
-using Team = std::conditional_t<kHostExec, HostTeam, Kokkos::TeamPolicy<Exec>::member_type>;
+using Team = std::conditional_t<kHostExec, HostTeam, Member>;
+
+/// Threads of a team on a device, if nothing else is said; always whole warps.
+inline constexpr int kTeamThreads = 256;
+
+inline TeamPolicy team_policy(const Exec& exec, std::int64_t teams, int threads) {
+  if constexpr (kHostExec) return TeamPolicy(exec, static_cast<int>(teams), Kokkos::AUTO);
+  return TeamPolicy(exec, static_cast<int>(teams), threads);
+}
 
 /// f(i) for i in [0, n); iterations may alias only at equal i.
 template <class F>
@@ -42,42 +54,53 @@ void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   }
 }
 
+/// f(team, row) of a team's row.
+template <class F>
+struct TeamRow {
+  F f;
+  KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
+    f(team, static_cast<std::int64_t>(team.league_rank()));
+  }
+};
+
 /// f(team, row) for row in [0, rows), by Kokkos teams.
 template <class F>
-void team_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
-  using Policy = Kokkos::TeamPolicy<Exec>;
-  Kokkos::parallel_for(
-      label, Policy(exec, static_cast<int>(rows), Kokkos::AUTO),
-      KOKKOS_LAMBDA(const Policy::member_type& team) { f(team, static_cast<std::int64_t>(team.league_rank())); });
+void team_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
+  Kokkos::parallel_for(label, team_policy(exec, rows, threads), TeamRow<F>{f});
 }
 
 /// f(team, row) for row in [0, rows).
 template <class F>
-void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   if (rows <= 0) return;
   if constexpr (kHostExec) {
     Kokkos::parallel_for(label, Range(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
   } else {
-    team_rows(exec, label, rows, f);
+    team_rows(exec, label, rows, f, threads);
   }
 }
 
+/// f(team, row, scratch) of a team's row, with the team's Scratch.
+template <class Scratch, class F>
+struct TeamRowWith {
+  F f;
+  KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
+    void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
+    f(team, static_cast<std::int64_t>(team.league_rank()), *static_cast<Scratch*>(memory));
+  }
+};
+
 /// f(team, row, scratch) by Kokkos teams, each with a Scratch in its fast memory.
 template <class Scratch, class F>
-void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
-  using Policy = Kokkos::TeamPolicy<Exec>;
-  auto policy = Policy(exec, static_cast<int>(rows), Kokkos::AUTO);
+void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
-  Kokkos::parallel_for(
-      label, policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)), KOKKOS_LAMBDA(const Policy::member_type& team) {
-        void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
-        f(team, static_cast<std::int64_t>(team.league_rank()), *static_cast<Scratch*>(memory));
-      });
+  auto policy = team_policy(exec, rows, threads);
+  Kokkos::parallel_for(label, policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)), TeamRowWith<Scratch, F>{f});
 }
 
 /// As for_rows: f(team, row, scratch) with a Scratch that the team's threads share, not initialised.
 template <class Scratch, class F>
-void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   static_assert(std::is_trivially_destructible_v<Scratch>);
   if (rows <= 0) return;
   if constexpr (kHostExec) {
@@ -86,20 +109,41 @@ void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const
       f(HostTeam{}, row, scratch);
     });
   } else {
-    team_rows_with<Scratch>(exec, label, rows, f);
+    team_rows_with<Scratch>(exec, label, rows, f, threads);
   }
 }
 
-/// As for_rows where rows differ much in work.
+/// f(team, first, n) of a team's span of [0, count).
+template <class F>
+struct TeamSpan {
+  F f;
+  std::int64_t length, count;
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t span) const {
+    const std::int64_t first = span * length, rest = count - first;
+    f(team, first, rest < length ? rest : length);
+  }
+};
+
+/// f(team, first, n) for spans that cover [0, count) of a flat tensor.
+template <class F>
+void for_spans(const Exec& exec, const char* label, std::int64_t count, const F& f) {
+  constexpr std::int64_t kLength = kHostExec ? 2048 : 8192;
+  for_rows(exec, label, (count + kLength - 1) / kLength, TeamSpan<F>{f, kLength, count});
+}
+/// The same; one at least, if empty.
+template <class F>
+void for_stretches(const Exec& exec, const char* label, std::int64_t count, const F& f) {
+  constexpr std::int64_t kLength = 8192;
+  for_rows(exec, label, count > kLength ? (count + kLength - 1) / kLength : 1, TeamSpan<F>{f, kLength, count});
+}
+
+/// As for_rows on hosts, where rows differ much in work.
 template <class F>
 void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+  using Dynamic = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
   if (rows <= 0) return;
-  if constexpr (kHostExec) {
-    using Dynamic = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
-    Kokkos::parallel_for(label, Dynamic(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
-  } else {
-    for_rows(exec, label, rows, f);
-  }
+  Kokkos::parallel_for(label, Dynamic(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
 }
 
 /// f(i) for i in [0, n) of a row, by the whole team.
@@ -108,48 +152,73 @@ KOKKOS_INLINE_FUNCTION void row_for(const HostTeam&, std::int64_t n, const F f) 
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) f(i);
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION void row_for(const Member& team, std::int64_t n, const F& f) {
-  Kokkos::parallel_for(Kokkos::TeamVectorRange(team, n), f);
+template <class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION void row_for(const AnyMember& team, std::int64_t n, const F& f) {
+  const auto size = static_cast<std::int64_t>(team.team_size());
+  for (std::int64_t i = team.team_rank(); i < n; i += size) f(i);
 }
 
-/// Σ f(i) of a row, known to the whole team: fp32 over stretches, double from stretch to stretch.
-template <class F>
-KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, const F f) {
+/// f(w, i) for the elements [0, n) of a row, by the whole team: on a device in packs of N elements
+/// where `fits` (packs_fit), kPacks at once while there are enough.
+template <int N, int kPacks = 2, class F>
+KOKKOS_INLINE_FUNCTION void row_packs(const HostTeam&, std::int64_t n, bool, const F f) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) f(Single{}, i);
+}
+template <int N, int kPacks = 2, class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION void row_packs(const AnyMember& team, std::int64_t n, bool fits, const F& f) {
+  const auto rank = static_cast<std::int64_t>(team.team_rank()), size = static_cast<std::int64_t>(team.team_size());
+  const std::int64_t stride = size * N;
+  std::int64_t done = 0;
+  if (fits) {
+    std::int64_t i = rank * N;
+    if constexpr (kPacks > 1) {
+      for (; i + (kPacks - 1) * stride + N <= n; i += kPacks * stride) f(Packed<N, kPacks>{stride}, i);
+    }
+    for (; i + N <= n; i += stride) f(Packed<N, 1>{stride}, i);
+    done = n / N * N;
+  }
+  for (std::int64_t i = done + rank; i < n; i += size) f(Single{}, i);
+}
+
+/// Σ f(w, i) of a row, known to the whole team. Hosts: fp32 over stretches, double from stretch to
+/// stretch.
+template <int N, int kPacks = 2, class F>
+KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, bool, const F f) {
   constexpr std::int64_t kStretch = 512;
   double total = 0;
   for (std::int64_t first = 0; first < n; first += kStretch) {
     const std::int64_t last = first + kStretch < n ? first + kStretch : n;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = first; i < last; ++i) sum += f(i);
+    for (std::int64_t i = first; i < last; ++i) sum += f(Single{}, i);
     total += static_cast<double>(sum);
   }
   return static_cast<float>(total);
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION float row_sum(const Member& team, std::int64_t n, const F& f) {
+template <int N, int kPacks = 2, class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION float row_sum(const AnyMember& team, std::int64_t n, bool fits, const F& f) {
   float sum = 0;
-  Kokkos::parallel_reduce(
-      Kokkos::TeamVectorRange(team, n), [&](std::int64_t i, float& part) { part += f(i); }, sum);
-  return sum;
+  row_packs<N, kPacks>(team, n, fits, [&](auto w, std::int64_t i) { sum += f(w, i); });
+  return team_total(team, sum, Add{});
 }
 
-/// max f(i) of a row, −inf for none.
-template <class F>
-KOKKOS_INLINE_FUNCTION float row_max(const HostTeam&, std::int64_t n, const F f) {
+/// max x[i] of a row, −inf for none.
+template <int N, int kPacks = 4>
+KOKKOS_INLINE_FUNCTION float row_max(const HostTeam&, std::int64_t n, bool, const float* x) {
   float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)
-  for (std::int64_t i = 0; i < n; ++i) largest = f(i) > largest ? f(i) : largest;
+  for (std::int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION float row_max(const Member& team, std::int64_t n, const F& f) {
-  float largest = 0;
-  Kokkos::parallel_reduce(
-      Kokkos::TeamVectorRange(team, n), [&](std::int64_t i, float& part) { part = f(i) > part ? f(i) : part; },
-      Kokkos::Max<float>(largest));
-  return largest;
+template <int N, int kPacks = 4, class AnyMember>
+KOKKOS_INLINE_FUNCTION float row_max(const AnyMember& team, std::int64_t n, bool fits, const float* x) {
+  float largest = Larger::kNone;
+  row_packs<N, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
+    const auto values = w.load(x, i);
+    for (int j = 0; j < decltype(w)::kCount; ++j) largest = Larger{}(largest, values[j]);
+  });
+  return team_total(team, largest, Larger{});
 }
 
 /// One action of the team's rather than of each of its threads.
@@ -157,15 +226,15 @@ template <class F>
 KOKKOS_INLINE_FUNCTION void once(const HostTeam&, const F& f) {
   f();
 }
-template <class Member, class F>
-KOKKOS_INLINE_FUNCTION void once(const Member& team, const F& f) {
-  Kokkos::single(Kokkos::PerTeam(team), f);
+template <class AnyMember, class F>
+KOKKOS_INLINE_FUNCTION void once(const AnyMember& team, const F& f) {
+  if (team.team_rank() == 0) f();
 }
 
 /// What a read before the call must not see written after it.
 KOKKOS_INLINE_FUNCTION void row_barrier(const HostTeam&) {}
-template <class Member>
-KOKKOS_INLINE_FUNCTION void row_barrier(const Member& team) {
+template <class AnyMember>
+KOKKOS_INLINE_FUNCTION void row_barrier(const AnyMember& team) {
   team.team_barrier();
 }
 

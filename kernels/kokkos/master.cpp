@@ -16,11 +16,16 @@ void split_master(const Exec& exec, const tensor::Tensor& weight, const tensor::
   auto* high = weight.as<tensor::BFloat16>();
   auto* low = remainder.as<std::int16_t>();
   const float* whole = master.as<float>();
-  for_each(
-      exec, "shard8::kernels::split_master", count, KOKKOS_LAMBDA(std::int64_t i) {
-        const MasterHalves halves = split(whole[i]);
-        high[i].bits = halves.weight;
-        low[i] = halves.remainder;
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(kN, high, low, whole);
+  for_spans(
+      exec, "shard8::kernels::split_master", count,
+      KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
+          const auto in = w.load(whole, first + i);
+          w.fill(high, first + i, [&](int j) { return split(in[j]).weight; });
+          w.fill(low, first + i, [&](int j) { return split(in[j]).remainder; });
+        });
       });
 }
 
@@ -32,8 +37,16 @@ void join_master(const Exec& exec, const tensor::Tensor& master, const tensor::T
   float* whole = master.as<float>();
   const auto* high = weight.as<tensor::BFloat16>();
   const auto* low = remainder.as<std::int16_t>();
-  for_each(
-      exec, "shard8::kernels::join_master", count, KOKKOS_LAMBDA(std::int64_t i) { whole[i] = join(high[i], low[i]); });
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(kN, whole, high, low);
+  for_spans(
+      exec, "shard8::kernels::join_master", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
+          const auto upper = w.load(high, first + i);
+          const auto lower = w.load(low, first + i);
+          w.store(whole, first + i, w.each([&](int j) { return join(upper.raw(j), lower.raw(j)); }));
+        });
+      });
 }
 
 }  // namespace shard8::kernels

@@ -12,7 +12,7 @@ namespace shard8::kernels {
 
 /// An fp32 number as its bf16 rounding and what is missing, see kernels/master.hpp.
 struct MasterHalves {
-  std::uint16_t weight;  ///< bits
+  tensor::BFloat16 weight;
   std::int16_t remainder;
 };
 
@@ -22,7 +22,8 @@ KOKKOS_INLINE_FUNCTION MasterHalves split(float master) {
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t high = nan ? (bits >> 16) | 0x0040u : (bits + 0x8000u) >> 16;
   const std::uint32_t rest = nan ? 0u : bits - (high << 16);
-  return {static_cast<std::uint16_t>(high), static_cast<std::int16_t>(static_cast<std::uint16_t>(rest))};
+  return {std::bit_cast<tensor::BFloat16>(static_cast<std::uint16_t>(high)),
+          static_cast<std::int16_t>(static_cast<std::uint16_t>(rest))};
 }
 
 KOKKOS_INLINE_FUNCTION float join(tensor::BFloat16 weight, std::int16_t remainder) {

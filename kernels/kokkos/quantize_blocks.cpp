@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos/quantize_panels.hpp"
+#include "kernels/kokkos/quantize_panels_device.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -54,12 +54,18 @@ struct PanelQuantizer {
     row_barrier(team);
     const std::int32_t change = make_scales(team, at, scratch);
     row_barrier(team);
-    const CastStats stats = cast(team, at, scratch);
+    CastTotals{nullptr, counts}.add(team, cast(team, at, scratch));
     once(team, [=, to = counts] {
-      CastTotals{nullptr, to}.add(stats);
       if (change != 0) Kokkos::atomic_max(&to->scale_change, static_cast<std::uint32_t>(change));
     });
     row_barrier(team);  // the scratch is used again
+  }
+
+  /// Writes an inverse scale; the change if it is to be known.
+  KOKKOS_INLINE_FUNCTION static std::int32_t leave(Inverse& place, Inverse inverse, bool compare) {
+    const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
+    place = inverse;
+    return change;
   }
 
  private:
@@ -73,19 +79,19 @@ struct PanelQuantizer {
     for (std::int64_t r = 0; r < at.rows; ++r) {
       const auto in = x.from((at.row0 + r) * cols + at.col0);
       if constexpr (!kRow) {
-        row_for(team, at.cols, [=](std::int64_t c) { raise(columns[c], magnitude(in(c))); });
-        continue;
-      }
-      for (std::int64_t b = 0; b < at.cols / kBlock; ++b) {
-        const auto part = in.from(b * kBlock);
-        std::int32_t* const below = columns + b * kBlock;
-        const std::int32_t amax = row_largest(team, kBlock, [=](std::int64_t c) {
-          const std::int32_t bits = magnitude(part(c));
-          if constexpr (kColumn) raise(below[c], bits);
-          return bits;
-        });
-        std::int32_t* const to = scratch.row_amax + r * kPerRow + b;
-        once(team, [=] { *to = amax; });
+        row_for(team, at.cols, [=](std::int64_t c) { raise(columns[c], magnitude(in.load(Single{}, c)[0])); });
+      } else {
+        for (std::int64_t b = 0; b < at.cols / kBlock; ++b) {
+          const auto part = in.from(b * kBlock);
+          std::int32_t* const below = columns + b * kBlock;
+          const std::int32_t amax = row_largest(team, kBlock, [=](std::int64_t c) {
+            const std::int32_t bits = magnitude(part.load(Single{}, c)[0]);
+            if constexpr (kColumn) raise(below[c], bits);
+            return bits;
+          });
+          std::int32_t* const to = scratch.row_amax + r * kPerRow + b;
+          once(team, [=] { *to = amax; });
+        }
       }
     }
     if constexpr (kBlocks == Blocks::square) {
@@ -147,8 +153,8 @@ struct PanelQuantizer {
         }
         row_barrier(team);
       }
-      total += row_stats(team, at.cols, [=](std::int64_t c) {
-        const float value = in(c);
+      total += row_stats<1>(team, at.cols, false, [=](auto, std::int64_t c) {
+        const float value = in.load(Single{}, c)[0];
         CastStats stats;
         if constexpr (kRow) stats += cast_element(row_out[c], value, wide[c]);
         if constexpr (kColumn) stats += cast_element(column_out[c], value, columns[c]);
@@ -161,27 +167,6 @@ struct PanelQuantizer {
   KOKKOS_INLINE_FUNCTION static void raise(std::int32_t& largest, std::int32_t bits) {
     largest = bits > largest ? bits : largest;
   }
-  /// Writes an inverse scale; the change if it is to be known.
-  KOKKOS_INLINE_FUNCTION static std::int32_t leave(Inverse& place, Inverse inverse, bool compare) {
-    const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
-    place = inverse;
-    return change;
-  }
 };
-
-template <class Rule, Blocks kBlocks, class Source>
-void quantize_panels(const Exec& exec, const Quantized<typename Rule::Inverse>& row,
-                     const Quantized<typename Rule::Inverse>& column, const Source& x, std::int64_t rows,
-                     std::int64_t cols, const CastOptions& options) {
-  const PanelQuantizer<Rule, kBlocks, Source> quantizer{row,
-                                                        column,
-                                                        x,
-                                                        rows,
-                                                        cols,
-                                                        options.power_of_2,
-                                                        options.counts,
-                                                        options.counts != nullptr && options.compare_scales};
-  for_rows_with<PanelScratch>(exec, "shard8::kernels::quantize_blocks", quantizer.panels(), quantizer);
-}
 
 }  // namespace shard8::kernels

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/column_sums.hpp"
 #include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/norm_backward.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -11,15 +12,19 @@ namespace {
 template <class T>
 void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, const float* rstd, const T* weight,
               const T* residual, const RowChunks& chunks, std::int64_t hidden) {
+  constexpr auto kLabel = "shard8::kernels::rmsnorm_backward";
+  const NormBackward<T> at{dx, partial, nullptr, dy, x, nullptr, rstd, weight, residual, hidden};
+  if (norm_backward_rows<false>(exec, kLabel, at, chunks)) return;
+  constexpr int kN = 1;
   for_rows(
-      exec, "shard8::kernels::rmsnorm_backward", chunks.count(), KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
+      exec, kLabel, chunks.count(), KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
         float* dw = partial + chunk * hidden;
         row_for(team, hidden, [=](std::int64_t i) { dw[i] = 0; });
         for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
           const T *dyr = dy + row * hidden, *xr = x + row * hidden;
           T* dxr = dx + row * hidden;
           const float r = rstd[row];
-          const float sum = row_sum(team, hidden, [=](std::int64_t i) {
+          const float sum = row_sum<kN>(team, hidden, false, [=](auto, std::int64_t i) {
             return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) * static_cast<float>(xr[i]);
           });
           const float mean = sum * r / static_cast<float>(hidden);

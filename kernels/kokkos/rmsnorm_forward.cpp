@@ -11,19 +11,22 @@ namespace {
 template <class T, class E>
 void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
              std::int64_t hidden, float eps) {
+  constexpr int kN = kPack<T>;
+  const bool fits = y.template fits<kN>(hidden, x, weight);
   for_rows(
       exec, "shard8::kernels::rmsnorm_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
-        const float sum = row_sum(team, hidden, [=](std::int64_t i) {
-          const float v = static_cast<float>(xr[i]);
-          return v * v;
+        const float sum = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return v[j] * v[j]; });
         });
         const float r = 1.0f / Kokkos::sqrt(sum / static_cast<float>(hidden) + eps);
         once(team, [=] { rstd[row] = r; });
         const Sink<E> yr = y.open(team, row).from(row * hidden);
-        emit_row(team, yr, hidden, [=](std::int64_t i) {
-          const T normed = static_cast<T>(static_cast<float>(xr[i]) * r);
-          return yr.put(i, static_cast<float>(weight[i]) * static_cast<float>(normed));
+        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i), g = w.load(weight, i);
+          const auto normed = w.template round<T>(w.each([&](int j) { return v[j] * r; }));
+          return yr.put(w, i, w.each([&](int j) { return g[j] * normed[j]; }));
         });
       });
 }

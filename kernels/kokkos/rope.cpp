@@ -8,23 +8,70 @@
 namespace shard8::kernels {
 namespace {
 
-/// (x1, x2) → (x1·cos − sign·x2·sin, x2·cos + sign·x1·sin).
+/// (x1, x2) → (x1·cos − sign·x2·sin, x2·cos + sign·x1·sin) in a row of qkv.
+template <class T>
+struct Rotate {
+  static constexpr int kN = kPack<T>;
+  T* qkv;
+  const float* table;
+  std::int64_t width, seq, half, rotated_heads;
+  float sign;
+  bool fits;
+
+  template <class W, class Angles>
+  KOKKOS_FORCEINLINE_FUNCTION void turn(const W& w, T* first, std::int64_t i, const Angles& c, const Angles& s) const {
+    T* const second = first + half;
+    const auto x1 = w.load(first, i), x2 = w.load(second, i);
+    constexpr int kAngles = Angles::kCount;
+    w.store(first, i, w.each([&](int j) { return x1[j] * c[j % kAngles] - x2[j] * (sign * s[j % kAngles]); }));
+    w.store(second, i, w.each([&](int j) { return x2[j] * c[j % kAngles] + x1[j] * (sign * s[j % kAngles]); }));
+  }
+
+  void operator()(const HostTeam& team, std::int64_t row) const {
+    const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
+    const float turned = sign;
+    for (std::int64_t head = 0; head < rotated_heads; ++head) {
+      T *first = qkv + row * width + head * 2 * half, *second = first + half;
+      row_for(team, half, [=](std::int64_t i) {
+        const float x1 = static_cast<float>(first[i]), x2 = static_cast<float>(second[i]);
+        const float c = cosine[i], s = turned * sine[i];
+        first[i] = static_cast<T>(x1 * c - x2 * s);
+        second[i] = static_cast<T>(x2 * c + x1 * s);
+      });
+    }
+  }
+  /// A thread has the same angles in all its heads.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t row) const {
+    const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
+    const int lanes = fits ? kN : 1, per_head = static_cast<int>(half) / lanes;
+    const int size = team.team_size(), heads = static_cast<int>(rotated_heads);
+    for (int at = team.team_rank(); at < (size > per_head ? size / per_head * per_head : per_head); at += size) {
+      const int step = size > per_head ? size / per_head : 1;
+      const std::int64_t i = static_cast<std::int64_t>(at % per_head) * lanes;
+      T* const first = qkv + row * width;
+      if (fits) {
+        const Packed<kN, 1> one{0};
+        const auto c = one.load(cosine, i), s = one.load(sine, i);
+        const Packed<kN, 2> two{step * 2 * half};
+        int head = at / per_head;
+        for (; head + step < heads; head += 2 * step) turn(two, first + head * 2 * half, i, c, s);
+        for (; head < heads; head += 2 * step) turn(one, first + head * 2 * half, i, c, s);
+      } else {
+        const auto c = Single{}.load(cosine, i), s = Single{}.load(sine, i);
+        for (int head = at / per_head; head < heads; head += step) turn(Single{}, first + head * 2 * half, i, c, s);
+      }
+    }
+  }
+};
+
 template <class T>
 void rotate(const Exec& exec, const char* label, T* qkv, const float* table, std::int64_t rows, std::int64_t width,
             std::int64_t seq, std::int64_t half, std::int64_t rotated_heads, float sign) {
-  for_rows(
-      exec, label, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
-        const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
-        for (std::int64_t head = 0; head < rotated_heads; ++head) {
-          T *first = qkv + row * width + head * 2 * half, *second = first + half;
-          row_for(team, half, [=](std::int64_t i) {
-            const float x1 = static_cast<float>(first[i]), x2 = static_cast<float>(second[i]);
-            const float c = cosine[i], s = sign * sine[i];
-            first[i] = static_cast<T>(x1 * c - x2 * s);
-            second[i] = static_cast<T>(x2 * c + x1 * s);
-          });
-        }
-      });
+  constexpr int kN = Rotate<T>::kN;
+  const bool fits = half % kN == 0 && packs_fit<kN>(width, qkv) && packs_fit<kN>(half, table);
+  constexpr int kThreads = 64;
+  for_rows(exec, label, rows, Rotate<T>{qkv, table, width, seq, half, rotated_heads, sign, fits}, kThreads);
 }
 
 void rotate(const Exec& exec, const char* kernel, const char* label, const tensor::Tensor& qkv,

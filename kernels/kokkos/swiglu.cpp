@@ -11,13 +11,15 @@ namespace {
 
 template <class T, class E>
 void forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
+  constexpr int kN = kPack<T>;
+  const bool fits = a.template fits<kN>(ffn, gate_up);
   for_rows(
       exec, "shard8::kernels::swiglu_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
         const Sink<E> out = a.open(team, row).from(row * ffn);
-        emit_row(team, out, ffn, [=](std::int64_t i) {
-          const float g = static_cast<float>(gate[i]);
-          return out.put(i, g * fast_sigmoid(g) * static_cast<float>(up[i]));
+        emit_row<kN>(team, out, ffn, fits, [=](auto w, std::int64_t i) {
+          const auto g = w.load(gate, i), u = w.load(up, i);
+          return out.put(w, i, w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; }));
         });
       });
 }
@@ -26,15 +28,18 @@ void forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64
 template <class T, class E>
 void backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const T* gate_up, std::int64_t rows,
               std::int64_t ffn) {
+  constexpr int kN = kPack<T>;
+  const bool fits = dgate_up.template fits<kN>(ffn, da, gate_up);
   for_rows(
       exec, "shard8::kernels::swiglu_backward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn, *dar = da + row * ffn;
         const Sink<E> dgate = dgate_up.open(team, row).from(row * 2 * ffn), dup = dgate.from(ffn);
-        emit_row(team, dgate, ffn, [=](std::int64_t i) {
-          const float g = static_cast<float>(gate[i]), u = static_cast<float>(up[i]), d = static_cast<float>(dar[i]);
-          const float s = fast_sigmoid(g);
-          CastStats stats = dgate.put(i, d * u * (s * (1.0f + g * (1.0f - s))));
-          stats += dup.put(i, d * (g * s));
+        emit_row<kN, 1>(team, dgate, ffn, fits, [=](auto w, std::int64_t i) {
+          const auto g = w.load(gate, i), u = w.load(up, i), d = w.load(dar, i);
+          const auto s = w.each([&](int j) { return fast_sigmoid(g[j]); });
+          CastStats stats =
+              dgate.put(w, i, w.each([&](int j) { return d[j] * u[j] * (s[j] * (1.0f + g[j] * (1.0f - s[j]))); }));
+          stats += dup.put(w, i, w.each([&](int j) { return d[j] * (g[j] * s[j]); }));
           return stats;
         });
       });

@@ -11,14 +11,7 @@ void transpose_bytes(const Exec& exec, const tensor::Tensor& out, const tensor::
   SHARD8_REQUIRE(tensor::size_of(in.dtype) == 1 && tensor::size_of(out.dtype) == 1,
                  "transpose_bytes: {} of {}; elements of one byte are needed", tensor::name_of(out.dtype),
                  tensor::name_of(in.dtype));
-  const auto rows = in.rows(), cols = in.cols();
-  auto* to = reinterpret_cast<std::uint8_t*>(out.data);
-  const auto* from = reinterpret_cast<const std::uint8_t*>(in.data);
-  for_rows(
-      exec, "shard8::kernels::transpose_bytes", ByteTile::count(rows, cols),
-      KOKKOS_LAMBDA(const Team& team, std::int64_t tile) {
-        transpose_tile(team, to, from, rows, cols, ByteTile::of(tile, rows, cols));
-      });
+  transpose_tiles(exec, "shard8::kernels::transpose_bytes", out, in);
 }
 
 }  // namespace shard8::kernels

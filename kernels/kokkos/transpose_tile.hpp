@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/kokkos/loops.hpp"
+#include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
 
@@ -55,13 +56,121 @@ inline void transpose_tile(const HostTeam&, std::uint8_t* out, const std::uint8_
     for (std::int64_t r = c < whole_cols ? whole_rows : 0; r < tile.rows; ++r) to[c * rows + r] = from[r * cols + c];
   }
 }
-template <class Member>
-KOKKOS_INLINE_FUNCTION void transpose_tile(const Member& team, std::uint8_t* out, const std::uint8_t* in,
-                                           std::int64_t rows, std::int64_t cols, const ByteTile& tile) {
-  row_for(team, tile.rows * tile.cols, [=](std::int64_t i) {
-    const std::int64_t r = tile.row0 + i % tile.rows, c = tile.col0 + i / tile.rows;
-    out[c * rows + r] = in[r * cols + c];
-  });
+
+/// On a device a thread turns squares of 16 by 16 bytes in registers; 32 threads have 8 by 4 of them.
+struct ByteSquare {
+  static constexpr std::int64_t kSide = 16, kHigh = 8, kWide = 4, kPerTeam = 8 * kHigh * kWide;
+  std::int64_t row0, col0;
+
+  /// Of a matrix, those of one team.
+  static std::int64_t teams(std::int64_t rows, std::int64_t cols) {
+    return (tiles(rows, cols) * kHigh * kWide + kPerTeam - 1) / kPerTeam;
+  }
+  /// Calls f(square) for this thread's squares of team `index` that begin inside the matrix.
+  template <class AnyMember, class F>
+  KOKKOS_INLINE_FUNCTION static void for_each(const AnyMember& team, std::int64_t index, std::int64_t rows,
+                                              std::int64_t cols, const F& f) {
+    const auto size = static_cast<std::int64_t>(team.team_size());
+    const std::int64_t across = (cols + kSide * kWide - 1) / (kSide * kWide);
+    for (std::int64_t s = team.team_rank(); s < kPerTeam; s += size) {
+      const std::int64_t tile = (index * kPerTeam + s) / (kHigh * kWide), in_tile = s % (kHigh * kWide);
+      const std::int64_t down = tile / across;
+      const ByteSquare square{(down * kHigh + in_tile / kWide) * kSide,
+                              ((tile - down * across) * kWide + in_tile % kWide) * kSide};
+      if (square.row0 < rows && square.col0 < cols) f(square);
+    }
+  }
+
+ private:
+  static std::int64_t tiles(std::int64_t rows, std::int64_t cols) {
+    return (rows + kSide * kHigh - 1) / (kSide * kHigh) * ((cols + kSide * kWide - 1) / (kSide * kWide));
+  }
+};
+
+/// The bytes of a and b that the nibbles of `which` name, 0 to 3 of a and 4 to 7 of b.
+template <std::uint32_t which>
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(a, b, which);
+#else
+  const std::uint64_t both = static_cast<std::uint64_t>(b) << 32 | a;
+  std::uint32_t picked = 0;
+  for (int k = 0; k < 4; ++k) {
+    picked |= static_cast<std::uint32_t>(both >> ((which >> 4 * k & 7u) * 8) & 0xffu) << 8 * k;
+  }
+  return picked;
+#endif
+}
+
+/// to (16, 16) = rowᵀ, rows of `to` `stride` bytes apart.
+KOKKOS_FORCEINLINE_FUNCTION void store_turned(std::uint8_t* to, std::int64_t stride, const Words<16> (&row)[16]) {
+  SHARD8_UNROLL
+  for (int c = 0; c < 4; ++c) {
+    Words<16> column[4];
+    SHARD8_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      const std::uint32_t w0 = row[4 * r].word[c], w1 = row[4 * r + 1].word[c], w2 = row[4 * r + 2].word[c],
+                          w3 = row[4 * r + 3].word[c];
+      const std::uint32_t low01 = pick_bytes<0x5140>(w0, w1), high01 = pick_bytes<0x7362>(w0, w1);
+      const std::uint32_t low23 = pick_bytes<0x5140>(w2, w3), high23 = pick_bytes<0x7362>(w2, w3);
+      column[0].word[r] = pick_bytes<0x5410>(low01, low23);
+      column[1].word[r] = pick_bytes<0x7632>(low01, low23);
+      column[2].word[r] = pick_bytes<0x5410>(high01, high23);
+      column[3].word[r] = pick_bytes<0x7632>(high01, high23);
+    }
+    SHARD8_UNROLL
+    for (int k = 0; k < 4; ++k) store_words(to + (4 * c + k) * stride, column[k]);
+  }
+}
+
+/// out (C, R) = in (R, C)ᵀ for one square of it; `whole`: all are, and lie on 16 bytes.
+KOKKOS_INLINE_FUNCTION void transpose_square(std::uint8_t* out, const std::uint8_t* in, std::int64_t rows,
+                                             std::int64_t cols, const ByteSquare& square, bool whole) {
+  if (whole) {
+    Words<16> row[16];
+    SHARD8_UNROLL
+    for (int r = 0; r < 16; ++r) row[r] = load_words<16>(in + (square.row0 + r) * cols + square.col0);
+    store_turned(out + square.col0 * rows + square.row0, rows, row);
+    return;
+  }
+  for (std::int64_t c = square.col0; c < square.col0 + 16 && c < cols; ++c) {
+    for (std::int64_t r = square.row0; r < square.row0 + 16 && r < rows; ++r) out[c * rows + r] = in[r * cols + c];
+  }
+}
+
+/// Whether all squares of a matrix and of its transpose are whole and lie on 16 bytes.
+template <class... T>
+bool squares_fit(std::int64_t rows, std::int64_t cols, const T*... data) {
+  return rows % 16 == 0 && packs_fit<16>(cols, data...);
+}
+
+/// A team's part of out (C, R) = in (R, C)ᵀ.
+struct TransposeTiles {
+  std::uint8_t* out;
+  const std::uint8_t* in;
+  std::int64_t rows, cols;
+  bool whole;
+
+  static std::int64_t teams(std::int64_t rows, std::int64_t cols) {
+    return kHostExec ? ByteTile::count(rows, cols) : ByteSquare::teams(rows, cols);
+  }
+  void operator()(const HostTeam& team, std::int64_t tile) const {
+    transpose_tile(team, out, in, rows, cols, ByteTile::of(tile, rows, cols));
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
+    ByteSquare::for_each(team, index, rows, cols,
+                         [=, *this](const ByteSquare& s) { transpose_square(out, in, rows, cols, s, whole); });
+  }
+};
+
+/// out (C, R) = in (R, C)ᵀ of bytes.
+inline void transpose_tiles(const Exec& exec, const char* label, const tensor::Tensor& out, const tensor::Tensor& in) {
+  const auto rows = in.rows(), cols = in.cols();
+  auto* to = reinterpret_cast<std::uint8_t*>(out.data);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(in.data);
+  for_rows(exec, label, TransposeTiles::teams(rows, cols),
+           TransposeTiles{to, from, rows, cols, squares_fit(rows, cols, to, from)});
 }
 
 }  // namespace shard8::kernels

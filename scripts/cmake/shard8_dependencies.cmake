@@ -93,6 +93,10 @@ shard8_need(SHARD8_KOKKOS_FOUND "Kokkos 5: ${SHARD8_KOKKOS_PROBLEM}"
   "-DKokkos_ROOT=/path/to/kokkos, or once scripts/setup for a private copy"
   "(in no stable release; scripts/setup fetches it)" "kokkos@5: +openmp")
 
+if(SHARD8_KOKKOS_FOUND)
+  include(shard8_cuda)
+endif()
+
 if(shard8_missing)
   message(FATAL_ERROR "missing packages (scripts/setup can look for them and fetch them):\n${shard8_missing}")
 endif()

@@ -18,7 +18,9 @@ endif()
 add_library(shard8_abi INTERFACE)
 target_compile_features(shard8_abi INTERFACE cxx_std_20)
 if(SHARD8_MARCH)
-  target_compile_options(shard8_abi INTERFACE "-march=${SHARD8_MARCH}")
+  target_compile_options(shard8_abi INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-march=${SHARD8_MARCH}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-march=${SHARD8_MARCH}>")
 endif()
 if(SHARD8_SANITIZE)
   target_compile_options(shard8_abi INTERFACE
@@ -28,13 +30,19 @@ endif()
 
 option(SHARD8_WERROR "Warnings of the compiler are errors" ON)
 add_library(shard8_warnings INTERFACE)
-target_compile_options(shard8_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+target_compile_options(shard8_warnings INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")  # the rest is not for what nvcc generates
 if(SHARD8_WERROR)
-  target_compile_options(shard8_warnings INTERFACE -Werror)
+  target_compile_options(shard8_warnings INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Werror>" "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+# Host functions that templates name but devices never call, and comparisons that a type decides.
+target_compile_options(shard8_warnings INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=20011,20012,20014,186;-Xcompiler=-Wno-unknown-pragmas>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 warns of overlaps in `"text" + std::string` that are none (GCC bug 105651).
-  target_compile_options(shard8_warnings INTERFACE -Wno-restrict)
+  target_compile_options(shard8_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>")
 endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)

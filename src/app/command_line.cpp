@@ -15,7 +15,7 @@ namespace {
 
 struct Arguments {
   DeckArguments deck;
-  std::string group, format = "yaml";
+  std::string group, format = "yaml", bench;
   bool ranks_only = false;
 };
 
@@ -32,6 +32,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
   if (chosen == "plan") return plan_command(arguments.deck);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  if (chosen == "bench") return bench_command(argc, argv, arguments.bench, arguments.deck);
   return info_command();
 }
 
@@ -73,6 +74,12 @@ int main(int argc, char** argv) {
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
+  CLI::App* bench = app.add_subcommand("bench", "time what a deck's devices do (under mpiexec or srun)");
+  bench->add_option("WHAT", arguments.bench, "gemm: its matrix products; collective: its groups' collectives")
+      ->required()
+      ->check(CLI::IsMember({"gemm", "collective"}));
+  bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
+  bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   try {
     app.parse(argc, argv);

@@ -19,6 +19,8 @@ int run_command(int argc, char** argv, const DeckArguments& deck);
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);
 int deck_command(const std::string& group, const std::string& format);
+/// what: "gemm" or "collective", of the deck's shapes and groups.
+int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& deck);
 int info_command();
 
 /// Parses the command line and runs a subcommand.

@@ -3,15 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
 #include <cstdlib>
 
 #include "app/commands.hpp"
+#include "app/device.hpp"
 #include "app/threads.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
 #include "io/hdf5_version.hpp"
 #include "kernels/blas.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::app {
 
@@ -39,9 +40,10 @@ int info_command() {
   line("shard8", fmt::format("{} ({})", v.number, v.git_hash));
   line("build", fmt::format("{}, {}, -march={}{}{}", v.build_type, v.compiler, v.march.empty() ? "default" : v.march,
                             v.sanitizers.empty() ? "" : ", sanitizers ", v.sanitizers));
-  line("backends", "communication mpi; devices host");
-  line("Kokkos", fmt::format("{}.{}.{}, kernels on {}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
-                             KOKKOS_VERSION % 100, Kokkos::DefaultExecutionSpace::name()));
+  line("backends",
+       tensor::kDevice ? "communication nccl, started over mpi; devices cuda" : "communication mpi; devices host");
+  for (const std::string& text : describe_devices()) line("devices", text);
+  line("Kokkos", tensor::kokkos_description());
   line("MPI", comm::library_version());
   line("HDF5", io::hdf5_version());
   line("BLAS", kernels::blas_description());

@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <Kokkos_Core.hpp>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -13,19 +11,21 @@
 #include <string_view>
 
 #include "app/commands.hpp"
+#include "app/device.hpp"
+#include "app/job.hpp"
 #include "app/process_memory.hpp"
 #include "app/run_report.hpp"
-#include "app/threads.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
-#include "comm/environment.hpp"
+#include "comm/device.hpp"
 #include "data/entropy.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "profile/metrics.hpp"
 #include "profile/progress.hpp"
 #include "profile/timing_file.hpp"
+#include "train/device_clock.hpp"
 #include "train/flops.hpp"
 #include "train/loop.hpp"
 #include "train/plan.hpp"
@@ -36,27 +36,6 @@ namespace shard8::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Rank 0 reads the deck, every rank checks it.
-deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArguments& arguments) {
-  std::string text;
-  comm::agree_on_root(world, 0, [&] { text = deck::read_deck_file(arguments.path); });
-  world.broadcast(text, 0);
-  deck::LoadResult deck;
-  comm::agree(world, [&] { deck = deck::load_text(text, arguments.path, arguments.overrides); });
-  return deck;
-}
-
-void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) {
-  if (world.size() == mesh.ranks()) return;
-  throw comm::AgreedError(
-      base::ExitCode::environment,
-      fmt::format("the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}), but {} {} started: run it under "
-                  "mpiexec -n {} or srun -n {}, or change the mesh group",
-                  mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, world.size(),
-                  world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks()),
-      world.size());
-}
 
 /// A stream's length is checked when it is opened; a fixed sequence of slabs must last for the run.
 void check_data(const data::Dataset& dataset, const deck::Config& config) {
@@ -76,15 +55,6 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
   return entropy[0];
 }
 
-/// All ranks see the same environment, so its fault is everybody's.
-int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
-  try {
-    return choose_threads(node);
-  } catch (const base::Error& e) {
-    throw comm::AgreedError(e.code(), e.what(), environment.size());
-  }
-}
-
 /// Whether rank 0's output ends on a terminal: a launcher puts a pipe in between, so scripts/run says it.
 bool on_terminal() {
   const char* const said = std::getenv("SHARD8_TERMINAL");
@@ -94,15 +64,18 @@ bool on_terminal() {
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  Run(const comm::Node& node, const deck::LoadResult& deck, comm::Communicator world, profile::CollectiveLog& log,
-      int threads)
-      : deck_(deck),
-        node_(node),
-        log_(log),
-        baseline_(process_memory().resident),
-        logger_(world.rank(), world.size()),
-        mesh_(comm::make_mesh(std::move(world), train::mesh_shape(deck.config.mesh))),
-        setup_(train::Setup::make(deck.config, mesh_.place, threads)) {}
+  explicit Run(Job& job)
+      : deck_(job.deck),
+        node_(job.node),
+        log_(job.log),
+        logger_(job.world.rank(), job.world.size()),
+        mesh_(comm::make_mesh(std::move(job.world), train::mesh_shape(deck_.config.mesh))),
+        setup_(train::Setup::make(deck_.config, mesh_.place, job.runtime.threads())),
+        timer_(train::make_clock(job.runtime.exec())),
+        exec_(job.runtime.exec()) {
+    baseline_ = tensor::kDevice ? device_memory_taken() : process_memory().resident;
+    log_.set_measuring(false);  // until the first measured step
+  }
 
   int operator()() {
     open();
@@ -123,6 +96,7 @@ class Run {
     });
     entropy_ = unigram_entropy(mesh_.world, loader_->dataset(), config());
     comm::agree(mesh_.world, [&] {
+      check_device_memory(train::make_plan(config(), setup_.threads).total_bytes());
       std::unique_ptr<io::TensorFile> weights;
       if (!config().model.init_file.empty()) weights = io::open_tensor_file(io_, config().model.init_file);
       trainer_ = std::make_unique<train::Trainer>(exec_, setup_, mesh_, *loader_, timer_);
@@ -146,6 +120,8 @@ class Run {
     logger_.info("{}", description);
     logger_.info("ranks      {} on {}, {} threads each, waiting by {}", mesh_.world.size(), node_.host, setup_.threads,
                  comm::name_of(mesh_.world.waiting()));
+    if (const auto* device = mesh_.world.device())
+      for (const std::string& line : device->describe()) logger_.info("device     {}", line);
     logger_.info("found      {}", loader_->dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
   }
@@ -154,7 +130,10 @@ class Run {
     std::optional<profile::Progress> progress;
     if (mesh_.world.rank() == 0) progress.emplace(stdout, on_terminal(), 0, config().run.steps, config().run.log_every);
     train::LoopHooks hooks;
-    hooks.before = [&](std::int64_t s) { log_.set_measuring(s >= config().run.timing_skip); };
+    hooks.before = [&](std::int64_t s) {
+      log_.set_measuring(s >= config().run.timing_skip);
+      if (s == config().run.timing_skip) timer_.clear_issues();
+    };
     hooks.after = [&](const train::StepResult& r) {
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
@@ -175,7 +154,7 @@ class Run {
     memory.arenas = trainer_->state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup_.threads);
     memory.planned = plan.total_bytes();
-    std::array<std::uint64_t, 1> growth{process_memory().peak - baseline_};
+    std::array<std::uint64_t, 1> growth{(tensor::kDevice ? device_memory_taken() : process_memory().peak) - baseline_};
     mesh_.world.all_reduce(growth, comm::Communicator::Reduce::max);
     memory.measured = growth[0];
     return memory;
@@ -187,6 +166,7 @@ class Run {
     input.tokens_per_step = static_cast<double>(loader_->tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.host = node_.host;
+    if (tensor::kDevice) input.issues = &timer_.issues();
     input.casts = trainer_->state().scaling.figures(exec_);
     if (setup_.weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_);
@@ -208,13 +188,13 @@ class Run {
   const deck::LoadResult& deck_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
-  std::uint64_t baseline_;
+  std::uint64_t baseline_ = 0;  ///< bytes taken when all but training is set up
   base::Logger logger_;
   comm::Mesh mesh_;
   train::Setup setup_;
   profile::StepTimer timer_;
   io::IoThread io_;
-  tensor::Exec exec_;
+  const tensor::Exec& exec_;
   std::vector<double> gold_;
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<profile::MetricsFile> metrics_;
@@ -225,20 +205,7 @@ class Run {
 }  // namespace
 
 int run_command(int argc, char** argv, const DeckArguments& arguments) {
-  comm::Environment environment(argc, argv, MPI_COMM_WORLD);
-  return comm::run_guarded(environment, [&] {
-    const comm::Node node = comm::survey_node(environment.world());
-    const int threads = agreed_threads(environment, node);
-    profile::CollectiveLog log;
-    // A rank that spins takes a core from threads of others.
-    const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
-    comm::Communicator world(environment.world(), "world", waiting, &log);
-    const deck::LoadResult deck = load_everywhere(world, arguments);
-    check_ranks(world, deck.config.mesh);
-    const KokkosScope kokkos(threads);
-    // A Kokkos without threads has one whatever it is given.
-    return Run(node, deck, std::move(world), log, tensor::Exec().concurrency())();
-  });
+  return run_job(argc, argv, arguments, [](Job& job) { return Run(job)(); });
 }
 
 }  // namespace shard8::app

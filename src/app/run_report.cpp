@@ -10,6 +10,7 @@
 #include "comm/library.hpp"
 #include "io/hdf5_version.hpp"
 #include "kernels/blas.hpp"
+#include "tensor/exec.hpp"
 
 namespace shard8::app {
 
@@ -57,8 +58,10 @@ std::string to_text(const MemoryFigures& memory) {
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     text += fmt::format("  {} {:.1f}", tensor::name_of(static_cast<tensor::MemoryKind>(k)),
                         static_cast<double>(memory.arenas[k]) / kMiB);
-  return text + fmt::format("\n  planned {:.1f}, measured {:.1f} (growth of the peak resident set after start-up)\n\n",
-                            static_cast<double>(memory.planned) / kMiB, static_cast<double>(memory.measured) / kMiB);
+  return text + fmt::format("\n  planned {:.1f}, measured {:.1f} ({})\n\n", static_cast<double>(memory.planned) / kMiB,
+                            static_cast<double>(memory.measured) / kMiB,
+                            tensor::kDevice ? "device memory taken since communication was set up"
+                                            : "growth of the peak resident set after start-up");
 }
 
 }  // namespace shard8::app

@@ -3,7 +3,6 @@
 
 #include "app/threads.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -29,13 +28,5 @@ int choose_threads(const comm::Node& node) {
   const int asked = threads_from_environment();
   return asked > 0 ? asked : std::max(1, node.cores / node.ranks);
 }
-
-KokkosScope::KokkosScope(int threads) {
-  // More ranks than cores is a choice here (see comm/waiting.hpp), and so is leaving threads unbound:
-  // Kokkos would warn of both.
-  Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(threads).set_disable_warnings(true));
-}
-
-KokkosScope::~KokkosScope() { Kokkos::finalize(); }
 
 }  // namespace shard8::app

@@ -13,13 +13,4 @@ int choose_threads(const comm::Node& node);
 /// OMP_NUM_THREADS, or 0 when it is not set.
 int threads_from_environment();
 
-/// Kokkos from here to the end of scope, with so many threads.
-class KokkosScope {
- public:
-  explicit KokkosScope(int threads);
-  ~KokkosScope();
-  KokkosScope(const KokkosScope&) = delete;
-  KokkosScope& operator=(const KokkosScope&) = delete;
-};
-
 }  // namespace shard8::app

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include "base/error.hpp"
 #include "comm/check.hpp"
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
+#include "comm/device.hpp"
 #include "comm/pending.hpp"
 
 namespace shard8::comm {
@@ -54,6 +53,7 @@ Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole)
     require_data(t, *group_, "all_gather");
     require_rows(t, *group_, "all_gather");
   }
+  if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather_in_place(whole));
   return Request(std::make_unique<PendingAllGather>(group_, whole));
 }
 
@@ -63,8 +63,10 @@ void Communicator::all_gather(const tensor::Tensor& out, const tensor::Tensor& i
                  name_of(out.dtype), size_, to_string(in.shape), name_of(in.dtype));
   require_data(out, *group_, "all_gather");
   require_data(in, *group_, "all_gather");
-  std::byte* const own = out.data + static_cast<std::size_t>(rank_) * in.bytes();
-  if (!in.empty() && own != in.data) std::memmove(own, in.data, in.bytes());
+  if (size_ > 1) {
+    if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather(out, in)).wait();
+  }
+  group_->copy(out.data + static_cast<std::size_t>(rank_) * in.bytes(), in);
   if (size_ == 1) return;
   PendingAllGather pending(group_, {&out, 1});
   pending.wait();

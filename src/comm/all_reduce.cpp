@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
+#include "comm/device.hpp"
 #include "comm/pending.hpp"
 #include "comm/sums.hpp"
 
@@ -163,6 +164,7 @@ Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce r
     require_data(t, *group_, "all_reduce");
   }
   if (size_ == 1) return {};
+  if (DeviceGroup* device = group_->on_device("all_reduce")) return Request(device->all_reduce(items, reduce));
   if (total_bytes(items) <= kSmallBytes) return Request(std::make_unique<SmallAllReduce>(group_, items, reduce));
   return Request(std::make_unique<LargeAllReduce>(group_, items, reduce));
 }

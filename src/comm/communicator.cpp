@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/check.hpp"
+#include "comm/device.hpp"
 #include "comm/group.hpp"
 
 namespace shard8::comm {
@@ -30,11 +31,37 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Communicator Communicator::split(int color, int key, std::string name) const {
+Communicator Communicator::split(int color, int key, std::string name, DeviceLanes lanes) const {
   SHARD8_REQUIRE(color >= 0, "split of group '{}' into '{}': color {} is negative", group_->name, name, color);
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(group_->comm, color, key, &part), "MPI_Comm_split", name, group_.get());
-  return Communicator(std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine));
+  Communicator made(std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine));
+  made.make_device_group(lanes);
+  return made;
+}
+
+Communicator Communicator::same() const { return Communicator(group_); }
+
+void Communicator::make_device_group(DeviceLanes lanes) {
+  Device* const device = group_->engine->device.get();
+  if (device != nullptr && size_ > 1 && lanes.any()) group_->device = device->make_group(*this, lanes, group_->log);
+}
+
+void Communicator::attach(std::shared_ptr<Device> device, DeviceLanes lanes) {
+  SHARD8_REQUIRE(group_->engine->device == nullptr && device != nullptr,
+                 "group '{}' must be given one device, once: it has one already, or that is none", group_->name);
+  group_->engine->device = std::move(device);
+  make_device_group(lanes);
+}
+
+Device* Communicator::device() const { return group_->engine->device.get(); }
+
+std::shared_ptr<DeviceMemory> Communicator::gather_memory(std::size_t bytes) const {
+  return group_->device == nullptr ? nullptr : group_->device->gather_memory(*this, bytes);
+}
+
+void Communicator::record_device_calls() const {
+  if (group_->engine->device != nullptr) group_->engine->device->record_calls();
 }
 
 const std::string& Communicator::name() const { return group_->name; }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/lanes.hpp"
 #include "comm/limits.hpp"
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
@@ -20,15 +21,24 @@
 
 namespace shard8::comm {
 
+class Device;
+class DeviceMemory;
 class Group;
 
-/// A group of ranks and its collectives on host memory. Move-only; frees what it duplicated. Every
+/// A group of ranks and its collectives, on host memory by MPI or, once a device is attached, tensors
+/// on device memory by the device's library. Move-only; frees what it duplicated. Every
 /// collective must be called by all ranks of the group in the same order. All are nonblocking
 /// underneath and wait as `waiting` says. A group of one does nothing and records nothing (outputs
-/// are still filled). Every MPI status is checked (Error(failed) with operation, group and rank).
+/// are still filled). Every status is checked (Error(failed) with operation, group and rank).
 ///
-/// Sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so a
-/// result depends on neither message sizes nor library algorithms, and is the same on every rank.
+/// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so
+/// a result depends on neither message sizes nor library algorithms, and is the same on every rank.
+/// On a device the library's order holds, the same on every rank and in every run on the same machine;
+/// sums of bf16 are rounded to bf16 after each addition; and in a maximum of floats NaN need not win.
+///
+/// On a device a collective sees what the compute stream was given before the call, and the host waits
+/// for none: see Request. What runs on which stream is chosen by the lanes of the group.
+///
 /// A grouped call of several dtypes is logged once under each, with that dtype's bytes and its share
 /// of the time by bytes.
 class Communicator {
@@ -39,8 +49,21 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  /// Ranks of equal color, ordered by key. No collective may be under way on any rank.
-  Communicator split(int color, int key, std::string name) const;
+  /// Ranks of equal color, ordered by key. No collective may be under way on any rank. `lanes` count
+  /// where a device is attached.
+  Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
+
+  /// From now on tensors are in the memory of `device`, here and in what is split from this. Collective,
+  /// before anything was split. Small host values stay with MPI.
+  void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
+  /// Null on hosts.
+  Device* device() const;
+  /// Memory in which all_gather_in_place is fastest; null on hosts and in a group of one. Collective,
+  /// with as many bytes on every rank; tensors of one call must lie at the same places in it.
+  std::shared_ptr<DeviceMemory> gather_memory(std::size_t bytes) const;
+
+  /// Another handle of the same group: what lives longer than this object and needs the group.
+  Communicator same() const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -80,6 +103,9 @@ class Communicator {
 
   /// Lets outstanding nonblocking collectives of this process advance; cheap, called between kernels.
   void progress() const;
+  /// Has the log those calls on the device that are complete by now: called where the host has just
+  /// waited for the compute stream (the end of a step), before the log is read. Nothing on hosts.
+  void record_device_calls() const;
 
   /// Memory that this group holds to receive sums in: the most that was ever needed at once.
   std::size_t scratch_bytes() const;
@@ -93,6 +119,7 @@ class Communicator {
 
  private:
   explicit Communicator(std::shared_ptr<Group> group);
+  void make_device_group(DeviceLanes lanes);
   std::shared_ptr<Group> group_;
   int rank_ = 0, size_ = 1;
 };

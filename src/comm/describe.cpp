@@ -14,20 +14,37 @@ std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors) {
   return bytes;
 }
 
+void add_bytes(std::vector<DTypeBytes>& sizes, const tensor::Tensor& t) {
+  const DTypeBytes more{name_of(t.dtype), t.bytes()};
+  if (more.bytes == 0) {
+    if (sizes.empty()) sizes.push_back(more);
+    return;
+  }
+  if (sizes.size() == 1 && sizes.front().bytes == 0) sizes.clear();  // it only stood for none
+  const auto found =
+      std::find_if(sizes.begin(), sizes.end(), [&](const DTypeBytes& size) { return size.dtype == more.dtype; });
+  if (found == sizes.end()) {
+    sizes.push_back(more);
+  } else {
+    found->bytes += more.bytes;
+  }
+}
+
 std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors) {
   std::vector<DTypeBytes> sizes;
-  for (const tensor::Tensor& t : tensors) {
-    if (t.bytes() == 0) continue;
-    const auto same = [&t](const DTypeBytes& size) { return size.dtype == name_of(t.dtype); };
-    const auto found = std::find_if(sizes.begin(), sizes.end(), same);
-    if (found == sizes.end()) {
-      sizes.push_back({name_of(t.dtype), t.bytes()});
-    } else {
-      found->bytes += t.bytes();
-    }
-  }
-  if (sizes.empty()) sizes.push_back({tensors.empty() ? "none" : name_of(tensors.front().dtype), 0});
+  for (const tensor::Tensor& t : tensors) add_bytes(sizes, t);
+  if (sizes.empty()) sizes.push_back({"none", 0});
   return sizes;
+}
+
+void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
+                 std::span<const DTypeBytes> sizes, double total_s, double exposed_s) {
+  std::uint64_t all = 0;
+  for (const DTypeBytes& size : sizes) all += size.bytes;
+  for (const auto& [dtype, bytes] : sizes) {
+    const double share = sizes.size() == 1 ? 1 : static_cast<double>(bytes) / static_cast<double>(all);
+    log.record({op, group, group_size, std::string(dtype), bytes}, share * total_s, share * exposed_s);
+  }
 }
 
 void require_data(const tensor::Tensor& t, const Group& group, std::string_view operation) {

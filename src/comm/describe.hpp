@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "comm/group.hpp"
+#include "profile/collective_log.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm {
@@ -22,6 +24,12 @@ struct DTypeBytes {
 /// One entry for each dtype that has bytes, as they come; if none has, one of no bytes with the
 /// first tensor's dtype ("none" for no tensor).
 std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors);
+/// One tensor more, where there are any; `sizes` begins empty.
+void add_bytes(std::vector<DTypeBytes>& sizes, const tensor::Tensor& t);
+
+/// Records a call under each dtype with its share of the time by bytes.
+void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
+                 std::span<const DTypeBytes> sizes, double total_s, double exposed_s);
 
 /// Throw Error(failed) naming the operation and the group: elements without memory; rows that do
 /// not divide by the ranks; a dtype that cannot be reduced (summed: fp32 and bf16; maximum: i32, too).

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/group.hpp"
 
+#include <cstring>
 #include <exception>
 #include <utility>
 
+#include "base/error.hpp"
 #include "comm/check.hpp"
+#include "comm/device.hpp"
 #include "comm/pending.hpp"
 
 namespace shard8::comm {
@@ -37,10 +40,30 @@ Group::Group(MPI_Comm owned, std::string group_name, Waiting way, profile::Colle
 }
 
 Group::~Group() {
-  // MPI may wait for the others in MPI_Comm_free; an error of this rank alone must not.
-  if (comm == MPI_COMM_NULL || std::uncaught_exceptions() > 0) return;
+  // Libraries may wait for the other ranks here; an error of this rank alone must not.
+  if (std::uncaught_exceptions() > 0) {
+    static_cast<void>(device.release());
+    return;
+  }
+  device.reset();
+  if (comm == MPI_COMM_NULL) return;
   int finalized = 0;
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&comm);
+}
+
+DeviceGroup* Group::on_device(std::string_view operation) const {
+  SHARD8_REQUIRE(engine->device == nullptr || device != nullptr,
+                 "{} in group '{}': the group was given no lane of the device (its split names them)", operation, name);
+  return device.get();
+}
+
+void Group::copy(std::byte* to, const tensor::Tensor& from) const {
+  if (from.empty() || to == from.data) return;
+  if (engine->device != nullptr) {
+    engine->device->copy(to, from.data, from.bytes());
+  } else {
+    std::memmove(to, from.data, from.bytes());
+  }
 }
 
 void Group::wait(MPI_Request& request, std::string_view call, std::string_view purpose) const {

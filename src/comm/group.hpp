@@ -16,14 +16,18 @@
 #include "comm/scratch.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
+#include "tensor/tensor.hpp"
 
 namespace shard8::comm {
 
+class Device;
+class DeviceGroup;
 class PendingCollective;
 
 /// What a communicator and all its splits share: the collectives under way in this process.
 struct Engine {
   std::vector<PendingCollective*> outstanding;
+  std::shared_ptr<Device> device;  ///< where tensors are, if not in the memory of hosts
   Limits limits;
   /// When to stop waiting for collectives that an exception has left behind.
   std::optional<std::chrono::steady_clock::time_point> give_up;
@@ -45,6 +49,13 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// The group's collectives on the device; null where tensors are in the memory of hosts. Throws
+  /// Error(failed) when it has none for `operation`.
+  DeviceGroup* on_device(std::string_view operation) const;
+
+  /// Within this rank's memory; nothing where `to` is `from`'s own memory.
+  void copy(std::byte* to, const tensor::Tensor& from) const;
+
   /// Blocks until `request` is complete, by this group's way of waiting.
   void wait(MPI_Request& request, std::string_view call, std::string_view purpose) const;
 
@@ -55,6 +66,7 @@ class Group {
   Waiting waiting{};
   profile::CollectiveLog* log = nullptr;
   std::shared_ptr<Engine> engine;
+  std::unique_ptr<DeviceGroup> device;
   ScratchPool scratch;
   unsigned sequence = 0;  ///< collectives started; makes tags
 };

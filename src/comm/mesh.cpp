@@ -25,11 +25,16 @@ Mesh make_mesh(Communicator world, const MeshShape& shape) {
   const MeshPlace place = place_of(shape, world.rank());
   const int data_rank = place.replicate * shape.shard + place.shard;
   const int model_rank = place.shard * shape.tensor + place.tensor;
-  Communicator replicate = world.split(model_rank, place.replicate, "replicate");
-  Communicator shard = world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard");
-  Communicator tensor = world.split(data_rank, place.tensor, "tensor");
+  // Weights come and gradients go while this rank computes; it waits at once for the rest. The data
+  // ranks exchange control values only.
+  constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
+      kCompute{.compute = true};
+  Communicator replicate = world.split(model_rank, place.replicate, "replicate", kReduce);
+  Communicator shard =
+      world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard", kGatherAndReduce);
+  Communicator tensor = world.split(data_rank, place.tensor, "tensor", kCompute);
   Communicator data = world.split(place.tensor, data_rank, "data");
-  Communicator model = world.split(place.replicate, model_rank, "model");
+  Communicator model = world.split(place.replicate, model_rank, "model", kCompute);
   return {.shape = shape,
           .place = place,
           .world = std::move(world),

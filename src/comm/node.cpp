@@ -46,6 +46,7 @@ Node survey_node(MPI_Comm comm) {
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local), "MPI_Comm_split_type",
             "surveying the node", nullptr);
   check_mpi(MPI_Comm_size(local, &node.ranks), "MPI_Comm_size", "surveying the node", nullptr);
+  check_mpi(MPI_Comm_rank(local, &node.rank), "MPI_Comm_rank", "surveying the node", nullptr);
   Mask mask = affinity();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UINT64_T, MPI_BOR, local),
             "MPI_Allreduce", "surveying the node", nullptr);

@@ -13,6 +13,7 @@ namespace shard8::comm {
 struct Node {
   std::string host;
   int ranks = 1;  ///< of `comm` on this node
+  int rank = 0;   ///< this one among them
   int cores = 1;  ///< that these ranks may run on together: affinity masks, and the cgroup's quota
 };
 

@@ -3,7 +3,6 @@
 #include "comm/pending.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "comm/check.hpp"
@@ -66,17 +65,9 @@ void PendingCollective::wait() {
     engine.advance_staged(this);
     pause();
   }
-  if (group_->log != nullptr) record(seconds(completed_ - started_), seconds(Clock::now() - entered));
-}
-
-void PendingCollective::record(double total_s, double exposed_s) const {
-  std::uint64_t all = 0;
-  for (const DTypeBytes& size : sizes_) all += size.bytes;
-  for (const auto& [dtype, bytes] : sizes_) {
-    const double share = sizes_.size() == 1 ? 1 : static_cast<double>(bytes) / static_cast<double>(all);
-    group_->log->record({op_, group_->name, group_->size, std::string(dtype), bytes}, share * total_s,
-                        share * exposed_s);
-  }
+  if (group_->log != nullptr)
+    record_call(*group_->log, op_, group_->name, group_->size, sizes_, seconds(completed_ - started_),
+                seconds(Clock::now() - entered));
 }
 
 bool PendingCollective::abandon() noexcept {

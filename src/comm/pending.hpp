@@ -56,7 +56,6 @@ class PendingCollective {
   using Clock = std::chrono::steady_clock;
   void leave_engine() noexcept;
   bool test_messages();
-  void record(double total_s, double exposed_s) const;
 
   profile::Collective op_;
   std::vector<DTypeBytes> sizes_;

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
 #include "comm/check.hpp"
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
+#include "comm/device.hpp"
 #include "comm/pending.hpp"
 #include "comm/sums.hpp"
 
@@ -101,20 +101,15 @@ void require_item(const Item& item, const Group& group) {
   require_data(item.out, group, "reduce_scatter");
 }
 
-void copy_alone(const Item& item) {
-  if (!item.out.empty() && item.out.data != item.whole.data) {
-    std::memmove(item.out.data, item.whole.data, item.out.bytes());
-  }
-}
-
 }  // namespace
 
 Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) const {
   for (const Item& item : items) require_item(item, *group_);
   if (size_ == 1) {
-    for (const Item& item : items) copy_alone(item);
+    for (const Item& item : items) group_->copy(item.out.data, item.whole);
     return {};
   }
+  if (DeviceGroup* device = group_->on_device("reduce_scatter")) return Request(device->reduce_scatter(items));
   return Request(std::make_unique<PendingReduceScatter>(group_, items, wholes(items)));
 }
 

@@ -6,33 +6,38 @@
 #include <exception>
 #include <utility>
 
+#include "comm/device.hpp"
 #include "comm/pending.hpp"
 
 namespace shard8::comm {
 
 Request::Request() = default;
 Request::Request(std::unique_ptr<PendingCollective> pending) : pending_(std::move(pending)) {}
-Request::Request(Request&&) noexcept = default;
+Request::Request(DeviceCall* call) : call_(call) {}
+Request::Request(Request&& other) noexcept
+    : pending_(std::move(other.pending_)), call_(std::exchange(other.call_, nullptr)) {}
 
 Request& Request::operator=(Request&& other) noexcept {
   if (this != &other) {
     wait_or_die();
     pending_ = std::move(other.pending_);
+    call_ = std::exchange(other.call_, nullptr);
   }
   return *this;
 }
 
 Request::~Request() {
-  if (pending_ == nullptr) return;
+  if (!active()) return;
   if (std::uncaught_exceptions() == 0) {
     wait_or_die();
-  } else if (!pending_->abandon()) {
+  } else if (pending_ != nullptr && !pending_->abandon()) {
     // Peers may never take part again. MPI may still write to its memory, so it is not freed.
     static_cast<void>(pending_.release());
   }
 }
 
 void Request::wait() {
+  if (DeviceCall* call = std::exchange(call_, nullptr)) call->wait();
   if (pending_ == nullptr) return;
   pending_->wait();
   pending_.reset();
@@ -48,6 +53,9 @@ void Request::wait_or_die() noexcept {
   }
 }
 
-bool Request::test() { return pending_ == nullptr || pending_->advance(); }
+bool Request::test() {
+  if (call_ != nullptr) return call_->test();
+  return pending_ == nullptr || pending_->advance();
+}
 
 }  // namespace shard8::comm

@@ -6,14 +6,19 @@
 
 namespace shard8::comm {
 
+class DeviceCall;
 class PendingCollective;
 
-/// A collective under way. wait() blocks by the communicator's way of waiting and records the call;
-/// the destructor of one that was never waited for waits, too. Move-only; an empty one is complete.
+/// A collective under way. On hosts wait() blocks by the communicator's way of waiting and records the
+/// call. On a device it returns at once: what the compute stream is given afterwards waits; one that is
+/// empty from the start is complete in that stream's order. The destructor of one that was never
+/// waited for waits, too. Move-only; an empty one is complete.
 class Request {
  public:
   Request();
   explicit Request(std::unique_ptr<PendingCollective> pending);
+  /// `call` may be null: complete in the order of the compute stream.
+  explicit Request(DeviceCall* call);
   Request(Request&&) noexcept;
   Request& operator=(Request&&) noexcept;
   ~Request();
@@ -21,11 +26,12 @@ class Request {
   void wait();
   /// Lets the library make progress; true when complete (wait() then returns at once).
   bool test();
-  bool active() const { return pending_ != nullptr; }
+  bool active() const { return pending_ != nullptr || call_ != nullptr; }
 
  private:
   void wait_or_die() noexcept;
   std::unique_ptr<PendingCollective> pending_;
+  DeviceCall* call_ = nullptr;
 };
 
 }  // namespace shard8::comm

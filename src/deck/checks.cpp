@@ -38,6 +38,13 @@ void check_mesh(const Checker& check, const Config& config) {
     check.divisible("model.kv_heads", "mesh.tensor");
   }
   check.divisible("model.ffn", "mesh.tensor");
+  if (check.sound({"mesh.backend", "mesh.device"}) &&
+      ((mesh.backend == Backend::nccl && mesh.device == Device::host) ||
+       (mesh.backend == Backend::mpi && mesh.device == Device::cuda))) {
+    check.fail({"mesh.backend", "mesh.device"},
+               fmt::format("{} does not go with {}", check.shown("mesh.backend"), check.shown("mesh.device")),
+               "mpi moves hosts' memory, nccl that of devices: leave backend out");
+  }
   if (!check.sound({"mesh.replicate", "mesh.shard", "mesh.tensor"})) return;
   if (mesh.ranks() > kMostInteger) {
     check.fail({"mesh.replicate", "mesh.shard", "mesh.tensor"},

@@ -24,11 +24,11 @@ struct Choices<Recompute> {
 };
 template <>
 struct Choices<Backend> {
-  static constexpr std::array<std::string_view, 2> names = {"auto", "mpi"};
+  static constexpr std::array<std::string_view, 3> names = {"auto", "mpi", "nccl"};
 };
 template <>
 struct Choices<Device> {
-  static constexpr std::array<std::string_view, 2> names = {"auto", "host"};
+  static constexpr std::array<std::string_view, 3> names = {"auto", "host", "cuda"};
 };
 template <>
 struct Choices<FloatType> {

@@ -9,8 +9,8 @@ namespace shard8::deck {
 
 enum class Arch { llama, gpt2 };
 enum class Recompute { none, selective, full };
-enum class Backend { automatic, mpi };
-enum class Device { automatic, host };
+enum class Backend { automatic, mpi, nccl };
+enum class Device { automatic, host, cuda };
 enum class FloatType { fp32, bf16 };
 enum class Gather { automatic, fp8, bf16, fp32 };
 enum class Recipe { none, delayed, current, block, mxfp8 };

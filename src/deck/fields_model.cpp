@@ -106,8 +106,8 @@ constexpr Field kMesh[] = {
      .bounds = from_to(1, kMostRanks),
      .unit = "ranks",
      .help = "ranks that share each matrix product and its tokens; varies fastest over ranks"},
-    {.key = "backend", .slot = mesh<&MeshConfig::backend>(), .help = "what moves data between ranks"},
-    {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run"},
+    {.key = "backend", .slot = mesh<&MeshConfig::backend>(), .help = "what moves data between ranks: MPI from hosts' memory, NCCL from devices'"},
+    {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run; the build decides, and auto takes what it is for"},
 };
 
 constexpr Field kPrecision[] = {

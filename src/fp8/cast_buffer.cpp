@@ -30,4 +30,11 @@ Operand CastBuffer::view(std::int64_t rows, std::int64_t cols, DType dtype, Scal
   return {values, scales, scaling};
 }
 
+Operand CastBuffer::view_transposed(std::int64_t rows, std::int64_t cols, DType dtype, Scaling scaling) const {
+  Operand matrix = view(rows, cols, dtype, scaling);
+  matrix.data.shape = {cols, rows};
+  matrix.transposed = true;
+  return matrix;
+}
+
 }  // namespace shard8::fp8

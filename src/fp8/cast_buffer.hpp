@@ -19,6 +19,9 @@ class CastBuffer {
 
   /// The matrix (rows, cols) in it.
   tensor::Operand view(std::int64_t rows, std::int64_t cols, tensor::DType dtype, tensor::Scaling scaling) const;
+  /// The same, which lies there as (cols, rows).
+  tensor::Operand view_transposed(std::int64_t rows, std::int64_t cols, tensor::DType dtype,
+                                  tensor::Scaling scaling) const;
 
  private:
   tensor::Tensor values_{nullptr, {0}, tensor::DType::u8}, scales_{nullptr, {0}, tensor::DType::u8};

@@ -8,12 +8,25 @@ namespace shard8::fp8 {
 using profile::Part;
 using tensor::Tensor;
 
+namespace {
+
+/// The cast with one scale, both ways in one pass where the copies differ.
+void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax, const Tensor& x, const Tensor& scale,
+              const kernels::CastOptions& options) {
+  if (out.by_columns.transposed)
+    kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, amax, x, scale, options);
+  else
+    kernels::quantize(exec, out.by_rows, amax, x, scale, options);
+}
+
+}  // namespace
+
 void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens) const {
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
   if (recipe().per_tensor()) {
     auto part = timer_.part(Part::elementwise);
     if (!state_.scaled_by_itself(site)) {
-      kernels::quantize(exec_, out.by_rows, state_.amax(site), x, state_.scale(site), options);
+      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options);
       state_.count_elements(site, x.count());
       return;
     }
@@ -30,13 +43,13 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
     tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max).wait();
   }
   auto part = timer_.part(Part::elementwise);
-  state_.count_elements(site, out.one() ? x.count() : 2 * x.count());
+  state_.count_elements(site, out.one() || recipe().per_tensor() ? x.count() : 2 * x.count());
   if (!recipe().per_tensor()) {
     kernels::quantize_blocks(exec_, out.by_rows, out.by_columns, x, options);
     return;
   }
   state_.scale_of(exec_, site);
-  kernels::quantize(exec_, out.by_rows, {}, x, state_.scale(site), options);
+  quantize(exec_, out, {}, x, state_.scale(site), options);
 }
 
 }  // namespace shard8::fp8

@@ -9,14 +9,18 @@
 namespace shard8::fp8 {
 
 /// A matrix as the products of a linear read it: summed over along its rows, and along its columns.
-/// One and the same where one scaling serves both, or where it is plain.
+/// One and the same where one scaling serves both, or where it is plain; or by columns the same bytes
+/// transposed (Recipe::transposed).
 struct Operands {
   tensor::Operand by_rows, by_columns;
 
   Operands() = default;
   Operands(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
+  explicit Operands(const tensor::Operand& both) : by_rows(both), by_columns(both) {}
   Operands(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
   bool one() const { return by_rows.data.data == by_columns.data.data; }
+  /// The transposed bytes, or nothing.
+  tensor::Tensor transposed() const { return by_columns.transposed ? by_columns.data : tensor::Tensor{}; }
 };
 
 /// Casts inputs and output gradients of linears as the recipe says, with the state's scales.
@@ -44,6 +48,7 @@ class Quantizer {
     if (at_once) {
       if (!keep_plain) outputs.plain = {};
       outputs.quantized = out.by_rows;
+      outputs.transposed = out.transposed();
       outputs.scale = state_.scale(site);
       outputs.counts = state_.counts(site);
     }

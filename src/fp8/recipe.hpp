@@ -7,6 +7,7 @@
 
 #include "deck/config.hpp"
 #include "kernels/quantize.hpp"
+#include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 
 namespace shard8::fp8 {
@@ -42,6 +43,9 @@ struct Recipe {
   deck::AmaxAlgo amax_algo = deck::AmaxAlgo::max;
   int margin = 0;
   bool power_of_2 = false;
+  /// The multiplier reads only what is contiguous along the sum: where one scale serves both ways, the
+  /// copy by columns is the same bytes transposed.
+  bool transposes = tensor::kDevice;
   /// Masters are rounded to bf16 before the cast, as they would travel: with compute bf16.
   bool through_bf16 = true;
 
@@ -62,6 +66,9 @@ struct Recipe {
   tensor::Scaling by_rows(Role role) const;
   tensor::Scaling by_columns(Role role) const;
   bool two_copies(Role role) const { return by_rows(role) != by_columns(role); }
+  /// Whether a cast input or gradient is left transposed, too. What is gathered over the tensor group
+  /// is not: its parts would not be one matrix.
+  bool transposed(bool gathered) const { return transposes && per_tensor() && !gathered; }
   /// Rows at whose multiples a weight may be cut over ranks: those of a block.
   std::int64_t granularity() const;
   /// How the scale of a whole matrix is made.

@@ -3,12 +3,12 @@
 
 #include "fp8/scaling_state.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <bit>
 
 #include "kernels/delayed_scaling.hpp"
 #include "kernels/elementwise.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::fp8 {
 
@@ -18,20 +18,12 @@ using tensor::Tensor;
 
 namespace {
 
+/// Floats from one weight's inverse scale to the next: cuBLASLt runs no algorithm whose scales are not
+/// aligned to 16 bytes.
+constexpr std::int64_t kScaleStride = 4;
+
 std::size_t kind_of(const Site& site) {
   return static_cast<std::size_t>(site.linear) * kRoles + static_cast<std::size_t>(site.role);
-}
-
-/// A tensor's elements on the host, when the execution space has come to here.
-template <class T>
-std::vector<T> to_host(const tensor::Exec& exec, const Tensor& t) {
-  std::vector<T> elements(t.bytes() / sizeof(T));
-  if (elements.empty()) return elements;
-  using Device = Kokkos::View<const std::byte*, tensor::Exec::memory_space, Kokkos::MemoryUnmanaged>;
-  using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-  Kokkos::deep_copy(exec, Host(reinterpret_cast<std::byte*>(elements.data()), t.bytes()), Device(t.data, t.bytes()));
-  exec.fence("shard8::fp8::to_host");
-  return elements;
 }
 
 }  // namespace
@@ -44,7 +36,7 @@ ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena)
   amax_ = arena.allocate({kRoles * per_role_}, DType::i32);
   scale_ = arena.allocate({kRoles * per_role_}, DType::fp32);
   change_ = arena.allocate({kRoles * per_role_}, DType::i32);
-  weight_scale_inv_ = arena.allocate({per_role_}, DType::fp32);
+  weight_scale_inv_ = arena.allocate({per_role_ * kScaleStride}, DType::fp32);
   if (recipe.delayed()) history_ = arena.allocate({kRoles, recipe.amax_history, per_role_}, DType::i32);
 }
 
@@ -72,7 +64,7 @@ Tensor ScalingState::packed(const Tensor& all, const Site& site) const {
   return role_part(all, site.role).slice(index(site), 1);
 }
 
-Tensor ScalingState::weight_scale_inv(const Site& site) const { return weight_scale_inv_.slice(index(site), 1); }
+Tensor ScalingState::weight_scale_inv(const Site& site) const { return weight_scale_inv_.slice(index(site) * kScaleStride, 1); }
 
 Tensor ScalingState::weight_amaxes() const { return role_part(amax_, Role::weight); }
 
@@ -125,8 +117,8 @@ void ScalingState::count_elements(const Site& site, std::int64_t elements) {
 std::vector<profile::CastFigures> ScalingState::figures(const tensor::Exec& exec) const {
   std::vector<profile::CastFigures> rows;
   if (!recipe_.on()) return rows;
-  const auto lost = to_host<CastCounts>(exec, counts_);
-  const auto changes = to_host<std::uint32_t>(exec, change_);
+  const auto lost = tensor::to_host<CastCounts>(exec, counts_);
+  const auto changes = tensor::to_host<std::uint32_t>(exec, change_);
   for (int l = 0; l < kLinears; ++l) {
     for (int r = 0; r < kRoles; ++r) {
       const Site kind{0, static_cast<Linear>(l), static_cast<Role>(r)};

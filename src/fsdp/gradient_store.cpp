@@ -99,12 +99,26 @@ void GradientStore::complete(int s) {
   slot.unit = -1;
 }
 
-void GradientStore::finish() {
-  while (!in_flight_.empty()) complete(in_flight_.front());
-  for (Slot& slot : slots_) slot.unit = -1;
+void GradientStore::finish_replica_sums() {
+  if (replica_sums_.empty()) return;
   auto scope = timer_.phase(profile::Phase::reduce_wait);
   for (comm::Request& sum : replica_sums_) sum.wait();
   replica_sums_.clear();
+}
+
+void GradientStore::finish(int unit) {
+  for (const int s : in_flight_) {
+    if (slots_[static_cast<std::size_t>(s)].unit != unit) continue;
+    complete(s);
+    break;
+  }
+  finish_replica_sums();
+}
+
+void GradientStore::finish() {
+  while (!in_flight_.empty()) complete(in_flight_.front());
+  for (Slot& slot : slots_) slot.unit = -1;
+  finish_replica_sums();
 }
 
 }  // namespace shard8::fsdp

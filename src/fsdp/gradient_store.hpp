@@ -34,7 +34,10 @@ class GradientStore {
   Gradients begin(int unit, bool first_micro_batch);
   /// All contributions of this step are in: starts the reduction.
   void reduce(int unit);
-  /// Waits for everything (reduce_wait); after it UnitBuffers::gradient() are the step's gradients.
+  /// Waits for the reduction of `unit`, if there is one (reduce_wait); after it UnitBuffers::gradient() of
+  /// it are the step's gradients. Units are best asked for in the order in which they were reduced.
+  void finish(int unit);
+  /// Waits for everything.
   void finish();
 
  private:
@@ -45,6 +48,7 @@ class GradientStore {
   };
   int slot_of(int unit);
   void complete(int slot);
+  void finish_replica_sums();
   const std::vector<tensor::Tensor>& reduced(int slot) const;
 
   const tensor::Exec& exec_;

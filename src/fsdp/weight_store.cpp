@@ -67,6 +67,7 @@ void WeightStore::release(int unit) {
 
 /// Puts this rank's rows of what travels where they belong, then lets the others' come.
 void WeightStore::start(const GatherSchedule::Start& gather) {
+  const auto issue = timer_.issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   const UnitPlace& place = buffers_.gather().place(gather.slot, gather.copy);
   const int unit = buffers_.gather().unit_of(gather.copy);

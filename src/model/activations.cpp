@@ -30,6 +30,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   a.tokens = scratch.allocate({d.tokens()}, DType::i32);
   a.targets = scratch.allocate({d.tokens()}, DType::i32);
   a.token_weights = scratch.allocate({d.tokens()}, DType::fp32);
+  a.loss = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
   a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace_bytes(d, recipe, threads))}, DType::u8);
   return a;
 }

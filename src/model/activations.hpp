@@ -21,6 +21,7 @@ struct Activations {
   tensor::Tensor dresidual;                       ///< (T_local, H), gradient of the residual stream
   tensor::Tensor tokens, targets, token_weights;  ///< (tokens) i32, i32, fp32
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
+  tensor::Tensor loss;                            ///< of the step so far, a double as 8 bytes of u8
   tensor::Tensor workspace;                       ///< u8 for kernels
 
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,

@@ -6,6 +6,7 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/quantizer.hpp"
+#include "kernels/workspace.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
@@ -17,7 +18,7 @@ struct Context {
   const tensor::Exec& exec;
   const comm::Communicator& tensor_group;
   profile::StepTimer& timer;
-  tensor::Tensor workspace;                   ///< u8, workspace_bytes(dims)
+  kernels::Workspace workspace;               ///< workspace_bytes(dims), and the device's libraries
   std::function<void()> progress = [] {};     ///< lets collectives under way advance
   const fp8::Quantizer* quantizer = nullptr;  ///< where a linear is in FP8
 };

@@ -24,6 +24,7 @@ struct Dims {
   std::int64_t vocab_local = 0;  ///< ceil(vocab/T), rows of padding included
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
+  bool deterministic = true;  ///< attention's backward on devices
 
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 

@@ -37,7 +37,8 @@ void Embedding::backward(const Context& context, const Weights& dw, const Tensor
   }
   const Tensor whole = gather_tokens(context, scratch.gathered, dx);
   auto part = context.timer.part(Part::elementwise);
-  kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid, context.workspace);
+  kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
+                              context.workspace.memory);
 }
 
 }  // namespace shard8::model

@@ -9,6 +9,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/master.hpp"
 #include "kernels/random.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::model {
 
@@ -43,7 +44,7 @@ void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) 
              box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
 }
 
-void read(const io::TensorFile& file, const SourceBox& box, float* out) {
+void read_box(const io::TensorFile& file, const SourceBox& box, float* out) {
   if (!box.stored_transposed) {
     file.read_box(box.name, {box.row, box.rows, box.col, box.cols}, out, box.cols);
     return;
@@ -53,6 +54,16 @@ void read(const io::TensorFile& file, const SourceBox& box, float* out) {
   for (std::int64_t r = 0; r < box.rows; ++r)
     for (std::int64_t c = 0; c < box.cols; ++c)
       out[r * box.cols + c] = stored[static_cast<std::size_t>(c * box.rows + r)];
+}
+
+void read(const tensor::Exec& exec, const io::TensorFile& file, const SourceBox& box, const Tensor& out) {
+  if constexpr (tensor::kDevice) {
+    std::vector<float> rows(static_cast<std::size_t>(out.count()));
+    read_box(file, box, rows.data());
+    tensor::to_device(exec, out, rows.data());
+  } else {
+    read_box(file, box, out.as<float>());
+  }
 }
 
 kernels::GlobalIndex global_index(const SourceBox& box) {
@@ -93,7 +104,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
         if (box.rows == 0) continue;
         const Tensor rows = master.slice(box.local_row, box.rows);
         if (file != nullptr)
-          read(*file, box, rows.as<float>());
+          read(exec, *file, box, rows);
         else if (spec.initial == Initial::normal)
           kernels::normal_fill(exec, rows, kernels::random_key(seed, box.name.c_str()), global_index(box),
                                spec.standard_deviation);

@@ -53,7 +53,7 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
   const fp8::Role role = fp8::Role::output_gradient;
   const bool bias = fc1.norm.arch == deck::Arch::gpt2;
   const fp8::Operands cast =
-      scratch.linear.gradient.view(context.quantizer->recipe(), role, plain.rows(), plain.cols());
+      scratch.linear.gradient.view(context.quantizer->recipe(), role, plain.rows(), plain.cols(), false);
   context.quantizer->make(saved.fc1.site.with(role), cast, plain, bias, Quantizer::Tokens::all, make);
   return {cast, plain};
 }

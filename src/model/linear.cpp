@@ -47,7 +47,12 @@ void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, 
 void bias_gradient(const Context& context, const AffineGradient& dw, const Tensor& dy) {
   if (dw.sum.bias.empty()) return;
   auto part = context.timer.part(Part::elementwise);
-  kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace);
+  kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace.memory);
+}
+
+/// Whether a matrix of these tokens will be gathered.
+bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
+  return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
 }
 
 Operand gather(const Context& context, const LinearScratch& scratch, const Operand& local) {
@@ -60,7 +65,8 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
   if (!site.on()) return dy;
   const fp8::Role role = fp8::Role::output_gradient;
-  const Operands cast = scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols());
+  const Operands cast =
+      scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols(), gathered(context, tokens));
   context.quantizer->cast(site.with(role), cast, dy, tokens);
   return {cast, dy};
 }

@@ -41,9 +41,9 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
   return s;
 }
 
-/// Logits of one chunk, their maxima and sums over the whole vocabulary, and the chunk's loss.
-double LossHead::chunk_loss(const Context& context, const Tensor& logits, const Tensor& row_max, const Tensor& sums,
-                            const Tensor& x, const Targets& targets, const Weights& w) const {
+/// Logits of one chunk, their maxima and sums over the whole vocabulary; the chunk's loss is added.
+void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tensor& logits, const Tensor& row_max,
+                          const Tensor& sums, const Tensor& x, const Targets& targets, const Weights& w) const {
   auto forward = context.timer.phase(Phase::forward);
   {
     auto part = context.timer.part(Part::gemm);
@@ -66,18 +66,18 @@ double LossHead::chunk_loss(const Context& context, const Tensor& logits, const 
   }
   reduce(sums, Communicator::Reduce::sum);
   auto part = context.timer.part(Part::elementwise);
-  return kernels::cross_entropy_loss(context.exec, sums, targets.weights);
+  kernels::cross_entropy_loss(context.exec, loss, sums, targets.weights);
 }
 
-double LossHead::forward_backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
-                                  const Targets& targets, const Weights& w, const Scratch& scratch, float scale) const {
+void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
+                                const Tensor& x, const Targets& targets, const Weights& w, const Scratch& scratch,
+                                float scale) const {
   const Tensor all = [&] {
     auto forward = context.timer.phase(Phase::forward);
     norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
     return gather_tokens(context, scratch.gathered, scratch.normed);
   }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
-  double loss = 0;
   bool accumulate = dw.accumulate;
   for (std::int64_t first = 0; first < all.rows(); first += chunk_) {
     const std::int64_t n = std::min(chunk_, all.rows() - first);
@@ -85,7 +85,7 @@ double LossHead::forward_backward(const Context& context, const Tensor& dx, cons
     const Tensor row_max = scratch.row_max.slice(0, n);
     const Tensor sums = scratch.sums.reshaped({2, n});
     const Targets chunk{targets.ids.slice(first, n), targets.weights.slice(first, n)};
-    loss += chunk_loss(context, logits, row_max, sums, all.slice(first, n), chunk, w);
+    chunk_loss(context, loss, logits, row_max, sums, all.slice(first, n), chunk, w);
 
     auto backward = context.timer.phase(Phase::backward);
     const Tensor dlogits = scratch.dlogits.slice(0, n);
@@ -103,7 +103,6 @@ double LossHead::forward_backward(const Context& context, const Tensor& dx, cons
   auto backward = context.timer.phase(Phase::backward);
   reduce_scatter_tokens(context, scratch.dnormed, partial);
   norm_.backward(context, dx, dw.norm, scratch.dnormed, x, scratch.statistics, w.norm, {});
-  return loss;
 }
 
 }  // namespace shard8::model

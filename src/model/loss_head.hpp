@@ -38,16 +38,17 @@ class LossHead {
     tensor::Tensor ids, weights;
   };
 
-  /// Σ weight·(−log p(target)) over the micro-batch, the same on all tensor ranks. dx (T_local, H)
-  /// is the gradient of scale·Σ; dw is added to. Times itself as forward and backward.
-  double forward_backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw,
-                          const tensor::Tensor& x, const Targets& targets, const Weights& w, const Scratch& scratch,
-                          float scale) const;
+  /// loss (a double as 8 bytes of u8) += Σ weight·(−log p(target)) over the micro-batch, the same on all
+  /// tensor ranks. dx (T_local, H) is the gradient of scale·Σ; dw is added to. Times itself as forward
+  /// and backward.
+  void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
+                        const Gradients& dw, const tensor::Tensor& x, const Targets& targets, const Weights& w,
+                        const Scratch& scratch, float scale) const;
 
  private:
-  double chunk_loss(const Context& context, const tensor::Tensor& logits, const tensor::Tensor& row_max,
-                    const tensor::Tensor& sums, const tensor::Tensor& x, const Targets& targets,
-                    const Weights& w) const;
+  void chunk_loss(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& logits,
+                  const tensor::Tensor& row_max, const tensor::Tensor& sums, const tensor::Tensor& x,
+                  const Targets& targets, const Weights& w) const;
   Norm norm_;
   VocabRange range_;
   std::int64_t chunk_;

@@ -31,10 +31,10 @@ void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, 
   auto part = context.timer.part(profile::Part::elementwise);
   if (arch == deck::Arch::llama)
     kernels::rmsnorm_backward(context.exec, dx, dw.weight, dy, x, statistics.rstd, w.weight, residual,
-                              context.workspace);
+                              context.workspace.memory);
   else
     kernels::layernorm_backward(context.exec, dx, dw.weight, dw.bias, dy, x, statistics.mean, statistics.rstd, w.weight,
-                                residual, context.workspace);
+                                residual, context.workspace.memory);
 }
 
 }  // namespace shard8::model

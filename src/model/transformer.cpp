@@ -71,18 +71,17 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
   return order;
 }
 
-double Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
-                                     const MicroBatch& micro_batch) {
+void Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+                                   const MicroBatch& micro_batch) {
   {
     auto phase = context.timer.phase(Phase::forward);
     forward_embedding(context, weights);
     forward_layers(context, weights);
   }
-  const double loss = head(context, weights, gradients, micro_batch);
+  head(context, weights, gradients, micro_batch);
   auto phase = context.timer.phase(Phase::backward);
   backward_layers(context, weights, gradients, micro_batch);
   backward_embedding(context, gradients, micro_batch);
-  return loss;
 }
 
 void Transformer::forward_embedding(const Context& context, UnitWeights weights) {
@@ -101,14 +100,15 @@ void Transformer::forward_layers(const Context& context, UnitWeights weights) {
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
+    const auto issue = context.timer.issue(profile::Issue::layer_forward);
     layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], activations_.residual[i], w,
                    activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
 }
 
-double Transformer::head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
-                         const MicroBatch& micro_batch) {
+void Transformer::head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+                       const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   const bool gpt2 = dims_.arch == deck::Arch::gpt2;
   // A tied table has been in use since the embedding.
@@ -116,12 +116,12 @@ double Transformer::head(const Context& context, UnitWeights weights, fsdp::Grad
   const LossHead::Weights w{{t[0].plain(), gpt2 ? t[1].plain() : Tensor{}}, t.back().plain()};
   const auto sums = gradients.begin(root, micro_batch.first);
   const Affine dnorm{sums.whole[0], gpt2 ? sums.whole[1] : Tensor{}};
-  const double loss = head_.forward_backward(
-      context, activations_.dresidual, {dnorm, sums.whole.back(), sums.accumulate}, activations_.residual.back(),
-      {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
+  head_.forward_backward(context, activations_.loss, activations_.dresidual,
+                         {dnorm, sums.whole.back(), sums.accumulate}, activations_.residual.back(),
+                         {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
+                         micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
-  return loss;
 }
 
 void Transformer::recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer) {
@@ -143,6 +143,7 @@ void Transformer::backward_layers(const Context& context, UnitWeights weights, f
     if (model_.recompute == deck::Recompute::full && !recomputes_from_a_copy(model_, recipe_, l))
       layer_.recompute(context, saved, x, w, activations_.layer_scratch);
     const auto sums = gradients.begin(unit, micro_batch.first);
+    const auto issue = context.timer.issue(profile::Issue::layer_backward);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     layer_.backward(context, activations_.dresidual, dw, x, saved, w, activations_.layer_scratch);
     weights.release(unit);

@@ -33,9 +33,10 @@ class Transformer {
     bool first = true, last = true;  ///< of the step
     float scale = 1;                 ///< gradients are those of scale·Σ token losses
   };
-  /// Forward and backward of the tokens in activations(); returns Σ weight·loss of this data rank.
-  double forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
-                          const MicroBatch& micro_batch);
+  /// Forward and backward of the tokens in activations(), whose `loss` Σ weight·loss of this data rank is
+  /// added to.
+  void forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+                        const MicroBatch& micro_batch);
 
   Activations& activations() { return activations_; }
   const Dims& dims() const { return dims_; }
@@ -46,8 +47,7 @@ class Transformer {
   void recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer);
   void backward_layers(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch);
-  double head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
-              const MicroBatch& micro_batch);
+  void head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
   void backward_embedding(const Context& context, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
 
   deck::ModelConfig model_;

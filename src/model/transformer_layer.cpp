@@ -10,7 +10,7 @@ using tensor::Tensor;
 TransformerLayer::TransformerLayer(const Dims& dims) {
   const Norm norm{dims.arch, dims.norm_eps};
   attention_.qkv.norm = norm;
-  attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim};
+  attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim, dims.deterministic};
   mlp_.fc1.norm = norm;
 }
 

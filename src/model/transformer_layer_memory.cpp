@@ -67,11 +67,12 @@ class SavedLayout {
   fp8::Operands input(Linear linear, const Tensor& plain) const {
     if (!cast(linear)) return plain;
     CastScratch copies = shared_.input;
+    const bool gathered = d_.tensor > 1 && (linear == Linear::qkv || linear == Linear::fc1);
     if (!selective_) {
       copies.by_columns = fp8::CastBuffer(arena_, plain.count(), recipe_.by_columns(Role::input));
-      if (!recipe_.two_copies(Role::input)) copies.by_rows = copies.by_columns;
+      if (!recipe_.two_copies(Role::input) && !recipe_.transposed(gathered)) copies.by_rows = copies.by_columns;
     }
-    return copies.view(recipe_, Role::input, plain.rows(), plain.cols());
+    return copies.view(recipe_, Role::input, plain.rows(), plain.cols(), gathered);
   }
 
   const Dims& d_;
@@ -99,7 +100,7 @@ Shared TransformerLayer::allocate_shared(const Dims& d, Recompute recompute, con
     shared.activation = arena.allocate({d.tokens(), d.ffn}, d.compute);
   }
   const std::int64_t largest = std::max({d.tokens_local() * d.hidden, d.tokens() * d.q_width(), d.tokens() * d.ffn});
-  if (recipe.two_copies(Role::input) || recompute == Recompute::selective)
+  if (recipe.two_copies(Role::input) || recipe.transposed(false) || recompute == Recompute::selective)
     shared.input = CastScratch::allocate(recipe, Role::input, largest, arena);
   if (recompute != Recompute::full) return shared;
   const auto whole = [&](std::int64_t layer) {

@@ -34,7 +34,7 @@ void Adamw::prepare(const tensor::Exec& exec) const {
       for (const Tensor& t : unit) kernels::fill_zero(exec, t);
 }
 
-void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale,
+void Adamw::step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
                  const Outputs& outputs) const {
   kernels::AdamwScalars scalars;
   scalars.lr = learning_rate;
@@ -43,16 +43,14 @@ void Adamw::step(const tensor::Exec& exec, std::int64_t step, double learning_ra
   scalars.eps = config_.eps;
   scalars.gradient_scale = gradient_scale;
   scalars.step = step;
-  for (std::size_t u = 0; u < first_moment_.size(); ++u) {
-    const auto unit = static_cast<int>(u);
-    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-      scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
-      const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
-      kernels::adamw_step(
-          exec,
-          {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p], buffers_.gradient(unit)[p]},
-          scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == tensor::DType::bf16);
-    }
+  const auto u = static_cast<std::size_t>(unit);
+  for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
+    scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
+    const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
+    kernels::adamw_step(
+        exec,
+        {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p], buffers_.gradient(unit)[p]},
+        scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == tensor::DType::bf16);
   }
 }
 

@@ -21,9 +21,11 @@ class Adamw {
   void prepare(const tensor::Exec& exec) const;
   /// What is made of an updated parameter in the same pass: its amax, its FP8.
   using Outputs = std::function<kernels::Outputs(int unit, int parameter)>;
-  /// Updates every master shard with the reduced gradients, scaled by gradient_scale.
-  void step(const tensor::Exec& exec, std::int64_t step, double learning_rate, double gradient_scale,
+  /// Updates the master shards of a unit with its reduced gradients, scaled by gradient_scale.
+  void step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
             const Outputs& outputs) const;
+  /// Whether gradients are scaled by something that needs the norm of all of them.
+  bool clips() const { return config_.clip > 0; }
 
   /// The factor that brings a gradient of this norm down to `clip`: min(1, clip/(norm + 1e-6)); 1 when off.
   double clip_scale(double gradient_norm) const;

@@ -3,10 +3,10 @@
 
 #include "optim/gradient_norm.hpp"
 
-#include <array>
 #include <cmath>
 
 #include "kernels/elementwise.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::optim {
 
@@ -23,18 +23,33 @@ void sum_replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated
   tensor_group.all_reduce(shared, Communicator::Reduce::sum).wait();
 }
 
-double gradient_norm(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const Replicated& replicated,
-                     const Communicator& model_group, int tensor_rank, profile::StepTimer& timer) {
-  auto optimizer = timer.phase(profile::Phase::optimizer);
-  double sum = 0;
-  for (std::size_t u = 0; u < replicated.size(); ++u)
-    for (std::size_t p = 0; p < replicated[u].size(); ++p)
-      if (tensor_rank == 0 || !replicated[u][p])
-        sum += kernels::sum_of_squares(exec, buffers.gradient(static_cast<int>(u))[p]);
-  std::array<double, 1> total{sum};
+void add_squares(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,
+                 const Replicated& replicated, int unit, Held held, int tensor_rank) {
+  const auto& shared = replicated[static_cast<std::size_t>(unit)];
+  if (held == Held::shared && tensor_rank != 0) return;
+  for (std::size_t p = 0; p < shared.size(); ++p)
+    if (shared[p] == (held == Held::shared)) kernels::sum_of_squares(exec, total, buffers.gradient(unit)[p]);
+}
+
+double norm_of(const tensor::Exec& exec, const Tensor& total, const Communicator& model_group,
+               profile::StepTimer& timer) {
   auto wait = timer.phase(profile::Phase::reduce_wait);
-  model_group.all_reduce(total, Communicator::Reduce::sum);
-  return std::sqrt(total[0]);
+  auto sum = tensor::to_host<double>(exec, total);
+  model_group.all_reduce(sum, Communicator::Reduce::sum);
+  return std::sqrt(sum[0]);
+}
+
+double gradient_norm(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,
+                     const Replicated& replicated, const Communicator& model_group, int tensor_rank,
+                     profile::StepTimer& timer) {
+  {
+    auto optimizer = timer.phase(profile::Phase::optimizer);
+    kernels::fill_zero(exec, total);
+    for (int unit = 0; unit < static_cast<int>(replicated.size()); ++unit)
+      for (const Held held : {Held::in_parts, Held::shared})
+        add_squares(exec, total, buffers, replicated, unit, held, tensor_rank);
+  }
+  return norm_of(exec, total, model_group, timer);
 }
 
 }  // namespace shard8::optim

@@ -3,8 +3,10 @@
 #include "profile/report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -84,6 +86,30 @@ std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather&
   return casts;
 }
 
+std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const Gather& gather) {
+  std::vector<IssueRow> rows;
+  if (issues == nullptr || steps <= 0) return rows;
+  for (int i = 0; i < kIssues; ++i) {
+    const auto& mine = issues->of(static_cast<Issue>(i));
+    const std::array<double, 3> figures{static_cast<double>(mine.size()),
+                                        std::accumulate(mine.begin(), mine.end(), 0.0),
+                                        mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end())};
+    const std::vector<double> all = gather.doubles(figures);
+    IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
+    double calls = 0, sum = 0;
+    for (std::size_t at = 0; at < all.size(); at += figures.size()) {
+      calls += all[at];
+      sum += all[at + 1];
+      row.max_s = std::max(row.max_s, all[at + 2]);
+    }
+    if (calls == 0) continue;
+    row.calls_per_step = static_cast<double>(mine.size()) / steps;
+    row.mean_s = sum / calls;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
@@ -101,6 +127,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.verification = input.verification;
   report.casts = sum_casts(input.casts, gather);
   report.emulated = input.emulated;
+  report.issues = issue_rows(input.issues, measured, gather);
 
   std::vector<double> step_s;
   for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);

@@ -39,8 +39,16 @@ struct ReportInput {
   double peak_flops = 0;         ///< of one rank, per second; 0: not known, so no MFU
   std::string host{};            ///< of this rank
   Verification verification{};
-  std::vector<CastFigures> casts{};  ///< of this rank; the same kinds in the same order on every rank
-  std::string emulated{};            ///< what matrix products are emulated ("mxfp8"); empty: none
+  std::vector<CastFigures> casts{};    ///< of this rank; the same kinds in the same order on every rank
+  std::string emulated{};              ///< what matrix products are emulated ("mxfp8"); empty: none
+  const IssueTimes* issues = nullptr;  ///< of this rank's host, where a device computes
+};
+
+/// What the host took to have a device do something, over all ranks and calls.
+struct IssueRow {
+  std::string what;
+  double calls_per_step = 0;
+  double mean_s = 0, max_s = 0;
 };
 
 /// One kind of collective; times are means over the ranks that made it.
@@ -68,6 +76,7 @@ struct Report {
   Verification verification{};
   std::vector<CastFigures> casts{};  ///< sums over ranks, largest change of all
   std::string emulated{};
+  std::vector<IssueRow> issues{};
 
   std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
 };

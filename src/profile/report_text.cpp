@@ -67,6 +67,14 @@ void casts(Out out, const Report& report) {
   }
 }
 
+void issues(Out out, const Report& report) {
+  if (report.issues.empty()) return;
+  fmt::format_to(out, "\n{:<26}{:>14}{:>12}{:>12}\n", "host time to issue", "calls/step", "mean us", "max us");
+  for (const IssueRow& row : report.issues)
+    fmt::format_to(out, "{:<26}{:>14.1f}{:>12.1f}{:>12.1f}\n", row.what, row.calls_per_step, 1e6 * row.mean_s,
+                   1e6 * row.max_s);
+}
+
 void figures(Out out, const Report& report) {
   fmt::format_to(out, "\ntokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",
                  figure(report.tokens_per_s), figure(report.tokens_per_s / report.ranks),
@@ -101,6 +109,7 @@ std::string to_text(const Report& report) {
     phases(out, report);
     collectives(out, report);
     casts(out, report);
+    issues(out, report);
     figures(out, report);
   } else {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
+#include "profile/region.hpp"
 
 namespace shard8::profile {
 namespace {
@@ -34,50 +34,68 @@ const std::string& region_of(Phase phase, Part part) {
   return names[static_cast<std::size_t>(phase)][static_cast<std::size_t>(part)];
 }
 
-double seconds(StepTimer::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-
 }  // namespace
 
 void StepTimer::charge() {
-  const auto now = now_();
-  const double elapsed = seconds(now - last_);
-  last_ = now;
-  current_.phase[at(phase_)] += elapsed;
-  if (part_ < 0) return;
-  if (phase_ == static_cast<int>(Phase::forward)) current_.part[0][at(part_)] += elapsed;
-  if (phase_ == static_cast<int>(Phase::backward)) current_.part[1][at(part_)] += elapsed;
+  owners_.push_back(std::exchange(left_, false) ? left_owner_ : owner_);
+  clock_->mark();
 }
 
 void StepTimer::begin_step() {
-  current_ = {};
-  last_ = step_begin_ = now_();
+  owners_.clear();
+  left_ = false;
+  clock_->begin();
 }
 
 const StepTimes& StepTimer::end_step() {
   charge();
-  current_.total = seconds(last_ - step_begin_);
-  return steps_.emplace_back(current_);
+  const auto seconds = clock_->finish();
+  StepTimes times;
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    const auto& [phase, part] = owners_[i];
+    times.total += seconds[i];
+    times.phase[at(phase)] += seconds[i];
+    if (part < 0) continue;
+    if (phase == static_cast<int>(Phase::forward)) times.part[0][at(part)] += seconds[i];
+    if (phase == static_cast<int>(Phase::backward)) times.part[1][at(part)] += seconds[i];
+  }
+  return steps_.emplace_back(times);
+}
+
+void StepTimer::drop_step() {
+  charge();
+  clock_->finish();
 }
 
 StepTimer::Scope StepTimer::phase(Phase phase) { return Scope(*this, region_of(phase), static_cast<int>(phase), -1); }
 
 StepTimer::Scope StepTimer::part(Part part) {
-  return Scope(*this, region_of(static_cast<Phase>(phase_), part), phase_, static_cast<int>(part));
+  return Scope(*this, region_of(static_cast<Phase>(owner_.phase), part), owner_.phase, static_cast<int>(part));
 }
 
 StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, int phase, int part)
-    : timer_(timer), outer_phase_(timer.phase_), outer_part_(timer.part_) {
+    : timer_(timer), outer_phase_(timer.owner_.phase), outer_part_(timer.owner_.part) {
   timer_.charge();
-  Kokkos::Profiling::pushRegion(region);
-  timer_.phase_ = phase;
-  timer_.part_ = part;
+  push_region(region);
+  timer_.owner_ = {phase, part};
 }
 
 StepTimer::Scope::~Scope() {
-  timer_.charge();
-  Kokkos::Profiling::popRegion();
-  timer_.phase_ = outer_phase_;
-  timer_.part_ = outer_part_;
+  // Between two parts of a phase nothing is done: a clock that spares marks makes one there, not two.
+  const bool spared = timer_.clock_->sparing() && !timer_.left_ && timer_.owner_.part >= 0 && outer_part_ < 0;
+  if (spared) {
+    timer_.left_ = true;
+    timer_.left_owner_ = timer_.owner_;
+  } else {
+    timer_.charge();
+  }
+  pop_region();
+  timer_.owner_ = {outer_phase_, outer_part_};
+}
+
+std::string_view name_of(Issue issue) {
+  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer", "step"};
+  return names[static_cast<std::size_t>(issue)];
 }
 
 }  // namespace shard8::profile

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <array>
-#include <chrono>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "profile/issue_times.hpp"
 #include "profile/phase.hpp"
+#include "profile/step_clock.hpp"
 
 namespace shard8::profile {
 
@@ -22,23 +25,28 @@ struct StepTimes {
 /// ("shard8::step::forward", "shard8::forward::gemm"), so that any Kokkos connector sees them.
 class StepTimer {
  public:
-  using Clock = std::chrono::steady_clock;
-  using Now = Clock::time_point (*)();
   class Scope;  // RAII, leaves the phase or part on destruction, also when an exception passes
 
-  /// `now` is another clock in tests.
-  explicit StepTimer(Now now = &Clock::now) : now_(now) {}
+  explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
   void begin_step();
-  /// Ends the step and keeps its times; what no phase claimed is `other`.
+  /// Ends the step, waits for what its clock times, and keeps its times; what no phase claimed is
+  /// `other`.
   const StepTimes& end_step();
+  /// Ends a step that is no step of the run.
+  void drop_step();
 
   [[nodiscard]] Scope phase(Phase phase);
   /// Inside forward or backward; elsewhere it only opens the region. A part entered inside another
   /// takes the time away from it, too.
   [[nodiscard]] Scope part(Part part);
+  /// The host's own time to have something done.
+  [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue}; }
 
   const std::vector<StepTimes>& steps() const { return steps_; }
+  /// Since the start or the last clear_issues().
+  const IssueTimes& issues() const { return issues_; }
+  void clear_issues() { issues_.clear(); }
 
   class Scope {
    public:
@@ -54,14 +62,18 @@ class StepTimer {
   };
 
  private:
-  /// Gives the time since the last call to whatever was current until now.
+  struct Owner {
+    int phase = static_cast<int>(Phase::other), part = -1;
+  };
+  /// The time since the last mark belongs to whatever is current.
   void charge();
-  Now now_;
-  StepTimes current_;
-  Clock::time_point step_begin_{}, last_{};
-  int phase_ = static_cast<int>(Phase::other);
-  int part_ = -1;
+  std::unique_ptr<StepClock> clock_;
+  Owner owner_;
+  std::vector<Owner> owners_;  ///< of the time between marks
+  bool left_ = false;          ///< a part was left, and its mark spared
+  Owner left_owner_;
   std::vector<StepTimes> steps_;
+  IssueTimes issues_;
 };
 
 }  // namespace shard8::profile

@@ -80,6 +80,14 @@ Json casts_of(const Report& report) {
   return rows;
 }
 
+Json issues_of(const Report& report) {
+  Json rows = Json::array();
+  for (const IssueRow& row : report.issues)
+    rows.push_back(
+        {{"what", row.what}, {"calls_per_step", row.calls_per_step}, {"mean_s", row.mean_s}, {"max_s", row.max_s}});
+  return rows;
+}
+
 Json figures_of(const Report& report) {
   Json figures;
   figures["tokens_per_s"] = report.tokens_per_s;
@@ -140,6 +148,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["emulated"] = report.emulated;
   summary["collectives"] = collectives_of(report);
   summary["casts"] = casts_of(report);
+  if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);

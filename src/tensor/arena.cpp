@@ -40,9 +40,15 @@ Arena::Arena(std::string label, MemoryKind kind, std::size_t bytes) : Arena(std:
   try {
     block_.reset(
         static_cast<std::byte*>(Kokkos::kokkos_malloc<Exec::memory_space>("shard8::arena::" + label_, capacity_)));
+    begin_ = block_.get();
   } catch (const std::exception& e) {
     base::fail(base::ExitCode::environment, "arena '{}': cannot allocate {} bytes: {}", label_, capacity_, e.what());
   }
+}
+
+Arena::Arena(std::string label, MemoryKind kind, std::byte* memory, std::size_t bytes) : Arena(std::move(label), kind) {
+  begin_ = memory;
+  capacity_ = bytes;
 }
 
 Arena::Arena(Arena&&) noexcept = default;
@@ -52,10 +58,10 @@ Arena::~Arena() = default;
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   Tensor t{nullptr, shape, dtype};
   const std::size_t bytes = (t.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  if (block_ != nullptr) {
+  if (begin_ != nullptr) {
     SHARD8_REQUIRE(used_ + bytes <= capacity_, "arena '{}' of {} bytes has {} left, {} {} needs {}", label_, capacity_,
                    capacity_ - used_, to_string(shape), name_of(dtype), bytes);
-    t.data = block_.get() + used_;
+    t.data = begin_ + used_;
   }
   used_ += bytes;
   high_water_ = std::max(high_water_, used_);

@@ -28,6 +28,9 @@ class Arena {
   /// One allocation of `bytes`, labelled for Kokkos Tools. Throws Error(environment) with both
   /// numbers when the memory cannot be had.
   Arena(std::string label, MemoryKind kind, std::size_t bytes);
+  /// The same over memory of the execution space that somebody else owns: `bytes` from `memory` on,
+  /// which is aligned to kAlignment.
+  Arena(std::string label, MemoryKind kind, std::byte* memory, std::size_t bytes);
   Arena(Arena&&) noexcept;
   Arena& operator=(Arena&&) noexcept;
   ~Arena();
@@ -41,7 +44,7 @@ class Arena {
 
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }
-  bool measuring() const { return block_ == nullptr; }
+  bool measuring() const { return begin_ == nullptr; }
   MemoryKind kind() const { return kind_; }
 
  private:
@@ -51,7 +54,8 @@ class Arena {
   };
   std::string label_;
   MemoryKind kind_;
-  std::unique_ptr<std::byte, Release> block_;
+  std::unique_ptr<std::byte, Release> block_;  ///< if it is this arena's own
+  std::byte* begin_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
   std::size_t high_water_ = 0;

@@ -24,9 +24,12 @@ ArenaSet ArenaSet::measure() {
   return ArenaSet(for_each_kind([](MemoryKind kind) { return Arena::measure(std::string(name_of(kind)), kind); }));
 }
 
-ArenaSet::ArenaSet(const MemoryBytes& bytes)
+ArenaSet::ArenaSet(const MemoryBytes& bytes, std::byte* gathered)
     : ArenaSet(for_each_kind([&](MemoryKind kind) {
-        return Arena(std::string(name_of(kind)), kind, bytes[static_cast<std::size_t>(kind)]);
+        const std::size_t size = bytes[static_cast<std::size_t>(kind)];
+        if (kind == MemoryKind::gathered && gathered != nullptr)
+          return Arena(std::string(name_of(kind)), kind, gathered, size);
+        return Arena(std::string(name_of(kind)), kind, size);
       })) {}
 
 MemoryBytes ArenaSet::bytes() const {

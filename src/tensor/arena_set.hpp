@@ -19,7 +19,8 @@ std::size_t total(const MemoryBytes& bytes);
 class ArenaSet {
  public:
   static ArenaSet measure();
-  explicit ArenaSet(const MemoryBytes& bytes);
+  /// `gathered`, if not null, is memory for that kind that somebody else owns.
+  explicit ArenaSet(const MemoryBytes& bytes, std::byte* gathered = nullptr);
 
   Arena& operator[](MemoryKind kind) { return arenas_[static_cast<std::size_t>(kind)]; }
   /// High-water marks.

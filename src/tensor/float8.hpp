@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <Kokkos_Macros.hpp>
 #include <bit>
 #include <cstdint>
 #include <limits>
+
+#include "tensor/host_device.hpp"
 
 namespace shard8::tensor {
 
@@ -18,7 +19,7 @@ namespace float8 {
 /// The bits of |value| in a format of `kMantissa` mantissa bits, exponent bias `kBias` and largest
 /// finite number `kMax`. Integer selects only, so that loops over it become vector code.
 template <int kMantissa, int kBias>
-KOKKOS_INLINE_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float largest) {
+SHARD8_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float largest) {
   constexpr int kDropped = 23 - kMantissa;
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << kMantissa;
   constexpr std::uint32_t kSmallestNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
@@ -35,7 +36,7 @@ KOKKOS_INLINE_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float large
 
 /// The float of these bits without sign; `nan` is the first pattern that is no number.
 template <int kMantissa, int kBias>
-KOKKOS_INLINE_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::uint32_t nan) {
+SHARD8_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::uint32_t nan) {
   constexpr float kStep = std::bit_cast<float>(static_cast<std::uint32_t>(127 + 1 - kBias - kMantissa) << 23);
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
   const std::uint32_t normal = (bits << (23 - kMantissa)) + kRebias;
@@ -56,11 +57,11 @@ struct E4M3 {
   std::uint8_t bits = 0;
 
   E4M3() = default;
-  KOKKOS_INLINE_FUNCTION explicit E4M3(float value) {
+  SHARD8_FUNCTION explicit E4M3(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value);
     bits = static_cast<std::uint8_t>(float8::encode<3, 7>(u & 0x7fffffffu, kMax) | ((u >> 24) & 0x80u));
   }
-  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+  SHARD8_FUNCTION explicit operator float() const {
     const std::uint32_t u = bits;
     const float magnitude = float8::decode<3, 7>(u & 0x7fu, 0x7fu, 0x7fu);
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | ((u & 0x80u) << 24));
@@ -75,11 +76,11 @@ struct E5M2 {
   std::uint8_t bits = 0;
 
   E5M2() = default;
-  KOKKOS_INLINE_FUNCTION explicit E5M2(float value) {
+  SHARD8_FUNCTION explicit E5M2(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value);
     bits = static_cast<std::uint8_t>(float8::encode<2, 15>(u & 0x7fffffffu, kMax) | ((u >> 24) & 0x80u));
   }
-  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+  SHARD8_FUNCTION explicit operator float() const {
     const std::uint32_t u = bits;
     const float magnitude = float8::decode<2, 15>(u & 0x7fu, 0x7cu, 0x7du);
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | ((u & 0x80u) << 24));
@@ -92,8 +93,8 @@ struct E8M0 {
   std::uint8_t bits = 127;
 
   E8M0() = default;
-  KOKKOS_INLINE_FUNCTION explicit E8M0(std::uint8_t exponent) : bits(exponent) {}
-  KOKKOS_INLINE_FUNCTION explicit operator float() const {
+  SHARD8_FUNCTION explicit E8M0(std::uint8_t exponent) : bits(exponent) {}
+  SHARD8_FUNCTION explicit operator float() const {
     const std::uint32_t u = bits;
     const std::uint32_t normal = u == 0 ? 0x00400000u : u << 23;
     return std::bit_cast<float>(u == 255u ? 0x7fc00000u : normal);

@@ -17,11 +17,14 @@ enum class Scaling : std::uint8_t {
   column_32,   ///< 32×1 blocks: (R/32, C) e8m0
 };
 
-/// A matrix as a multiplier reads it: element (r, c) is data(r, c) · the scale_inv of its block.
+/// A matrix (R, C) as a multiplier reads it: element (r, c) is data(r, c) · the scale_inv of its block.
 struct Operand {
   Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
-  Tensor scale_inv;  ///< empty for Scaling::none
+  Tensor scale_inv;  ///< of (R, C), whichever way data lies; empty for Scaling::none
   Scaling scaling = Scaling::none;
+  /// data is (C, R): element (r, c) is data(c, r). Of e4m3 and e5m2, for multipliers that read only
+  /// matrices in which what is summed over is contiguous.
+  bool transposed = false;
 
   Operand() = default;
   Operand(const Tensor& plain) : data(plain) {}  // NOLINT: a plain matrix is an operand
@@ -29,8 +32,8 @@ struct Operand {
       : data(values), scale_inv(inverse_scales), scaling(how) {}
 
   bool empty() const { return data.empty(); }
-  std::int64_t rows() const { return data.rows(); }
-  std::int64_t cols() const { return data.cols(); }
+  std::int64_t rows() const { return transposed ? data.cols() : data.rows(); }
+  std::int64_t cols() const { return transposed ? data.rows() : data.cols(); }
 };
 
 /// The shape of scale_inv for a matrix (rows, cols); rows and cols must be whole blocks.

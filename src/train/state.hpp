@@ -19,6 +19,7 @@ struct State {
   fp8::ScalingState scaling;
   model::Activations activations;
   optim::Adamw optimizer;
+  tensor::Tensor squares;  ///< of the gradients, their sum, a double as 8 bytes of u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
   State(const State&) = delete;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "kernels/elementwise.hpp"
 #include "optim/schedule.hpp"
 #include "train/trainer.hpp"
 
@@ -13,18 +14,19 @@ StepResult Trainer::step(std::int64_t step) {
   const double rate = optim::learning_rate(setup_.config.optimizer, step);
 
   weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
-  double loss_sum = 0;
+  kernels::fill_zero(exec_, state_.activations.loss);
   for (std::int64_t m = 0; m < micro_batches; ++m) {
-    load(step, m);                    // tokens of this data rank
-    loss_sum += forward_backward(m);  // gathers weights, starts reducing gradients after the last
+    load(step, m);        // tokens of this data rank
+    forward_backward(m);  // gathers weights, starts reducing gradients after the last
   }
-  reduce_gradients();                   // over shards, replicas and, for what they share, tensor ranks
-  const double norm = gradient_norm();  // global norm of the gradients
-  update(step, rate, norm);             // AdamW on this rank's shards
-  quantize_weights();                   // FP8 shards and scales of the next step
-  const double loss = mean_loss(loss_sum);
+  // Gradients over shards, replicas and, for what they share, tensor ranks; their global norm; AdamW on this
+  // rank's shards.
+  const double norm = reduce_and_update(step, rate);
+  quantize_weights();  // FP8 shards and scales of the next step
+  const double loss = mean_loss();
 
   const double seconds = timer_.end_step().total;
+  mesh_.world.record_device_calls();
   return {step, loss, norm, rate, loader_.tokens_per_step(), seconds};
 }
 

@@ -4,11 +4,10 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "kernels/elementwise.hpp"
 #include "model/initialise.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::train {
 
@@ -22,20 +21,34 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       mesh_(mesh),
       loader_(loader),
       timer_(timer),
-      state_(setup, tensor::ArenaSet(state_bytes(setup))),
+      gather_memory_(mesh.shard.gather_memory(state_bytes(setup)[static_cast<int>(tensor::MemoryKind::gathered)])),
+      state_(setup, tensor::ArenaSet(state_bytes(setup), gather_memory_ ? gather_memory_->data() : nullptr)),
       fp8_weights_(exec, setup_.weights, setup_.units, state_.units, state_.scaling),
       model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state_.activations),
       replicated_(setup.replicated()),
       weights_(exec, state_.units, mesh.shard, timer, fp8_weights_.hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
       quantizer_(state_.scaling, exec, mesh.tensor, timer),
-      context_{exec,       mesh.tensor, timer, state_.activations.workspace, [&mesh] { mesh.world.progress(); },
+      libraries_(tensor::kDevice ? std::make_unique<kernels::Libraries>() : nullptr),
+      context_{exec,
+               mesh.tensor,
+               timer,
+               {state_.activations.workspace, libraries_.get()},
+               [&mesh] { mesh.world.progress(); },
                &quantizer_} {}
 
-void Trainer::initialise(const io::TensorFile* file) {
+void Trainer::initialise(const io::TensorFile* file, kernels::Tuning tuning) {
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
+  start_state();
+  if (libraries_ == nullptr) return;
+  rehearse(tuning);
+  start_state();
+}
+
+/// Scales, and weights in FP8 by them, as before the first step.
+void Trainer::start_state() {
   state_.scaling.prepare(exec_);
   fp8_weights_.initialise(mesh_.model);
 }
@@ -46,33 +59,55 @@ void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
   const auto& a = state_.activations;
   SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(),
                  "a micro-batch of {} tokens, not {}", batch.tokens.size(), a.tokens.count());
-  std::memcpy(a.tokens.as<std::int32_t>(), batch.tokens.data(), a.tokens.bytes());
-  std::memcpy(a.targets.as<std::int32_t>(), batch.targets.data(), a.targets.bytes());
-  std::memcpy(a.token_weights.as<float>(), batch.weights.data(), a.token_weights.bytes());
+  tensor::to_device(exec_, a.tokens, batch.tokens.data());
+  tensor::to_device(exec_, a.targets, batch.targets.data());
+  tensor::to_device(exec_, a.token_weights, batch.weights.data());
 }
 
-double Trainer::forward_backward(std::int64_t micro_batch) {
+void Trainer::forward_backward(std::int64_t micro_batch) {
   model::Transformer::MicroBatch m;
   m.first = micro_batch == 0;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
   m.scale = static_cast<float>(1.0 / static_cast<double>(loader_.tokens_per_step()));
-  return model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
+  model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
 }
 
-void Trainer::reduce_gradients() {
+double Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
+  const Tensor& squares = state_.squares;
+  const auto units = model::reductions(setup_.config.model);
+  const auto add = [&](int unit, optim::Held held) {
+    optim::add_squares(exec_, squares, state_.units, replicated_, unit, held, setup_.place.tensor);
+  };
+  const auto update = [&](int unit, double scale) {
+    const auto issue = timer_.issue(profile::Issue::optimizer);
+    state_.optimizer.step(exec_, unit, step, learning_rate, scale,
+                          [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
+  };
+  // What needs neither the norm of all gradients nor a sum with other tensor ranks is updated behind
+  // the reductions of the units that come after it.
+  const bool at_once = !state_.optimizer.clips() && mesh_.tensor.size() == 1;
+  kernels::fill_zero(exec_, squares);
+  for (const int unit : units) {
+    gradients_.finish(unit);
+    auto phase = timer_.phase(Phase::optimizer);
+    add(unit, optim::Held::in_parts);
+    if (at_once) add(unit, optim::Held::shared);
+    if (at_once) update(unit, 1);
+  }
   gradients_.finish();
-  auto phase = timer_.phase(Phase::reduce_wait);
-  optim::sum_replicated_gradients(state_.units, replicated_, mesh_.tensor);
-}
-
-double Trainer::gradient_norm() {
-  return optim::gradient_norm(exec_, state_.units, replicated_, mesh_.model, setup_.place.tensor, timer_);
-}
-
-void Trainer::update(std::int64_t step, double learning_rate, double gradient_norm) {
+  if (at_once) return optim::norm_of(exec_, squares, mesh_.model, timer_);
+  {
+    auto phase = timer_.phase(Phase::reduce_wait);
+    optim::sum_replicated_gradients(state_.units, replicated_, mesh_.tensor);
+  }
+  {
+    auto phase = timer_.phase(Phase::optimizer);
+    for (const int unit : units) add(unit, optim::Held::shared);
+  }
+  const double norm = optim::norm_of(exec_, squares, mesh_.model, timer_);
   auto phase = timer_.phase(Phase::optimizer);
-  state_.optimizer.step(exec_, step, learning_rate, state_.optimizer.clip_scale(gradient_norm),
-                        [this](int unit, int parameter) { return fp8_weights_.update_outputs(unit, parameter); });
+  for (const int unit : units) update(unit, state_.optimizer.clip_scale(norm));
+  return norm;
 }
 
 void Trainer::quantize_weights() {
@@ -87,9 +122,9 @@ void Trainer::quantize_weights() {
   state_.scaling.update(exec_);
 }
 
-double Trainer::mean_loss(double local_sum) const {
+double Trainer::mean_loss() const {
   auto phase = timer_.phase(Phase::reduce_wait);
-  std::array<double, 1> sum{local_sum};
+  auto sum = tensor::to_host<double>(exec_, state_.activations.loss);
   mesh_.data.all_reduce(sum, comm::Communicator::Reduce::sum);
   return sum[0] / static_cast<double>(loader_.tokens_per_step());
 }

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
+#include "comm/device.hpp"
 #include "comm/mesh.hpp"
 #include "data/batch.hpp"
 #include "fsdp/gradient_store.hpp"
 #include "fsdp/weight_store.hpp"
 #include "io/tensor_file.hpp"
+#include "kernels/libraries.hpp"
 #include "model/transformer.hpp"
 #include "optim/gradient_norm.hpp"
 #include "profile/step_timer.hpp"
@@ -31,8 +35,9 @@ class Trainer {
   Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, data::Loader& loader,
           profile::StepTimer& timer);
 
-  /// Initial weights (a file, or null for random ones) and optimizer state.
-  void initialise(const io::TensorFile* file);
+  /// Initial weights (a file, or null for random ones) and optimizer state. On a device also a
+  /// rehearsal, see rehearse(), with the given search for products that have no algorithm yet.
+  void initialise(const io::TensorFile* file, kernels::Tuning tuning = kernels::Tuning::candidates);
 
   StepResult step(std::int64_t step);
 
@@ -40,21 +45,25 @@ class Trainer {
   const State& state() const { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
+  /// Null on hosts.
+  const kernels::Libraries* libraries() const { return libraries_.get(); }
 
  private:
+  void start_state();
+  void rehearse(kernels::Tuning tuning);
   void load(std::int64_t step, std::int64_t micro_batch);
-  double forward_backward(std::int64_t micro_batch);
-  void reduce_gradients();
-  double gradient_norm();
-  void update(std::int64_t step, double learning_rate, double gradient_norm);
+  void forward_backward(std::int64_t micro_batch);
+  /// The norm of the gradients before clipping.
+  double reduce_and_update(std::int64_t step, double learning_rate);
   void quantize_weights();
-  double mean_loss(double local_sum) const;
+  double mean_loss() const;
 
   const tensor::Exec& exec_;
   Setup setup_;
   const comm::Mesh& mesh_;
   data::Loader& loader_;
   profile::StepTimer& timer_;
+  std::shared_ptr<comm::DeviceMemory> gather_memory_;
   State state_;
   model::Fp8Weights fp8_weights_;
   model::Transformer model_;
@@ -62,6 +71,7 @@ class Trainer {
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;
   fp8::Quantizer quantizer_;
+  std::unique_ptr<kernels::Libraries> libraries_;
   model::Context context_;
 };
 

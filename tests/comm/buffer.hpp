@@ -73,6 +73,8 @@ class Buffer {
     return x;
   }
 
+  std::int64_t count() const { return shape_.count(); }
+  tensor::DType dtype() const { return dtype_; }
   tensor::Tensor tensor() { return {bytes_.empty() ? nullptr : bytes_.data(), shape_, dtype_}; }
   const std::vector<std::byte>& bytes() const { return bytes_; }
   std::vector<std::byte>& bytes() { return bytes_; }

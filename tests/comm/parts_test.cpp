@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -17,6 +23,7 @@
 #include "comm/scratch.hpp"
 #include "comm/sums.hpp"
 #include "comm/waiting.hpp"
+#include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {
 namespace {
@@ -135,6 +142,63 @@ TEST(Scratch, is_kept_and_grows_to_the_most_needed_at_once) {
   a.give_back();
   auto b = pool.take(2000), c = pool.take(500);
   EXPECT_EQ(pool.bytes(), 2500u);
+}
+
+// What a watchdog said, waiting for it at most 20 s.
+class Said {
+ public:
+  void operator()(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    texts_.push_back(text);
+  }
+  std::vector<std::string> texts() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!texts_.empty() || std::chrono::steady_clock::now() > limit) return texts_;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+TEST(Dog, says_once_what_is_wrong) {
+  Said said;
+  std::atomic<int> looks = 0;
+  const Watchdog dog(
+      std::chrono::milliseconds(1),
+      [&]() -> std::optional<std::string> {
+        if (++looks < 5) return std::nullopt;
+        return "look " + std::to_string(looks);
+      },
+      [&](const std::string& text) { said(text); });
+  EXPECT_EQ(said.texts(), std::vector<std::string>{"look 5"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(said.texts().size(), 1u);
+  EXPECT_EQ(looks, 5);
+}
+
+TEST(Dog, takes_an_exception_for_what_is_wrong) {
+  Said said;
+  const Watchdog dog(
+      std::chrono::milliseconds(1), []() -> std::optional<std::string> { throw std::runtime_error("cannot look"); },
+      [&](const std::string& text) { said(text); });
+  EXPECT_EQ(said.texts(), std::vector<std::string>{"cannot look"});
+}
+
+TEST(Dog, ends_at_once_when_nothing_is_wrong) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const Watchdog dog(
+        std::chrono::minutes(1), []() -> std::optional<std::string> { return "looked"; },
+        [](const std::string& text) { ADD_FAILURE() << text; });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 std::optional<std::string> problem(std::map<std::string, std::string> variables, int ranks) {

@@ -23,7 +23,7 @@ struct State {
     if (master.dtype() == DType::bf16) {
       kernels::split_master(Exec(), master, remainder, p);
     } else {
-      std::memcpy(master.tensor().data, p.tensor().data, p.tensor().bytes());
+      copy_bytes(master, p);
     }
   }
   Buffer joined() const {
@@ -31,7 +31,7 @@ struct State {
     if (master.dtype() == DType::bf16) {
       kernels::join_master(Exec(), p, master, remainder);
     } else {
-      std::memcpy(p.tensor().data, master.tensor().data, p.tensor().bytes());
+      copy_bytes(p, master);
     }
     return p;
   }
@@ -59,6 +59,7 @@ TEST_P(AdamwForms, RoundsEveryOperationOnce) {
   for (std::int64_t step = 0; step < 12; ++step) {
     const auto s = adamw_scalars(step);
     const auto g = Buffer::normal(shape, DType::fp32, static_cast<unsigned>(step) + 2);
+    const auto gradients = stored<float>(g);
     kernels::adamw_step(Exec(), state.tensors(g), s);
     const auto beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1 - s.beta1);
     const auto beta2 = static_cast<float>(s.beta2), new2 = static_cast<float>(1 - s.beta2);
@@ -68,7 +69,7 @@ TEST_P(AdamwForms, RoundsEveryOperationOnce) {
     const auto inverse = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, count)));
     for (std::size_t i = 0; i < p.size(); ++i) {
       // This file too is compiled without contraction, so that every operation rounds.
-      const float gi = g.tensor().as<float>()[i] * static_cast<float>(s.gradient_scale);
+      const float gi = gradients[i] * static_cast<float>(s.gradient_scale);
       const float mi = beta1 * m[i] + new1 * gi;
       const float vi = beta2 * v[i] + new2 * gi * gi;
       p[i] = p[i] * decay - rate * mi / (std::sqrt(vi) * inverse + static_cast<float>(s.eps));

@@ -50,13 +50,13 @@ struct Written {
     auto out = amax_only();
     out.quantized = operand();
     out.scale = scale;
-    out.counts = &counts;
+    out.counts = counts;
     return out;
   }
   tensor::Operand operand() const { return {quantized, scale_inv, tensor::Scaling::tensor}; }
 
   Buffer plain, quantized, amax, scale, scale_inv{{1}, DType::fp32};
-  mutable kernels::CastCounts counts;
+  Counts counts;
 };
 
 class Bench {
@@ -156,7 +156,7 @@ class Bench {
       time(name + " + quantize", 0, in + bytes, [&] { run(to.quantized_only()); });
       time(name + ", quantize", 0, in + 2 * plain + bytes, [&] {
         run(kernels::Outputs(to.plain.tensor()));
-        kernels::quantize(exec_, to.operand(), to.amax, to.plain, to.scale, {.counts = &to.counts});
+        kernels::quantize(exec_, to.operand(), to.amax, to.plain, to.scale, {.counts = to.counts});
       });
     };
     compare("rmsnorm", size(x), out, [&](const auto& y) { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
@@ -176,7 +176,8 @@ class Bench {
     time("cross entropy max", 0, size(logits), [&] { kernels::cross_entropy_max(exec_, row_max, logits, kVocab); });
     time("cross entropy sums", 0, size(logits),
          [&] { kernels::cross_entropy_sums(exec_, sums, logits, row_max, targets, 0, kVocab); });
-    time("cross entropy loss", 0, size(sums), [&] { kernels::cross_entropy_loss(exec_, sums, weights); });
+    const Total total;
+    time("cross entropy loss", 0, size(sums), [&] { kernels::cross_entropy_loss(exec_, total, sums, weights); });
     time("cross entropy backward", 0, size(logits) + size(d),
          [&] { kernels::cross_entropy_backward(exec_, d, logits, row_max, sums, targets, weights, 0, kVocab, 1e-3f); });
   }
@@ -208,7 +209,8 @@ class Bench {
     time("adamw + quantize", 0, 7.25 * size(p), [&] {
       kernels::adamw_step(exec_, {p, {}, m, v, g}, s, out.quantized_only(), true);
     });
-    time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, g); });
+    const Total total;
+    time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, total, g); });
     time("cast fp32 to bf16", 0, 1.5 * size(p), [&] { kernels::cast(exec_, half, p); });
     time("cast bf16 to fp32", 0, 1.5 * size(p), [&] { kernels::cast(exec_, m, half); });
     time("add fp32 to fp32", 0, 3 * size(p), [&] { kernels::add_to(exec_, m, g); });
@@ -225,8 +227,8 @@ class Bench {
     const Buffer data(shape, DType::e4m3), other(shape, DType::e4m3), turned({kH, shape[0]}, DType::e4m3);
     const Buffer scale({1}, DType::fp32, 64), scale_inv({1}, DType::fp32), bits({1}, DType::i32), out(shape, dtype_);
     const Operand whole(data, scale_inv, Scaling::tensor);
-    kernels::CastCounts counts;
-    const kernels::CastOptions options{.power_of_2 = true, .counts = &counts};
+    const Counts counts;
+    const kernels::CastOptions options{.power_of_2 = true, .counts = counts};
     time("amax", 0, size(x), [&] { kernels::amax(exec_, bits, x, options); });
     time("quantize", 0, size(x) + size(data), [&] { kernels::quantize(exec_, whole, bits, x, scale, options); });
     time("quantize transpose", 0, size(x) + 2 * size(data),

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "kernels/quantize.hpp"
+#include "kernels/workspace.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::tests {
 
@@ -24,12 +26,32 @@ using tensor::Exec;
 using tensor::Shape;
 using tensor::Tensor;
 
-/// A tensor with memory of its own, exactly as large as it is, read and written as doubles.
+/// The elements of a tensor as they are stored, once all kernels have run.
+template <class T>
+std::vector<T> stored(const Tensor& tensor) {
+  Kokkos::fence("shard8::tests::stored");
+  return tensor::to_host<T>(Exec(), tensor);
+}
+/// Stores elements as they are.
+template <class T>
+void store(const Tensor& tensor, const std::vector<T>& elements) {
+  SHARD8_REQUIRE(tensor.bytes() == elements.size() * sizeof(T), "{} bytes for {}", elements.size() * sizeof(T),
+                 tensor.bytes());
+  tensor::to_device(Exec(), tensor, elements.data());
+  Kokkos::fence("shard8::tests::store");
+}
+
+/// A tensor with memory of its own in the execution space, exactly as large as it is, read and written
+/// as doubles.
 class Buffer {
  public:
   Buffer(const Shape& shape, DType dtype, double value = 0) : shape_(shape), dtype_(dtype) {
     const auto bytes = static_cast<std::size_t>(shape.count()) * size_of(dtype);
-    memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    if constexpr (tensor::kDevice) {
+      memory_.reset(static_cast<std::byte*>(Kokkos::kokkos_malloc<Exec::memory_space>("shard8::tests::buffer", bytes)));
+    } else {
+      memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    }
     set(std::vector<double>(static_cast<std::size_t>(shape.count()), value));
   }
   Buffer(const Shape& shape, DType dtype, const std::vector<double>& values) : Buffer(shape, dtype) { set(values); }
@@ -47,39 +69,40 @@ class Buffer {
   static Buffer bytes(std::size_t n) { return {{static_cast<std::int64_t>(n)}, DType::u8, 0xff}; }
 
   Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
-  operator Tensor() const { return tensor(); }            // NOLINT: passed to kernels as it is
-  operator tensor::Operand() const { return tensor(); }   // NOLINT: the same, to matrix products
-  operator kernels::Outputs() const { return tensor(); }  // NOLINT: the same, where results go
+  operator Tensor() const { return tensor(); }              // NOLINT: passed to kernels as it is
+  operator tensor::Operand() const { return tensor(); }     // NOLINT: the same, to matrix products
+  operator kernels::Outputs() const { return tensor(); }    // NOLINT: the same, where results go
+  operator kernels::Workspace() const { return tensor(); }  // NOLINT: the same, as memory to work in
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
 
   /// Stores the values, rounded to the dtype (e8m0: down to a power of two).
   void set(const std::vector<double>& values) {
     SHARD8_REQUIRE(static_cast<std::int64_t>(values.size()) == shape_.count(), "{} values", values.size());
-    visit([&](auto* data) {
-      using T = std::remove_pointer_t<decltype(data)>;
+    visit([&]<class T>(std::type_identity<T>) {
+      std::vector<T> elements(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) {
         if constexpr (std::is_same_v<T, tensor::E8M0>) {
           const int power = std::isnan(values[i]) ? 128 : std::clamp(std::ilogb(values[i]), -127, 127);
-          data[i] = T(static_cast<std::uint8_t>(power + 127));
+          elements[i] = T(static_cast<std::uint8_t>(power + 127));
         } else if constexpr (std::is_class_v<T>) {
-          data[i] = T(static_cast<float>(values[i]));
+          elements[i] = T(static_cast<float>(values[i]));
         } else {
-          data[i] = static_cast<T>(values[i]);
+          elements[i] = static_cast<T>(values[i]);
         }
       }
+      store(tensor(), elements);
     });
   }
   /// What is stored, exactly.
   std::vector<double> get() const {
-    std::vector<double> values(static_cast<std::size_t>(shape_.count()));
-    visit([&](const auto* data) {
-      using T = std::remove_cvref_t<decltype(*data)>;
-      for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<double> values;
+    visit([&]<class T>(std::type_identity<T>) {
+      for (const T element : stored<T>(tensor())) {
         if constexpr (std::is_class_v<T>) {
-          values[i] = static_cast<double>(static_cast<float>(data[i]));
+          values.push_back(static_cast<double>(static_cast<float>(element)));
         } else {
-          values[i] = static_cast<double>(data[i]);
+          values.push_back(static_cast<double>(element));
         }
       }
     });
@@ -91,37 +114,74 @@ class Buffer {
   void visit(const F& f) const {
     switch (dtype_) {
       case DType::fp32:
-        return f(tensor().as<float>());
+        return f(std::type_identity<float>{});
       case DType::bf16:
-        return f(tensor().as<BFloat16>());
+        return f(std::type_identity<BFloat16>{});
       case DType::i32:
-        return f(tensor().as<std::int32_t>());
+        return f(std::type_identity<std::int32_t>{});
       case DType::u8:
-        return f(tensor().as<std::uint8_t>());
+        return f(std::type_identity<std::uint8_t>{});
       case DType::e4m3:
-        return f(tensor().as<tensor::E4M3>());
+        return f(std::type_identity<tensor::E4M3>{});
       case DType::e5m2:
-        return f(tensor().as<tensor::E5M2>());
+        return f(std::type_identity<tensor::E5M2>{});
       case DType::e8m0:
-        return f(tensor().as<tensor::E8M0>());
+        return f(std::type_identity<tensor::E8M0>{});
       case DType::i16:
-        return f(tensor().as<std::int16_t>());
+        return f(std::type_identity<std::int16_t>{});
     }
   }
   static constexpr std::align_val_t kAlignment{256};
   struct Release {
-    void operator()(std::byte* p) const noexcept { ::operator delete(p, kAlignment); }
+    void operator()(std::byte* p) const noexcept {
+      if constexpr (tensor::kDevice) {
+        Kokkos::kokkos_free<Exec::memory_space>(p);
+      } else {
+        ::operator delete(p, kAlignment);
+      }
+    }
   };
   Shape shape_;
   DType dtype_;
   std::unique_ptr<std::byte, Release> memory_;
 };
 
-/// The default instance, then others of one and of three threads (where a backend's instances have
-/// a number of threads).
-inline std::vector<Exec> exec_widths() {
-  std::vector<Exec> widths{Exec()};
-  if constexpr (std::is_constructible_v<Exec, int>) {
+/// CastCounts in memory of the execution space.
+class Counts {
+ public:
+  Counts(const kernels::CastCounts& start = {}) { *this = start; }  // NOLINT: counts are what they start with
+  Counts& operator=(const kernels::CastCounts& counts) {
+    store<kernels::CastCounts>(memory_, {counts});
+    return *this;
+  }
+  operator kernels::CastCounts*() const {  // NOLINT: where kernels count
+    return reinterpret_cast<kernels::CastCounts*>(memory_.tensor().data);
+  }
+  kernels::CastCounts get() const { return stored<kernels::CastCounts>(memory_).at(0); }
+
+ private:
+  Buffer memory_ = Buffer::bytes(sizeof(kernels::CastCounts));
+};
+
+/// A sum that kernels add to, from 0.
+class Total {
+ public:
+  operator Tensor() const { return memory_; }  // NOLINT: passed to kernels as it is
+  double get() const { return stored<double>(memory_).at(0); }
+
+ private:
+  Buffer memory_{{8}, DType::u8};
+};
+
+/// The default instance, then others: of one and of three threads where a backend's instances have a
+/// number of threads, of another stream on a device.
+template <class Space = Exec>
+std::vector<Space> exec_widths() {
+  std::vector<Space> widths{Space()};
+  if constexpr (tensor::kDevice) {
+    for (const auto& other : Kokkos::Experimental::partition_space(Space(), std::vector<int>{1}))
+      widths.push_back(other);
+  } else if constexpr (std::is_constructible_v<Space, int>) {
     for (const int threads : {3, 1}) widths.emplace_back(threads);
   }
   return widths;

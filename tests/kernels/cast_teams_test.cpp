@@ -13,92 +13,117 @@
 namespace shard8::tests {
 namespace {
 
-constexpr std::int64_t kRows = 6, kCols = 331;
+constexpr std::int64_t kRows = 6;
 
-/// Every row of x (kRows, kCols) cast to out, its stats and its amax alone.
+/// Every row of x (kRows, cols) cast to out, its amax and counts, and its amax alone.
 struct CastRows {
   const float* x;
   tensor::E4M3* out;
-  kernels::CastStats* stats;
-  std::int32_t* amax;
+  std::int32_t *amax, *largest;
+  kernels::CastCounts* counts;
+  std::int64_t cols;
+  bool fits;
 
   template <class Team>
-  void operator()(const Team& team, std::int64_t row) const {
-    const float* const in = x + row * kCols;
-    tensor::E4M3* const to = out + row * kCols;
-    const auto all =
-        kernels::row_stats(team, kCols, [=](std::int64_t i) { return kernels::cast_element(to[i], in[i], 9.7f); });
-    const auto largest = kernels::row_largest(team, kCols, [=](std::int64_t i) { return kernels::magnitude(in[i]); });
-    auto* const to_stats = stats + row;
-    auto* const to_amax = amax + row;
-    kernels::once(team, [=] {
-      *to_stats = all;
-      *to_amax = largest;
-    });
+  KOKKOS_FUNCTION void operator()(const Team& team, std::int64_t row) const {
+    const float* const in = x + row * cols;
+    tensor::E4M3* const to = out + row * cols;
+    const auto stats = kernels::row_stats<4>(
+        team, cols, fits, [=](auto w, std::int64_t i) { return kernels::cast_lanes(w, to, i, w.load(in, i), 9.7f); });
+    kernels::CastTotals{amax + row, counts + row}.add(team, stats);
+    const auto alone = kernels::row_largest(team, cols, [=](std::int64_t i) { return kernels::magnitude(in[i]); });
+    std::int32_t* const to_largest = largest + row;
+    kernels::once(team, [=] { *to_largest = alone; });
   }
 };
 
-TEST(CastTeams, GiveWhatOneThreadGives) {
-  for (const auto& input : quantize_inputs({kRows, kCols})) {
+void check_rows(std::int64_t cols, bool fits) {
+  for (const auto& input : quantize_inputs({kRows, cols})) {
     if (input.x.dtype() != DType::fp32) continue;
     SCOPED_TRACE(input.name);
-    const Buffer alone({kRows, kCols}, DType::e4m3), together({kRows, kCols}, DType::e4m3);
-    std::vector<kernels::CastStats> want(kRows), got(kRows);
-    std::vector<std::int32_t> want_amax(kRows), got_amax(kRows);
-    const float* x = input.x.tensor().as<float>();
-    const CastRows by_one{x, alone.tensor().as<tensor::E4M3>(), want.data(), want_amax.data()};
-    const CastRows by_team{x, together.tensor().as<tensor::E4M3>(), got.data(), got_amax.data()};
+    const auto count = static_cast<std::size_t>(kRows * cols);
+    const auto values = stored<float>(input.x);
+    std::vector<tensor::E4M3> codes(count);
+    std::vector<std::int32_t> amax(kRows), largest(kRows);
+    std::vector<kernels::CastCounts> counts(kRows);
+    const CastRows by_one{values.data(), codes.data(), amax.data(), largest.data(), counts.data(), cols, fits};
     for (std::int64_t row = 0; row < kRows; ++row) by_one(kernels::HostTeam{}, row);
+
+    const Buffer team_codes({kRows, cols}, DType::e4m3), team_amax({kRows}, DType::i32),
+        team_largest({kRows}, DType::i32);
+    const Buffer team_counts({kRows * static_cast<std::int64_t>(sizeof(kernels::CastCounts))}, DType::u8);
     const Exec exec;
-    kernels::team_rows(exec, "shard8::tests::cast_teams", kRows, by_team);
-    exec.fence("shard8::tests::cast_teams");
-    EXPECT_TRUE(same_bits(raw(together), raw(alone)));
-    EXPECT_EQ(got_amax, want_amax);
+    kernels::team_rows(exec, "shard8::tests::cast_teams", kRows,
+                       CastRows{input.x.tensor().as<float>(), team_codes.tensor().as<tensor::E4M3>(),
+                                team_amax.tensor().as<std::int32_t>(), team_largest.tensor().as<std::int32_t>(),
+                                reinterpret_cast<kernels::CastCounts*>(team_counts.tensor().data), cols, fits});
+    std::vector<std::uint8_t> want;
+    for (const auto code : codes) want.push_back(code.bits);
+    EXPECT_TRUE(same_bits(raw(team_codes), want));
+    EXPECT_EQ(stored<std::int32_t>(team_amax), amax);
+    EXPECT_EQ(stored<std::int32_t>(team_largest), largest);
+    EXPECT_EQ(largest, amax);
+    const auto got = stored<kernels::CastCounts>(team_counts);
     for (std::size_t row = 0; row < kRows; ++row) {
-      EXPECT_EQ(got[row].amax, want_amax[row]);
-      EXPECT_EQ(got[row].saturated, want[row].saturated);
-      EXPECT_EQ(got[row].flushed, want[row].flushed);
+      EXPECT_EQ(got[row].saturated, counts[row].saturated);
+      EXPECT_EQ(got[row].flushed, counts[row].flushed);
     }
   }
 }
 
+TEST(CastTeams, GiveWhatOneThreadGives) { check_rows(331, false); }
+TEST(CastTeams, GiveItInPacksToo) {
+  check_rows(332, true);   // rows of whole packs
+  check_rows(5136, true);  // several of them a thread
+}
+
+struct Scratch {
+  alignas(64) std::int32_t values[128];
+};
+/// Σ row·i for i < 128, by way of the scratch.
+struct SumRow {
+  std::int32_t* to;
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team, std::int64_t row, Scratch& scratch) const {
+    std::int32_t* const values = scratch.values;
+    kernels::row_for(team, 128, [=](std::int64_t i) { values[i] = static_cast<std::int32_t>(row * i); });
+    kernels::row_barrier(team);
+    kernels::once(team, [=, *this] {
+      std::int32_t total = 0;
+      for (int i = 0; i < 128; ++i) total += values[i];
+      to[row] = total;
+    });
+  }
+};
+
 TEST(CastTeams, ShareAScratch) {
-  struct Scratch {
-    alignas(64) std::int32_t values[128];
-  };
   const Exec exec;
-  const Buffer sums({kRows}, DType::i32), want({kRows}, DType::i32);
-  const auto sum_into = [](std::int32_t* to) {
-    return [=](const auto& team, std::int64_t row, Scratch& scratch) {
-      std::int32_t* const values = scratch.values;
-      kernels::row_for(team, 128, [=](std::int64_t i) { values[i] = static_cast<std::int32_t>(row * i); });
-      kernels::row_barrier(team);
-      const auto total = kernels::row_stats(team, 128, [=](std::int64_t i) {
-        return kernels::CastStats{values[i], values[i], 0};
-      });
-      kernels::once(team, [=] { to[row] = total.saturated + total.amax; });
-    };
-  };
-  kernels::for_rows_with<Scratch>(exec, "shard8::tests::rows", kRows, sum_into(want.tensor().as<std::int32_t>()));
-  kernels::team_rows_with<Scratch>(exec, "shard8::tests::teams", kRows, sum_into(sums.tensor().as<std::int32_t>()));
-  exec.fence("shard8::tests::teams");
-  EXPECT_EQ(elements<std::int32_t>(sums), elements<std::int32_t>(want));
-  EXPECT_EQ(elements<std::int32_t>(want)[3], 3 * 127 * 64 + 3 * 127);
+  const Buffer by_rows({kRows}, DType::i32), by_teams({kRows}, DType::i32);
+  kernels::for_rows_with<Scratch>(exec, "shard8::tests::rows", kRows, SumRow{by_rows.tensor().as<std::int32_t>()});
+  kernels::team_rows_with<Scratch>(exec, "shard8::tests::teams", kRows, SumRow{by_teams.tensor().as<std::int32_t>()});
+  for (std::int32_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(by_rows.get()[static_cast<std::size_t>(row)], row * 127 * 64);
+    EXPECT_EQ(by_teams.get()[static_cast<std::size_t>(row)], row * 127 * 64);
+  }
 }
 
 TEST(CastTeams, TransposeTiles) {
-  const auto in = Buffer::normal({70, 331}, DType::e4m3, 4, 30);
-  const Buffer want({331, 70}, DType::e4m3), got({331, 70}, DType::e4m3);
-  const Exec exec;
-  kernels::transpose_bytes(exec, want, in);
-  auto* to = reinterpret_cast<std::uint8_t*>(got.tensor().data);
-  const auto* from = reinterpret_cast<const std::uint8_t*>(in.tensor().data);
-  kernels::team_rows(exec, "shard8::tests::transpose_tiles", kernels::ByteTile::count(70, 331),
-                     [=](const auto& team, std::int64_t tile) {
-                       kernels::transpose_tile(team, to, from, 70, 331, kernels::ByteTile::of(tile, 70, 331));
-                     });
-  exec.fence("shard8::tests::transpose_tiles");
-  EXPECT_TRUE(same_bits(raw(got), raw(want)));
+  for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{70, 331}, {144, 80}, {16, 16}}) {
+    SCOPED_TRACE(to_string(Shape{rows, cols}));
+    const auto in = Buffer::normal({rows, cols}, DType::e4m3, 4, 30);
+    const Buffer got({cols, rows}, DType::e4m3);
+    auto* to = reinterpret_cast<std::uint8_t*>(got.tensor().data);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(in.tensor().data);
+    kernels::team_rows(Exec(), "shard8::tests::transpose_tiles", kernels::ByteSquare::teams(rows, cols),
+                       kernels::TransposeTiles{to, from, rows, cols, kernels::squares_fit(rows, cols, to, from)});
+    const auto bytes = raw(in);
+    std::vector<std::uint8_t> want(bytes.size());
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const auto r = i / static_cast<std::size_t>(cols), c = i % static_cast<std::size_t>(cols);
+      want[c * static_cast<std::size_t>(rows) + r] = bytes[i];
+    }
+    EXPECT_TRUE(same_bits(raw(got), want));
+  }
 }
 
 }  // namespace

@@ -93,7 +93,9 @@ Result run(const Exec& exec, const Inputs& in, std::int64_t parts, DType dtype, 
     for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
   }
   const Buffer reduced({2, tokens}, DType::fp32, sums);
-  Result r{kernels::cross_entropy_loss(exec, reduced, in.weights), Doubles(at(tokens * in.vocab))};
+  const Total total;
+  kernels::cross_entropy_loss(exec, total, reduced, in.weights);
+  Result r{total.get(), Doubles(at(tokens * in.vocab))};
   for (std::int64_t p = 0; p < parts; ++p) {
     const auto part = cut(in, parts, p);
     const Buffer other({tokens, part.width}, dtype, 7);

@@ -113,13 +113,14 @@ TEST(Cast, RoundsToNearestEven) {
   while (values.size() < 100'003) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
   const auto n = static_cast<std::int64_t>(values.size());
   const Buffer in({n}, DType::fp32), out({n}, DType::bf16), back({n}, DType::fp32);
-  std::copy(values.begin(), values.end(), in.tensor().as<float>());
+  store(in, values);
   kernels::cast(Exec(), out, in);
   kernels::cast(Exec(), back, out);
+  const auto halves = stored<std::uint16_t>(out);
+  const auto again = stored<std::uint32_t>(back);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto bits = out.tensor().as<BFloat16>()[i].bits;
-    ASSERT_EQ(bits, rounded(values[i])) << "[" << i << "] " << values[i];
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(back.tensor().as<float>()[i]), std::uint32_t{bits} << 16) << i;
+    ASSERT_EQ(halves[i], rounded(values[i])) << "[" << i << "] " << values[i];
+    ASSERT_EQ(again[i], std::uint32_t{halves[i]} << 16) << i;
   }
 }
 
@@ -151,10 +152,20 @@ TEST(SumOfSquares, IsInDoubleAndTheSameOnAllThreads) {
     const auto x = Buffer::normal({n}, DType::fp32, 1);
     double want = 0;
     for (const double v : x.get()) want += v * v;
-    const double first = kernels::sum_of_squares(Exec(), x);
+    const auto sum = [&](const Exec& exec) {
+      const Total total;
+      kernels::sum_of_squares(exec, total, x);
+      return total.get();
+    };
+    const double first = sum(Exec());
     EXPECT_NEAR(first, want, 1e-13 * want);
-    for (const auto& exec : exec_widths()) EXPECT_EQ(kernels::sum_of_squares(exec, x), first);
+    for (const auto& exec : exec_widths()) EXPECT_EQ(sum(exec), first);
+    const Total twice;
+    kernels::sum_of_squares(Exec(), twice, x);
+    kernels::sum_of_squares(Exec(), twice, x);
+    EXPECT_EQ(twice.get(), 2 * first) << "added";
   }
+  EXPECT_THROW(kernels::sum_of_squares(Exec(), Buffer({4}, DType::u8), Buffer({4}, DType::fp32)), base::Error);
 }
 
 }  // namespace

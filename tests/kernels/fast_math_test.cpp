@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <Kokkos_Core.hpp>
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
+
+#include "tests/kernels/buffer.hpp"
 
 namespace shard8::tests {
 namespace {
@@ -64,6 +69,53 @@ TEST(FastExp, RisesFromEveryFloatToTheNextUpToAnUlp) {
                 b = kernels::fast_exp(std::bit_cast<float>(bits + 1));
     ASSERT_GE(b, std::nextafter(a, 0.0f)) << std::bit_cast<float>(bits);
   }
+}
+
+/// f where kernels run.
+template <class F>
+std::vector<float> in_kernel(const std::vector<float>& x, const F& f) {
+  const auto count = static_cast<std::int64_t>(x.size());
+  const Buffer in({count}, DType::fp32), out({count}, DType::fp32);
+  store(in, x);
+  const float* from = in.tensor().as<float>();
+  float* to = out.tensor().as<float>();
+  Kokkos::parallel_for(
+      "shard8::tests::fast_math", Kokkos::RangePolicy<Exec>(0, count), KOKKOS_LAMBDA(int i) { to[i] = f(from[i]); });
+  return stored<float>(out);
+}
+struct Exp {
+  KOKKOS_FUNCTION float operator()(float x) const { return kernels::fast_exp(x); }
+};
+struct Sigmoid {
+  KOKKOS_FUNCTION float operator()(float x) const { return kernels::fast_sigmoid(x); }
+};
+
+TEST(FastExp, IsAsGoodInKernels) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x;
+  for (int i = 0; i <= 500'000; ++i) x.push_back(-87.33f + 175.7f * (static_cast<float>(i) / 500'000));
+  for (int i = 0; i <= 500'000; ++i) x.push_back(-1.0f + static_cast<float>(i) / 250'000);
+  const auto got = in_kernel(x, Exp{});
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, ulps(got[i], std::exp(static_cast<double>(x[i]))));
+  EXPECT_LE(worst, tensor::kDevice ? 4.0 : 2.0);
+  const auto ends = in_kernel({0.0f, -0.0f, -inf, -88.0f, -1e30f, inf, 89.0f, 88.5f, 1e30f}, Exp{});
+  EXPECT_EQ(ends, (std::vector<float>{1, 1, 0, 0, 0, inf, inf, inf, inf}));
+  EXPECT_TRUE(std::isnan(in_kernel({std::numeric_limits<float>::quiet_NaN()}, Exp{})[0]));
+}
+
+TEST(FastSigmoid, IsAsGoodInKernels) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x;
+  for (int i = 0; i <= 500'000; ++i) x.push_back(-87.0f + 174.0f * (static_cast<float>(i) / 500'000));
+  const auto got = in_kernel(x, Sigmoid{});
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, ulps(got[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))));
+  }
+  EXPECT_LE(worst, tensor::kDevice ? 8.0 : 4.0);
+  EXPECT_EQ(in_kernel({0.0f, 200.0f, -200.0f, inf, -inf}, Sigmoid{}), (std::vector<float>{0.5f, 1, 0, 1, 0}));
+  EXPECT_TRUE(std::isnan(in_kernel({std::numeric_limits<float>::quiet_NaN()}, Sigmoid{})[0]));
 }
 
 TEST(FastSigmoid, IsWithinFourUlp) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -22,10 +21,9 @@ using kernels::CastCounts;
 using kernels::Outputs;
 using Bytes = std::vector<std::uint8_t>;
 
-inline Bytes bytes_of(const Tensor& t) {
-  const auto* first = reinterpret_cast<const std::uint8_t*>(t.data);
-  return t.bytes() == 0 ? Bytes{} : Bytes(first, first + t.bytes());
-}
+inline Bytes bytes_of(const Tensor& t) { return stored<std::uint8_t>(t); }
+/// The bytes of `from`, of as many elements and the same dtype.
+inline void copy_bytes(const Tensor& to, const Tensor& from) { store(to, bytes_of(from)); }
 
 enum class Kind { random, constant, zero, subnormal, infinite, nan };
 inline constexpr Kind kKinds[] = {Kind::random, Kind::constant, Kind::zero, Kind::subnormal, Kind::infinite, Kind::nan};
@@ -68,6 +66,8 @@ inline std::vector<Parts> all_parts() {
   return all;
 }
 
+inline Shape turned(const Shape& shape) { return shape.rank() == 2 ? Shape{shape[1], shape[0]} : shape; }
+
 /// Memory for all parts of an output, nowhere zero before.
 struct Memory {
   Memory(const Shape& shape, DType dtype, const Parts& parts, double scale_value)
@@ -75,6 +75,7 @@ struct Memory {
         plain(shape, dtype, -3.5),
         amax({1}, DType::i32, 0x38d1b717),  // the bits of 1e-4
         quantized(shape, parts.format, -2.5),
+        transposed(turned(shape), parts.format, -1.5),
         scale({1}, DType::fp32, scale_value),
         scale_inv({1}, DType::fp32, 77) {}
 
@@ -84,8 +85,9 @@ struct Memory {
     if (has.plain) out.plain = plain;
     if (has.amax) out.amax = amax;
     if (has.quantized) out.quantized = operand();
+    if (has.quantized && quantized.shape().rank() == 2) out.transposed = transposed;
     if (has.quantized) out.scale = scale;
-    out.counts = &counts;
+    out.counts = counts;
     return out;
   }
   tensor::Operand operand() const { return {quantized, scale_inv, tensor::Scaling::tensor}; }
@@ -93,23 +95,26 @@ struct Memory {
   void leave(const Exec& exec, const Tensor& made, bool through_bf16 = false) {
     if (has.amax) kernels::amax(exec, amax, made, {.through_bf16 = through_bf16});
     if (has.quantized) {
-      kernels::quantize(exec, operand(), Tensor{}, made, scale, {.through_bf16 = through_bf16, .counts = &counts});
+      kernels::quantize(exec, operand(), Tensor{}, made, scale, {.through_bf16 = through_bf16, .counts = counts});
+      if (quantized.shape().rank() == 2) kernels::transpose_bytes(exec, transposed, quantized);
     }
   }
 
   Parts has;
-  Buffer plain, amax, quantized, scale, scale_inv;
-  CastCounts counts{3, 5, 7, 0};
+  Buffer plain, amax, quantized, transposed, scale, scale_inv;
+  Counts counts{{3, 5, 7, 0}};
 };
 
 inline void expect_same(const Memory& got, const Memory& want) {
   EXPECT_TRUE(same_bits(bytes_of(got.plain), bytes_of(want.plain))) << "plain";
   EXPECT_EQ(got.amax.get(), want.amax.get());
   EXPECT_TRUE(same_bits(bytes_of(got.quantized), bytes_of(want.quantized))) << "quantized";
+  EXPECT_TRUE(same_bits(bytes_of(got.transposed), bytes_of(want.transposed))) << "transposed";
   EXPECT_EQ(got.scale_inv.get(), want.scale_inv.get());
-  EXPECT_EQ(got.counts.saturated, want.counts.saturated);
-  EXPECT_EQ(got.counts.flushed, want.counts.flushed);
-  EXPECT_EQ(got.counts.scale_change, want.counts.scale_change);
+  const auto got_counts = got.counts.get(), want_counts = want.counts.get();
+  EXPECT_EQ(got_counts.saturated, want_counts.saturated);
+  EXPECT_EQ(got_counts.flushed, want_counts.flushed);
+  EXPECT_EQ(got_counts.scale_change, want_counts.scale_change);
 }
 
 /// `run(exec, outputs)` into every subset of outputs, against run into a plain one, then amax, then
@@ -127,7 +132,7 @@ void expect_fused_equals_unfused(const Shape& shape, DType dtype, const std::vec
       SCOPED_TRACE(to_string(parts) + " scale " + digits(scale));
       Memory want(shape, dtype, parts, scale);
       want.leave(first, made);
-      if (parts.plain) std::memcpy(want.plain.tensor().data, made.tensor().data, made.tensor().bytes());
+      if (parts.plain) copy_bytes(want.plain, made);
       // More or fewer threads where every part is made.
       const bool all = parts.plain && parts.amax && parts.quantized;
       for (const auto& exec : all ? exec_widths() : std::vector<Exec>{first}) {

@@ -8,8 +8,9 @@
 namespace shard8::tests {
 namespace {
 
-// One row; odd columns; rows of several stretches of vector code; many rows and stretches.
-const std::vector<Shape> kShapes{{1, 1}, {1, 37}, {3, 515}, {131, 66}};
+// One row; odd columns; rows of several stretches of vector code; many rows and stretches; rows of
+// whole packs, and of so many that a thread has several.
+const std::vector<Shape> kShapes{{1, 1}, {1, 37}, {3, 515}, {131, 66}, {48, 80}, {2, 5136}};
 
 struct Case {
   DType dtype;
@@ -88,7 +89,7 @@ TEST_P(FusedActivation, InPlace) {
       const auto da = normal(shape, 2), x = input(extents, 1);
       Memory apart(extents, dtype_, parts, 30), over(extents, dtype_, parts, 30);
       run(apart.outputs(), da, x);
-      std::memcpy(over.plain.tensor().data, x.tensor().data, x.tensor().bytes());
+      copy_bytes(over.plain, x);
       run(over.outputs(), da, over.plain);
       expect_same(over, apart);
     }
@@ -120,8 +121,8 @@ TEST(FusedInputs, SaturateFlushAndStayFinite) {
   for (const double scale : {700.0, 3e-4}) {
     Memory left({131, 66}, DType::bf16, {false, true, true, DType::e4m3}, scale);
     kernels::rmsnorm_forward(Exec(), left.outputs(), rstd, x, w, 1e-5f);
-    EXPECT_EQ(left.counts.saturated > 3, scale > 1);
-    EXPECT_EQ(left.counts.flushed > 5, scale < 1);
+    EXPECT_EQ(left.counts.get().saturated > 3, scale > 1);
+    EXPECT_EQ(left.counts.get().flushed > 5, scale < 1);
     EXPECT_GT(left.amax.get()[0], 0x3f800000);  // more than 1
     EXPECT_EQ(left.scale_inv.get()[0], static_cast<double>(1.0f / static_cast<float>(scale)));
   }
@@ -154,6 +155,9 @@ TEST(FusedErrors, SaysWhatDoesNotFit) {
   out = memory.outputs();
   out.scale = {};
   EXPECT_TRUE(has(message([&] { run(out); }), "scale is (), 1 elements needed"));
+  out = memory.outputs();
+  out.transposed = two;
+  EXPECT_TRUE(has(message([&] { run(out); }), "transposed is (2), 24 elements needed"));
   out = memory.outputs();
   out.quantized.scaling = tensor::Scaling::row_128;
   EXPECT_TRUE(has(message([&] { run(out); }), "allowed is"));

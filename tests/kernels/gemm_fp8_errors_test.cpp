@@ -122,6 +122,16 @@ TEST_F(GemmFp8Errors, ScalesThatAreNotThoseOfTheMatrix) {
   expect_says(with(cut, few), {"gemm_fprop: x (128, 100)", "1x128"});
 }
 
+TEST_F(GemmFp8Errors, TransposedOnHosts) {
+  if (tensor::kDevice) GTEST_SKIP() << "devices take them";
+  const Quantized x = matrix(Scaling::tensor);
+  const Buffer data({kSize, kSize}, DType::e4m3);
+  Operand w(data, x.operand().scale_inv, Scaling::tensor);
+  w.transposed = true;
+  expect_says(error_of([&] { kernels::gemm_dgrad(exec_, out_, x, w, false, work_); }),
+              {"gemm_dgrad: w (128, 128) lies transposed", "hosts"});
+}
+
 TEST_F(GemmFp8Errors, Outputs) {
   const Quantized x = matrix(Scaling::tensor), w = matrix(Scaling::tensor);
   const Buffer bytes({kSize, kSize}, DType::u8), small({kSize, kSize - 1}, DType::fp32), few({64}, DType::u8);

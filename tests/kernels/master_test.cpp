@@ -25,19 +25,25 @@ bool is_nan(std::uint32_t bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
 class Master : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (std::size_t i = 0; i < bits_.size(); ++i) whole_.tensor().as<float>()[i] = std::bit_cast<float>(bits_[i]);
+    store(whole_, bits_);
     kernels::split_master(Exec(), high_, low_, whole_);
     kernels::join_master(Exec(), again_, high_, low_);
+    weights_ = stored<BFloat16>(high_);
+    remainders_ = stored<std::int16_t>(low_);
+    joined_ = stored<std::uint32_t>(again_);
   }
   float original(std::size_t i) const { return std::bit_cast<float>(bits_[i]); }
-  BFloat16 weight(std::size_t i) const { return high_.tensor().as<BFloat16>()[i]; }
-  std::int16_t remainder(std::size_t i) const { return low_.tensor().as<std::int16_t>()[i]; }
-  std::uint32_t joined(std::size_t i) const { return std::bit_cast<std::uint32_t>(again_.tensor().as<float>()[i]); }
+  BFloat16 weight(std::size_t i) const { return weights_[i]; }
+  std::int16_t remainder(std::size_t i) const { return remainders_[i]; }
+  std::uint32_t joined(std::size_t i) const { return joined_[i]; }
 
   std::vector<std::uint32_t> bits_ = patterns();
   Shape shape_{static_cast<std::int64_t>(bits_.size())};
   Buffer whole_{shape_, DType::fp32}, again_{shape_, DType::fp32, 1.0};
   Buffer high_{shape_, DType::bf16}, low_{shape_, DType::i16};
+  std::vector<BFloat16> weights_;
+  std::vector<std::int16_t> remainders_;
+  std::vector<std::uint32_t> joined_;
 };
 
 TEST_F(Master, JoinsBitForBit) {

@@ -17,11 +17,18 @@ namespace shard8::tests {
 /// What is stored, as it is.
 template <class T>
 std::vector<T> elements(const Buffer& buffer) {
-  const Tensor t = buffer;
-  const auto* first = reinterpret_cast<const T*>(t.data);
-  return {first, first + t.bytes() / sizeof(T)};
+  return stored<T>(buffer);
 }
 inline std::vector<std::uint8_t> raw(const Buffer& buffer) { return elements<std::uint8_t>(buffer); }
+
+/// Every code of an 8-bit format.
+inline Buffer all_codes(DType format) {
+  Buffer codes({256}, format);
+  std::vector<std::uint8_t> bytes(256);
+  for (std::size_t c = 0; c < 256; ++c) bytes[c] = static_cast<std::uint8_t>(c);
+  store(codes, bytes);
+  return codes;
+}
 
 inline Float8Reference reference_of(DType format) {
   return format == DType::e4m3 ? Float8Reference::e4m3() : Float8Reference::e5m2();

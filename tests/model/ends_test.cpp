@@ -101,9 +101,10 @@ void run_head(const Setting& setting, const deck::ModelConfig& config, bool accu
   for (std::size_t i = 0; i < weights.size(); ++i) token_weights.as<float>()[i] = static_cast<float>(weights[i]);
   const Tensor dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   const Tensor none;
-  const double loss = module.forward_backward(m.context, dx, {{dw[0], gpt2 ? dw[1] : none}, dw.back(), accumulate},
-                                              my_x, {ids, token_weights}, {{w[0], gpt2 ? w[1] : none}, w.back()},
-                                              scratch, static_cast<float>(scale));
+  double loss = 0;
+  module.forward_backward(m.context, {reinterpret_cast<std::byte*>(&loss), {sizeof loss}, DType::u8}, dx,
+                          {{dw[0], gpt2 ? dw[1] : none}, dw.back(), accumulate}, my_x, {ids, token_weights},
+                          {{w[0], gpt2 ? w[1] : none}, w.back()}, scratch, static_cast<float>(scale));
   // Logits are fp32 in both types; in bf16 the normed input is rounded before.
   EXPECT_NEAR(loss, y->value(0, 0), (setting.compute == DType::bf16 ? 1e-3 : 2e-7) * y->value(0, 0));
   std::array<double, 2> ends{loss, -loss};

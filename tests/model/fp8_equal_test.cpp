@@ -81,7 +81,7 @@ void run_fused(const Fp8Setting& setting) {
   const Tensor gradient = m.output(inside.rows(), inside.cols());
   llama ? kernels::swiglu_backward(m.context.exec, gradient, scratch.dactivation, inside)
         : kernels::gelu_backward(m.context.exec, gradient, scratch.dactivation, inside);
-  const auto cast = scratch.linear.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols());
+  const auto cast = scratch.linear.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols(), false);
   expect_unfused(m, kFc1.with(Role::output_gradient), cast.by_rows, gradient);
   if (llama)
     expect_same_bytes(saved.preactivation, inside, "what fc1 made, which nobody needs to overwrite");

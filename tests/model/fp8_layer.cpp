@@ -54,7 +54,7 @@ Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
   const auto at = [](Linear linear) { return static_cast<std::size_t>(linear); };
   // Scratch holds the last gradient that was cast: that of the module's first linear.
   const auto last_gradient = [&](const model::LinearScratch& scratch, std::int64_t cols) {
-    return Fp8Module::see(scratch.gradient.view(m.recipe, Role::output_gradient, m.dims.tokens(), cols));
+    return Fp8Module::see(scratch.gradient.view(m.recipe, Role::output_gradient, m.dims.tokens(), cols, false));
   };
   const Tensor middle = parts.attention && parts.mlp ? layer.saved.middle : parts.mlp ? my_x : y;
   if (parts.attention) {

@@ -49,7 +49,7 @@ void poison_shared(const Fp8Module& m, const Fp8Layer& layer, Recompute recomput
   poison(layer.shared.normed);
   poison(layer.shared.activation);
   if (!layer.shared.input.by_rows.empty())
-    poison(layer.shared.input.view(m.recipe, fp8::Role::input, m.dims.tokens(), m.dims.ffn));
+    poison(layer.shared.input.view(m.recipe, fp8::Role::input, m.dims.tokens(), m.dims.ffn, false));
   if (recompute != Recompute::full) return;
   const auto& [attention, middle, mlp] = layer.saved;
   for (const Tensor& t : {attention.rotated, attention.lse, attention.heads, middle, mlp.preactivation}) poison(t);

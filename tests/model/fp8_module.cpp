@@ -32,7 +32,7 @@ int Fp8Module::weight_of(Linear linear) const {
 }
 
 fp8::Operands Fp8Module::copies(Role role, std::int64_t rows, std::int64_t cols) {
-  return model::CastScratch::allocate(recipe, role, rows * cols, arena()).view(recipe, role, rows, cols);
+  return model::CastScratch::allocate(recipe, role, rows * cols, arena()).view(recipe, role, rows, cols, false);
 }
 
 model::LinearScratch Fp8Module::linear_scratch() {

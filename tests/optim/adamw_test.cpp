@@ -72,7 +72,7 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
         p[i][k] = p[i][k] * (1 - lr * decay) - lr * m_hat / (std::sqrt(v_hat) + 1e-8);
       }
     }
-    f.adamw.step(f.exec, step, lr, scale, nothing);
+    f.adamw.step(f.exec, 0, step, lr, scale, nothing);
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < p[i].size(); ++k)  // a few roundings of values up to 1
         EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
@@ -85,7 +85,7 @@ void step(const Fixture& f, int seed, const Adamw::Outputs& outputs) {
   for (std::size_t i = 0; i < 2; ++i)
     for (std::int64_t k = 0; k < f.units.gradient(0)[i].count(); ++k)
       f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k + 3 * seed) + static_cast<float>(i));
-  f.adamw.step(f.exec, seed, 1e-2, 1, outputs);
+  f.adamw.step(f.exec, 0, seed, 1e-2, 1, outputs);
 }
 
 void begin(const Fixture& f) {

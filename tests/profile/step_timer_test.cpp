@@ -6,6 +6,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -20,7 +21,7 @@ std::int64_t& fake_ms() {
   static std::int64_t ms = 0;
   return ms;
 }
-StepTimer::Clock::time_point fake_now() { return StepTimer::Clock::time_point(std::chrono::milliseconds(fake_ms())); }
+HostClock::Clock::time_point fake_now() { return HostClock::Clock::time_point(std::chrono::milliseconds(fake_ms())); }
 void pass(std::int64_t ms) { fake_ms() += ms; }
 
 double phase_ms(const StepTimes& t, Phase p) { return 1e3 * t.phase[static_cast<std::size_t>(p)]; }
@@ -31,7 +32,7 @@ double part_ms(const StepTimes& t, int direction, Part p) {
 constexpr double kTolerance = 1e-9;  // sums of decimal fractions
 
 TEST(StepTimer, every_moment_belongs_to_one_phase) {
-  StepTimer timer(fake_now);
+  StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
   pass(1);
   {
@@ -58,7 +59,7 @@ TEST(StepTimer, every_moment_belongs_to_one_phase) {
 }
 
 TEST(StepTimer, parts_of_forward_and_backward) {
-  StepTimer timer(fake_now);
+  StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
   {
     const auto forward = timer.phase(Phase::forward);
@@ -97,7 +98,7 @@ TEST(StepTimer, parts_of_forward_and_backward) {
 }
 
 TEST(StepTimer, an_exception_leaves_the_phase) {
-  StepTimer timer(fake_now);
+  StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
   try {
     const auto forward = timer.phase(Phase::forward);
@@ -114,7 +115,7 @@ TEST(StepTimer, an_exception_leaves_the_phase) {
 }
 
 TEST(StepTimer, steps_are_kept_apart) {
-  StepTimer timer(fake_now);
+  StepTimer timer(std::make_unique<HostClock>(fake_now));
   for (int step = 1; step <= 3; ++step) {
     timer.begin_step();
     const auto data = timer.phase(Phase::data);

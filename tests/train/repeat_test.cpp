@@ -60,6 +60,24 @@ TEST(Repeat, SameBitsWheneverGathered) {
   }
 }
 
+// Without clipping a unit is updated as soon as its gradients are reduced; with a bound that none comes to,
+// when all are.
+TEST(Repeat, SameBitsWhenNothingIsClipped) {
+  for (const Variant& v : variants()) {
+    SCOPED_TRACE(test::name_of(v));
+    deck::Config config = test::small_deck(v, kSteps);
+    config.optimizer.clip = 0;
+    Curve off = test::train_curve(config);
+    config.optimizer.clip = 1e9;
+    const Curve unreached = test::train_curve(config);
+    ASSERT_EQ(off.norms.size(), unreached.norms.size());
+    for (std::size_t s = 0; s < off.norms.size(); ++s)  // squares are added in another order
+      EXPECT_NEAR(off.norms[s], unreached.norms[s], 1e-12 * unreached.norms[s]);
+    off.norms = unreached.norms;
+    expect_same(off, unreached);
+  }
+}
+
 /// Step, tokens and last target of every real sequence of a data rank.
 std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ranks, int data_rank) {
   io::IoThread io;

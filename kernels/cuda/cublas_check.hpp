@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string>
+
+namespace shard8::kernels::cuda {
+
+/// "cuBLASLt 13.1.0": the library that is loaded, whatever the headers were.
+std::string cublaslt_version();
+
+/// Throws base::Error(failed) with the expression, cuBLASLt's text of the status, and folder/file:line.
+[[noreturn]] void cublas_failed(cublasStatus_t status, const char* expression, const char* file, int line);
+
+inline void check_cublas(cublasStatus_t status, const char* expression, const char* file, int line) {
+  if (status != CUBLAS_STATUS_SUCCESS) cublas_failed(status, expression, file, line);
+}
+
+}  // namespace shard8::kernels::cuda
+
+/// Evaluates a call that returns cublasStatus_t; throws base::Error unless it is success.
+#define SHARD8_CUBLAS_CHECK(expression) \
+  ::shard8::kernels::cuda::check_cublas((expression), #expression, __FILE__, __LINE__)

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cudnn_graph.hpp"
+
+namespace shard8::kernels::cuda {
+
+Graph::Tensor Graph::add(std::int64_t id, cudnnDataType_t type, const Layout& layout, bool passed_on, bool by_value) {
+  constexpr std::int64_t kAlignment = 16;
+  Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const std::int64_t>(layout.extents))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(layout.strides))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment)
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, passed_on)
+      .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value)
+      .finalize();
+  return tensors_.emplace_back(GraphTensor{std::move(tensor), layout});
+}
+
+Graph::Tensor Graph::in_memory(std::int64_t id, cudnnDataType_t type, const Layout& layout) {
+  return add(id, type, layout, false, false);
+}
+
+Graph::Tensor Graph::passed_on(cudnnDataType_t type, const Layout& layout) {
+  return add(next_id_++, type, layout, true, false);
+}
+
+Graph::Tensor Graph::number(float value) {
+  scalars_.push_back({next_id_, value});
+  return add(next_id_++, CUDNN_DATA_FLOAT, Layout::row_major(1, 1, 1, 1), false, true);
+}
+
+void Graph::add_pointwise(Tensor y, cudnnPointwiseMode_t mode, Tensor x, const GraphTensor* b, const GraphTensor* t,
+                          cudnnDataType_t math, std::int64_t axis) {
+  Descriptor detail(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  detail.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, math);
+  if (axis >= 0) detail.set(CUDNN_ATTR_POINTWISE_AXIS, axis);
+  detail.finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, detail)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.descriptor)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor);
+  if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b->descriptor);
+  if (t != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t->descriptor);
+  operation.finalize();
+  details_.push_back(std::move(detail));
+  operations_.push_back(std::move(operation));
+}
+
+Graph::Tensor Graph::pointwise(cudnnPointwiseMode_t mode, Tensor x) {
+  Tensor y = passed_on(CUDNN_DATA_FLOAT, x.layout);
+  add_pointwise(y, mode, x);
+  return y;
+}
+Graph::Tensor Graph::pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b) {
+  return pointwise_as(CUDNN_DATA_FLOAT, mode, x, b);
+}
+Graph::Tensor Graph::pointwise_as(cudnnDataType_t type, cudnnPointwiseMode_t mode, Tensor x, Tensor b) {
+  Tensor y = passed_on(type, x.layout);
+  add_pointwise(y, mode, x, &b);
+  return y;
+}
+void Graph::pointwise_into(Tensor y, cudnnPointwiseMode_t mode, Tensor x) { add_pointwise(y, mode, x); }
+void Graph::pointwise_into(Tensor y, cudnnPointwiseMode_t mode, Tensor x, Tensor b) { add_pointwise(y, mode, x, &b); }
+
+Graph::Tensor Graph::lower_triangle(Tensor x, Tensor hidden) {
+  Tensor row = passed_on(CUDNN_DATA_INT32, x.layout);
+  add_pointwise(row, CUDNN_POINTWISE_GEN_INDEX, x, nullptr, nullptr, CUDNN_DATA_FLOAT, 2);
+  Tensor column = passed_on(CUDNN_DATA_INT32, x.layout);
+  add_pointwise(column, CUDNN_POINTWISE_GEN_INDEX, x, nullptr, nullptr, CUDNN_DATA_FLOAT, 3);
+  Tensor seen = passed_on(CUDNN_DATA_BOOLEAN, x.layout);
+  add_pointwise(seen, CUDNN_POINTWISE_CMP_GE, row, &column, nullptr, CUDNN_DATA_BOOLEAN);
+  Tensor y = passed_on(CUDNN_DATA_FLOAT, x.layout);
+  add_pointwise(y, CUDNN_POINTWISE_BINARY_SELECT, x, &hidden, &seen);
+  return y;
+}
+
+void Graph::matmul_into(Tensor y, Tensor a, Tensor b) {
+  Descriptor detail(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  detail.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, y.descriptor)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, detail)
+      .finalize();
+  details_.push_back(std::move(detail));
+  operations_.push_back(std::move(operation));
+}
+Graph::Tensor Graph::matmul(Tensor a, Tensor b, cudnnDataType_t type, const Layout& layout) {
+  Tensor y = passed_on(type, layout);
+  matmul_into(y, a, b);
+  return y;
+}
+
+void Graph::reduce_into(Tensor y, cudnnReduceTensorOp_t op, Tensor x) {
+  Descriptor detail(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  detail.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT).set(CUDNN_ATTR_REDUCTION_OPERATOR, op).finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, detail)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y.descriptor)
+      .finalize();
+  details_.push_back(std::move(detail));
+  operations_.push_back(std::move(operation));
+}
+Graph::Tensor Graph::reduce(cudnnReduceTensorOp_t op, Tensor x, const Layout& layout) {
+  Tensor y = passed_on(CUDNN_DATA_FLOAT, layout);
+  reduce_into(y, op, x);
+  return y;
+}
+
+Graph::Tensor Graph::reshape(Tensor x, cudnnDataType_t type, const Layout& layout) {
+  Tensor y = passed_on(type, layout);
+  Descriptor operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor)
+      .set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.descriptor)
+      .finalize();
+  operations_.push_back(std::move(operation));
+  return y;
+}
+
+Descriptor Graph::finish(cudnnHandle_t handle) const {
+  std::vector<cudnnBackendDescriptor_t> operations;
+  for (const auto& operation : operations_) operations.push_back(operation.get());
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set_descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
+      .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)
+      .finalize();
+  return graph;
+}
+
+}  // namespace shard8::kernels::cuda

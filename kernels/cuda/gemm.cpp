@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gemm.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "kernels/cuda/bias.hpp"
+#include "kernels/cuda/dequantize.hpp"
+#include "kernels/cuda/transpose.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::kernels::cuda {
+namespace {
+
+using tensor::DType;
+using tensor::Operand;
+using tensor::Scaling;
+using tensor::Tensor;
+
+constexpr std::int64_t kBlock = 128;
+constexpr std::size_t kAlignment = 256;       // of what is put into the workspace
+constexpr std::int64_t kScaleAlignment = 16;  // that cuBLASLt wants
+
+constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
+
+bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+bool is_mx(Scaling scaling) { return scaling == Scaling::row_32 || scaling == Scaling::column_32; }
+
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+/// Parts of the workspace, one after the other.
+class Memory {
+ public:
+  explicit Memory(const Tensor& memory) : memory_(memory), next_(memory.data) {
+    next_ += (kAlignment - address(next_) % kAlignment) % kAlignment;
+  }
+
+  std::byte* take(std::size_t bytes) {
+    std::byte* const part = next_;
+    next_ += rounded_up(bytes);
+    if (memory_.data == nullptr || next_ > memory_.data + memory_.bytes()) {
+      base::fail(base::ExitCode::failed, "gemm: workspace of {} bytes; needed are at least {} (gemm_workspace_bytes)",
+                 memory_.bytes(), next_ - memory_.data);
+    }
+    return part;
+  }
+
+ private:
+  const Tensor& memory_;
+  std::byte* next_;
+};
+
+/// A matrix as cuBLASLt reads it.
+struct Prepared {
+  LtFactor factor;
+  const void* data = nullptr;
+  const float* scale_inv = nullptr;
+};
+
+/// What is summed over: the columns of a matrix, or its rows.
+enum class Depth { columns, rows };
+
+const float* block_scales(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+  const auto* const scales = reinterpret_cast<const float*>(m.scale_inv.data);
+  const std::int64_t rows = m.rows() / block_rows(m.scaling), cols = m.cols() / block_cols(m.scaling);
+  const bool tile = m.scaling == Scaling::tile_128;
+  // vec_128 has the depth's blocks first, tile_128 last.
+  const bool transpose = tile == (depth == Depth::rows);
+  const std::int64_t lines = transpose ? cols : rows, length = transpose ? rows : cols;
+  const std::int64_t pitch = tile ? padded(length) : length;
+  if (!transpose && pitch == length && address(scales) % kScaleAlignment == 0) return scales;
+  auto* const out = reinterpret_cast<float*>(memory.take(static_cast<std::size_t>(lines * pitch) * sizeof(float)));
+  if (transpose) {
+    transpose_scales(stream, out, scales, rows, cols, pitch);
+  } else {
+    pad_scales(stream, out, scales, rows, cols, pitch);
+  }
+  return out;
+}
+
+Prepared prepared_float8(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+  Prepared p{{.dtype = m.data.dtype, .scaling = LtScaling::tensor}, m.data.data, nullptr};
+  const Tensor& lying = m.data;
+  if (m.transposed != (depth == Depth::rows)) {
+    SHARD8_REQUIRE(lying.rows() % kTransposeVector == 0 && lying.cols() % kTransposeVector == 0 &&
+                       address(lying.data) % kTransposeVector == 0,
+                   "gemm: {} of {} at {} cannot be transposed; extents and address must be multiples of {}",
+                   to_string(lying.shape), name_of(lying.dtype), static_cast<const void*>(lying.data),
+                   kTransposeVector);
+    std::byte* const out = memory.take(lying.bytes());
+    transpose_bytes(stream, out, lying.data, lying.rows(), lying.cols());
+    p.data = out;
+  }
+  if (m.scaling == Scaling::tensor) {
+    p.scale_inv = m.scale_inv.as<float>();
+  } else {
+    p.factor.scaling = m.scaling == Scaling::tile_128 ? LtScaling::tile_128 : LtScaling::vec_128;
+    p.scale_inv = block_scales(stream, m, depth, memory);
+  }
+  return p;
+}
+
+Prepared prepared_mx(cudaStream_t stream, const Operand& m, Memory& memory) {
+  SHARD8_REQUIRE(!m.transposed, "gemm: an operand with scaling {} is transposed; it is decoded as it lies",
+                 name_of(m.scaling));
+  std::byte* const decoded = memory.take(2 * m.data.bytes());
+  const MxBlocks blocks = m.scaling == Scaling::row_32 ? MxBlocks::row : MxBlocks::column;
+  dequantize_mx(stream, decoded, m.data.data, m.scale_inv.data, m.data.dtype, blocks, m.rows(), m.cols());
+  return {{.dtype = DType::bf16}, decoded, nullptr};
+}
+
+Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+  if (is_mx(m.scaling)) return prepared_mx(stream, m, memory);
+  if (is_float8(m.data.dtype)) return prepared_float8(stream, m, depth, memory);
+  SHARD8_REQUIRE(!m.transposed, "gemm: an operand of {} is transposed; only e4m3 and e5m2 are read so",
+                 name_of(m.data.dtype));
+  return {{.dtype = m.data.dtype}, m.data.data, nullptr};
+}
+
+/// A power of two that divides all addresses: what vector loads care for, and no more different ones
+/// than need be, since each has its own algorithm.
+std::int32_t alignment_of(const LtGemmArgs& args) {
+  const std::uintptr_t all = address(args.out) | address(args.left) | address(args.right);
+  for (const std::int32_t alignment : {256, 16, 8, 4}) {
+    if (all % static_cast<std::uintptr_t>(alignment) == 0) return alignment;
+  }
+  return 2;
+}
+
+/// Every row of out (T, N) = bias (N).
+void fill_rows(cudaStream_t stream, const Tensor& out, const Tensor& bias) {
+  const std::int64_t cols = bias.count();
+  broadcast_bias(stream, out.data, out.dtype, bias.data, bias.dtype, out.count() / cols, cols);
+}
+
+class Product {
+ public:
+  Product(LtGemm& gemm, cudaStream_t stream, const Tensor& memory)
+      : gemm_(gemm), stream_(stream), memory_(memory), workspace_(memory_.take(kLtWorkspaceBytes)) {}
+
+  Prepared prepare(const Operand& m, Depth depth) { return prepared(stream_, m, depth, memory_); }
+
+  /// What cuBLASLt adds itself, in the dtype that it wants; else into `out`, before the product.
+  void add_bias(LtGemmKey& key, const Tensor& out, const Tensor& bias) {
+    const DType wanted = bias_dtype(key);
+    if (wanted == DType::bf16 && bias.dtype == DType::fp32) {
+      fill_rows(stream_, out, bias);  // digits would be lost otherwise
+      key.accumulate = true;
+      return;
+    }
+    key.bias = true;
+    bias_ = bias.data;
+    if (wanted == bias.dtype && address(bias_) % 16 == 0) return;
+    Tensor copy{nullptr, {bias.count()}, wanted};
+    copy.data = memory_.take(copy.bytes());
+    fill_rows(stream_, copy, bias);
+    bias_ = copy.data;
+  }
+
+  void run(LtGemmKey& key, const Tensor& out, const Prepared& left, const Prepared& right) {
+    const LtGemmArgs args = {.out = out.data,
+                             .left = left.data,
+                             .right = right.data,
+                             .left_scale_inv = left.scale_inv,
+                             .right_scale_inv = right.scale_inv,
+                             .bias = bias_,
+                             .workspace = workspace_,
+                             .workspace_bytes = kLtWorkspaceBytes};
+    key.alignment = alignment_of(args);
+    gemm_.run(stream_, key, args);
+  }
+
+ private:
+  LtGemm& gemm_;
+  cudaStream_t stream_;
+  Memory memory_;
+  std::byte* workspace_;
+  const void* bias_ = nullptr;
+};
+
+/// True if there is nothing to sum; then `out` is what that gives.
+bool is_empty(cudaStream_t stream, const Tensor& out, std::int64_t depth, const Tensor& bias, bool accumulate) {
+  if (out.count() == 0) return true;
+  if (depth > 0) return false;
+  if (!bias.empty()) {
+    fill_rows(stream, out, bias);
+  } else if (!accumulate) {
+    SHARD8_CUDA_CHECK(cudaMemsetAsync(out.data, 0, out.bytes(), stream));
+  }
+  return true;
+}
+
+}  // namespace
+
+void gemm_fprop(LtGemm& gemm, cudaStream_t stream, const Tensor& y, const Operand& x, const Operand& w,
+                const Tensor& bias, const Tensor& memory) {
+  if (is_empty(stream, y, x.cols(), bias, false)) return;
+  Product product(gemm, stream, memory);
+  const Prepared left = product.prepare(x, Depth::columns), right = product.prepare(w, Depth::columns);
+  LtGemmKey key = fprop_key(x.rows(), x.cols(), w.rows(), y.dtype, left.factor, right.factor);
+  key.fast_accumulation = left.factor.scaling == LtScaling::tensor;
+  if (!bias.empty()) product.add_bias(key, y, bias);
+  product.run(key, y, left, right);
+}
+
+void gemm_dgrad(LtGemm& gemm, cudaStream_t stream, const Tensor& dx, const Operand& dy, const Operand& w,
+                bool accumulate, const Tensor& memory) {
+  if (is_empty(stream, dx, dy.cols(), {}, accumulate)) return;
+  Product product(gemm, stream, memory);
+  const Prepared left = product.prepare(dy, Depth::columns), right = product.prepare(w, Depth::rows);
+  LtGemmKey key = dgrad_key(dy.rows(), w.cols(), w.rows(), dx.dtype, left.factor, right.factor);
+  key.accumulate = accumulate;
+  product.run(key, dx, left, right);
+}
+
+void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const Tensor& dw, const Operand& dy, const Operand& x,
+                bool accumulate, const Tensor& memory) {
+  if (is_empty(stream, dw, x.rows(), {}, accumulate)) return;
+  Product product(gemm, stream, memory);
+  const Prepared left = product.prepare(dy, Depth::rows), right = product.prepare(x, Depth::rows);
+  LtGemmKey key = wgrad_key(x.rows(), x.cols(), dy.cols(), dw.dtype, left.factor, right.factor);
+  key.accumulate = accumulate;
+  product.run(key, dw, left, right);
+}
+
+std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
+                              Scaling scaling, bool transposed) {
+  const auto bytes = [](std::int64_t count, std::size_t size) {
+    return rounded_up(static_cast<std::size_t>(count) * size);
+  };
+  const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
+  const std::int64_t t = tokens, k = inputs, n = outputs;
+  const std::size_t common = kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // a bias at most
+  if (!is_float8(operands)) return common;
+
+  const std::size_t of_scales =
+      std::max({bytes(blocks(k) * t, sizeof(float)) + bytes(blocks(n) * padded(blocks(k)), sizeof(float)),
+                bytes(blocks(n) * t, sizeof(float)) + bytes(blocks(k) * padded(blocks(n)), sizeof(float)),
+                bytes(blocks(t) * n, sizeof(float)) + bytes(blocks(t) * k, sizeof(float))});
+  const std::size_t copies = std::max(bytes(n * k, 1), transposed ? 0 : bytes(t * n, 1) + bytes(t * k, 1));
+  const std::size_t decoded = std::max(
+      {bytes(t * k, 2) + bytes(n * k, 2), bytes(t * n, 2) + bytes(n * k, 2), bytes(t * n, 2) + bytes(t * k, 2)});
+  switch (scaling) {
+    case Scaling::tensor:
+      return common + copies;
+    case Scaling::row_32:
+    case Scaling::column_32:
+      return common + decoded;
+    case Scaling::none:
+      return common + std::max(copies + of_scales, decoded);
+    default:
+      return common + copies + of_scales;
+  }
+}
+
+}  // namespace shard8::kernels::cuda

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/lt_gemm.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "kernels/cuda/cublas_check.hpp"
+#include "kernels/cuda/lt_timing.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::kernels::cuda {
+namespace {
+
+using base::ExitCode;
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(LtAlgorithm::bytes));
+
+LtCandidate candidate_of(const LtAlgorithm& chosen) {
+  LtCandidate candidate;
+  std::memcpy(&candidate.algorithm, chosen.bytes.data(), sizeof(candidate.algorithm));
+  candidate.workspace_bytes = chosen.workspace_bytes;
+  return candidate;
+}
+
+void take(LtAlgorithm& chosen, const std::vector<LtCandidate>& candidates, std::size_t index) {
+  chosen.index = static_cast<std::int32_t>(index);
+  chosen.offered = static_cast<std::int32_t>(candidates.size());
+  chosen.workspace_bytes = candidates[index].workspace_bytes;
+  std::memcpy(chosen.bytes.data(), &candidates[index].algorithm, sizeof(candidates[index].algorithm));
+}
+
+LtAlgorithms current_machine() {
+  LtAlgorithms machine;
+  machine.library = cublasLtGetVersion();
+  int device = 0, major = 0, minor = 0;
+  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
+  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&machine.multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  machine.compute_capability = 10 * major + minor;
+  return machine;
+}
+
+}  // namespace
+
+LtGemm::LtGemm() : machine_(current_machine()) { SHARD8_CUBLAS_CHECK(cublasLtCreate(&handle_)); }
+
+// A destructor cannot throw: an error here was one before, and is reported by the next call.
+LtGemm::~LtGemm() { static_cast<void>(cublasLtDestroy(handle_)); }
+
+bool LtGemm::adopt(const LtAlgorithms& algorithms) {
+  if (!algorithms.same_machine(machine_)) return false;
+  for (const LtAlgorithm& algorithm : algorithms.list) {
+    plans_.insert_or_assign(algorithm.key, Plan{LtProblem(algorithm.key), algorithm, false});
+  }
+  return true;
+}
+
+void LtGemm::run(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args) {
+  Plan& plan = plan_of(key);
+  LtProblem::check_args(key, args);
+  if (tuning_ != LtTuning::off && !is_tuned(plan) && !tune(stream, plan, args)) none_runs(key, args);
+  if (!plan.ran) {
+    if (!run_first(stream, plan, args)) none_runs(key, args);
+    return;
+  }
+  const cublasStatus_t status = enqueue(stream, plan, args);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    base::fail(ExitCode::failed, "gemm {}: cublaslt gave {} ({}) with a workspace of {} bytes; its algorithm needs {}",
+               describe(key), static_cast<int>(status), cublasLtGetStatusString(status), args.workspace_bytes,
+               plan.chosen.workspace_bytes);
+  }
+}
+
+bool LtGemm::try_prepare(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args) {
+  Plan& plan = plan_of(key);
+  LtProblem::check_args(key, args);
+  if (tuning_ != LtTuning::off && !is_tuned(plan)) return tune(stream, plan, args);
+  return plan.ran || run_first(stream, plan, args);
+}
+
+LtGemm::Plan& LtGemm::plan_of(const LtGemmKey& key) {
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  LtProblem problem(key);  // which checks it
+  return plans_.emplace(key, Plan{problem, {.key = key}, false}).first->second;
+}
+
+bool LtGemm::is_tuned(const Plan& plan) const {
+  return plan.chosen.microseconds > 0 && (tuning_ != LtTuning::exhaustive || plan.chosen.searched_microseconds > 0);
+}
+
+cublasStatus_t LtGemm::enqueue(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
+  if (args.workspace_bytes < plan.chosen.workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
+  return plan.problem.enqueue(handle_, stream, args, candidate_of(plan.chosen).algorithm);
+}
+
+// A refused algorithm enqueues nothing, so that the next one may.
+bool LtGemm::run_first(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
+  if (plan.chosen.offered > 0) {
+    const cublasStatus_t status = enqueue(stream, plan, args);
+    plan.ran = status == CUBLAS_STATUS_SUCCESS;
+    if (!plan.ran && !refuses(status)) SHARD8_CUBLAS_CHECK(status);
+    if (plan.ran) return true;
+  }
+  plan.chosen = {.key = plan.chosen.key};
+  const auto candidates = plan.problem.candidates(handle_, args, kCandidates);
+  for (std::size_t i = 0; i < candidates.size() && !plan.ran; ++i) {
+    take(plan.chosen, candidates, i);
+    const cublasStatus_t status = enqueue(stream, plan, args);
+    plan.ran = status == CUBLAS_STATUS_SUCCESS;
+    if (!plan.ran && !refuses(status)) SHARD8_CUBLAS_CHECK(status);
+    if (!plan.ran) ++plan.chosen.refused;
+  }
+  if (!plan.ran) plan.chosen = {.key = plan.chosen.key};
+  return plan.ran;
+}
+
+bool LtGemm::tune(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
+  const auto candidates = plan.problem.candidates(handle_, args, kCandidates);
+  LtTimer timer(handle_, stream, plan.problem, args);
+  const auto times = timer.time_all(candidates);
+  LtAlgorithm chosen{.key = plan.chosen.key};
+  chosen.refused = static_cast<std::int32_t>(std::count(times.begin(), times.end(), 0.0f));
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (times[i] == 0.0f || (chosen.microseconds > 0 && chosen.microseconds <= times[i])) continue;
+    take(chosen, candidates, i);
+    chosen.microseconds = times[i];
+  }
+  if (chosen.microseconds == 0.0f) return false;
+  chosen.first_microseconds = times.front();
+  if (tuning_ == LtTuning::exhaustive) {
+    const LtSearch found = search(handle_, stream, plan.problem, args, candidate_of(chosen), limits_);
+    chosen.microseconds = found.baseline_microseconds;
+    chosen.searched_microseconds = found.microseconds;
+    searched_.insert_or_assign(chosen.key, found);
+  }
+  plan.chosen = chosen;
+  plan.ran = true;
+  return true;
+}
+
+void LtGemm::none_runs(const LtGemmKey& key, const LtGemmArgs& args) const {
+  base::fail(
+      ExitCode::environment,
+      "gemm {}: cublaslt {} has no algorithm that runs on compute capability {}.{} with a workspace of {} bytes; "
+      "use another dtype or scaling",
+      describe(key), machine_.library, machine_.compute_capability / 10, machine_.compute_capability % 10,
+      args.workspace_bytes);
+}
+
+const LtAlgorithm& LtGemm::algorithm(const LtGemmKey& key) const {
+  const auto found = plans_.find(key);
+  if (found == plans_.end()) base::fail(ExitCode::failed, "gemm {}: was not run", describe(key));
+  return found->second.chosen;
+}
+
+const LtSearch* LtGemm::searched(const LtGemmKey& key) const {
+  const auto found = searched_.find(key);
+  return found == searched_.end() ? nullptr : &found->second;
+}
+
+LtAlgorithms LtGemm::algorithms() const {
+  LtAlgorithms result = machine_;
+  for (const auto& [key, plan] : plans_) {
+    if (plan.chosen.offered > 0) result.list.push_back(plan.chosen);
+  }
+  std::sort(result.list.begin(), result.list.end(),
+            [](const LtAlgorithm& a, const LtAlgorithm& b) { return a.key < b.key; });
+  return result;
+}
+
+}  // namespace shard8::kernels::cuda

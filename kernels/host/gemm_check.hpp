@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/operand.hpp"
+
+namespace shard8::kernels {
+
+/// One of the two matrices of a product, row-major, taken as it lies or transposed.
+struct Factor {
+  const char* name = "";  ///< for messages, as the kernel's declaration has it
+  tensor::Operand matrix;
+  bool transposed = false;
+  std::span<const tensor::Scaling> scalings;  ///< allowed where it is FP8
+};
+
+/// A matrix product: c (m, n) [+]= op(a) (m, k) · op(b) (k, n) [+ bias (n) on every row], where op
+/// transposes or does not.
+struct Product {
+  tensor::Tensor c;
+  Factor a, b;
+  tensor::Tensor bias;
+  bool accumulate = false;
+  std::int64_t m = 0, n = 0, k = 0;
+};
+
+/// The products of kernels/gemm.hpp.
+Product fprop_product(const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
+                      const tensor::Tensor& bias);
+Product dgrad_product(const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w, bool accumulate);
+Product wgrad_product(const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x, bool accumulate);
+
+constexpr bool is_float8(tensor::DType dtype) { return dtype == tensor::DType::e4m3 || dtype == tensor::DType::e5m2; }
+
+/// Throws Error(failed) naming the kernel, the matrix, what was given and what is allowed.
+void check_product(const char* kernel, const Product& product);
+
+}  // namespace shard8::kernels

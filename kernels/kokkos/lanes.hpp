@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Macros.hpp>
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/kokkos/rounding.hpp"
+#include "tensor/bfloat16.hpp"
+
+/// How many elements one iteration of a kernel takes. Bodies are written once, for a width w:
+/// w.load(from, i) are the elements at i as floats, w.each(f) is f(j) for each of them, w.store(to,
+/// i, values) rounds them to where they go. On hosts the width is one, and loops become vector code;
+/// a GPU's thread takes packs of 16 bytes, several at once, so that enough of them are on their way.
+namespace shard8::kernels {
+
+/// Floats in registers.
+template <int N>
+struct Values {
+  float at[N];
+  KOKKOS_FORCEINLINE_FUNCTION float operator[](int j) const { return at[j]; }
+};
+template <>
+struct Values<1> {
+  float one;
+  KOKKOS_FORCEINLINE_FUNCTION float operator[](int) const { return one; }
+};
+
+/// One element.
+struct Single {
+  static constexpr int kCount = 1;
+
+  template <class T>
+  struct Lanes {
+    static constexpr int kCount = 1;
+    T one;
+    KOKKOS_FORCEINLINE_FUNCTION T raw(int) const { return one; }
+    KOKKOS_FORCEINLINE_FUNCTION float operator[](int) const { return static_cast<float>(one); }
+  };
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> load(const T* from, std::int64_t i) const {
+    Lanes<T> lanes;
+    lanes.one = from[i];
+    return lanes;
+  }
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION Values<1> each(const F& f) const {
+    Values<1> values;
+    values.one = f(0);
+    return values;
+  }
+  /// Σ f(j).
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION float sum(const F& f) const {
+    return f(0);
+  }
+  /// The values rounded to T.
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round(const V& values) const {
+    Lanes<T> lanes;
+    lanes.one = static_cast<T>(values[0]);
+    return lanes;
+  }
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION void store(T* to, std::int64_t i, const V& values) const {
+    to[i] = static_cast<T>(values[0]);
+  }
+  /// Element j of i as f(j) is.
+  template <class T, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void fill(T* to, std::int64_t i, const F& f) const {
+    to[i] = f(0);
+  }
+};
+
+/// kPacks packs of N elements each, `stride` elements from one pack to the next.
+template <int N, int kPacks>
+struct Packed {
+  static constexpr int kCount = N * kPacks;
+  std::int64_t stride;
+
+  template <class T>
+  struct Lanes {
+    static constexpr int kCount = N * kPacks;
+    Words<N* static_cast<int>(sizeof(T))> pack[kPacks];
+
+    KOKKOS_FORCEINLINE_FUNCTION T raw(int j) const { return pack[j / N].template at<T>(j % N); }
+    KOKKOS_FORCEINLINE_FUNCTION float operator[](int j) const {
+      if constexpr (std::is_same_v<T, tensor::BFloat16>) {
+        const std::uint32_t word = pack[j / N].word[j % N / 2];
+        return std::bit_cast<float>(j % 2 == 0 ? word << 16 : word & 0xffff0000u);
+      } else {
+        return static_cast<float>(raw(j));
+      }
+    }
+  };
+
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> load(const T* from, std::int64_t i) const {
+    Lanes<T> lanes;
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) lanes.pack[u] = load_words<N* static_cast<int>(sizeof(T))>(from + i + u * stride);
+    return lanes;
+  }
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION Values<kCount> each(const F& f) const {
+    Values<kCount> values;
+    SHARD8_UNROLL
+    for (int j = 0; j < kCount; ++j) values.at[j] = f(j);
+    return values;
+  }
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION float sum(const F& f) const {
+    float total = f(0);
+    SHARD8_UNROLL
+    for (int j = 1; j < kCount; ++j) total += f(j);
+    return total;
+  }
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round(const V& values) const {
+    Lanes<T> lanes;
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      Values<N> part;
+      SHARD8_UNROLL
+      for (int k = 0; k < N; ++k) part.at[k] = values[u * N + k];
+      lanes.pack[u] = round_pack<T, N>(part.at);
+    }
+    return lanes;
+  }
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION void store_lanes(T* to, std::int64_t i, const Lanes<T>& lanes) const {
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) store_words(to + i + u * stride, lanes.pack[u]);
+  }
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION void store(T* to, std::int64_t i, const V& values) const {
+    store_lanes(to, i, round<T>(values));
+  }
+  template <class T, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void fill(T* to, std::int64_t i, const F& f) const {
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      Words<N* static_cast<int>(sizeof(T))> words{};
+      SHARD8_UNROLL
+      for (int k = 0; k < N; ++k) words.put(k, static_cast<T>(f(u * N + k)));
+      store_words(to + i + u * stride, words);
+    }
+  }
+};
+
+/// Elements of 16 bytes of the widest of these types.
+template <class... T>
+inline constexpr int kPack = 16 / static_cast<int>(std::max({sizeof(T)...}));
+
+/// Whether packs of N elements of a matrix with rows of `row` elements lie as their loads need it: no
+/// pack crosses a row, and all begin at multiples of their size.
+template <int N, class... T>
+bool packs_fit(std::int64_t row, const T*... data) {
+  const auto aligned = [](const auto* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % std::min<std::size_t>(16, N * sizeof(*p)) == 0;
+  };
+  return row % N == 0 && (aligned(data) && ...);
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+#include <type_traits>
+
+/// What the threads of a team make together, in an order that depends on the size of the team alone.
+namespace shard8::kernels {
+
+struct Add {
+  KOKKOS_FORCEINLINE_FUNCTION float operator()(float a, float b) const { return a + b; }
+  static constexpr float kNone = 0;
+};
+struct Larger {
+  KOKKOS_FORCEINLINE_FUNCTION float operator()(float a, float b) const { return b > a ? b : a; }
+  static constexpr float kNone = -__builtin_huge_valf();
+};
+
+#if defined(__CUDA_ARCH__)
+/// Of all 32 threads of a warp, known to all.
+template <class Op>
+__device__ __forceinline__ float warp_total(float value, const Op& op) {
+  for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(0xffffffffu, value, step));
+  return value;
+}
+#endif
+
+/// op over the values of a team's threads, known to all of them; a team of a device is of whole warps.
+/// With one barrier: a slot may be used again when another one was used since.
+template <class Member, class Op>
+KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe_unused]] const Op& op,
+                                        [[maybe_unused]] int slot) {
+#if defined(__CUDA_ARCH__)
+  __shared__ float of_warp[4][32];
+  value = warp_total(value, op);
+  const int rank = team.team_rank(), lane = rank % 32;
+  if (lane == 0) of_warp[slot][rank / 32] = value;
+  team.team_barrier();
+  return warp_total(lane < team.team_size() / 32 ? of_warp[slot][lane] : Op::kNone, op);
+#else
+  float total = value;
+  if constexpr (std::is_same_v<Op, Add>) {
+    team.team_reduce(Kokkos::Sum<float>(total));
+  } else {
+    team.team_reduce(Kokkos::Max<float>(total));
+  }
+  return total;
+#endif
+}
+
+/// The same, at any time.
+template <class Member, class Op>
+KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const Op& op) {
+  const float total = team_total(team, value, op, 0);
+  team.team_barrier();
+  return total;
+}
+
+/// The larger of this thread's value and that of the thread of its warp whose number differs by `step`,
+/// a power of two. For teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[maybe_unused]] int step) {
+#if defined(__CUDA_ARCH__)
+  const std::int32_t other = __shfl_xor_sync(0xffffffffu, value, step);
+  return other > value ? other : value;
+#else
+  return value;
+#endif
+}
+
+/// The same of integers: their largest.
+template <class Member>
+KOKKOS_INLINE_FUNCTION std::int32_t team_largest(const Member& team, std::int32_t value) {
+#if defined(__CUDA_ARCH__)
+  __shared__ std::int32_t of_warp[32];
+  value = __reduce_max_sync(0xffffffffu, value);
+  const int rank = team.team_rank(), lane = rank % 32;
+  if (lane == 0) of_warp[rank / 32] = value;
+  team.team_barrier();
+  value = __reduce_max_sync(0xffffffffu, lane < team.team_size() / 32 ? of_warp[lane] : 0);
+  team.team_barrier();
+  return value;
+#else
+  std::int32_t largest = value;
+  team.team_reduce(Kokkos::Max<std::int32_t>(largest));
+  return largest;
+#endif
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tensor/tensor.hpp"
+
+namespace shard8::kernels {
+
+class Libraries;
+
+/// What a kernel computes with beside its operands: memory for the time of the call, and the vendor's
+/// libraries (null where there are none: on hosts).
+struct Workspace {
+  tensor::Tensor memory;  ///< u8
+  Libraries* libraries = nullptr;
+
+  Workspace() = default;
+  Workspace(const tensor::Tensor& bytes, Libraries* vendor = nullptr)  // NOLINT: memory alone is a workspace
+      : memory(bytes), libraries(vendor) {}
+};
+
+}  // namespace shard8::kernels

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "app/commands.hpp"
+#include "app/job.hpp"
+#include "base/log.hpp"
+#include "train/device_clock.hpp"
+#include "train/trainer.hpp"
+
+#if defined(SHARD8_CUDA)
+#include "comm/nccl/bench.hpp"
+#include "tensor/cuda/stream.hpp"
+#endif
+
+namespace shard8::app {
+
+namespace {
+
+[[noreturn]] void needs_devices(const char* what) {
+  base::fail(
+      base::ExitCode::environment,
+      "bench {} times what devices do, and this program was built for hosts: build with a Kokkos for CUDA (preset "
+      "cuda); scripts/bench has benchmarks of hosts",
+      what);
+}
+
+/// One product a line, the slowest first: those are where the time goes.
+std::string table(std::vector<kernels::Libraries::Choice> choices) {
+  std::sort(choices.begin(), choices.end(),
+            [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
+  std::string text = fmt::format("{:>10} {:>10} {:>10} {:>10} {:>8} {:>7}  {}\n", "us", "TFLOP/s", "first us",
+                                 "best us", "of best", "guess", "product");
+  for (const auto& c : choices) {
+    const auto share = c.best_microseconds > 0
+                           ? fmt::format("{:.1f} %", 100.0 * std::min(1.0f, c.best_microseconds / c.microseconds))
+                           : std::string("-");
+    text += fmt::format("{:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>8} {:>3}/{:<3}  {}{}\n", c.microseconds,
+                        1e-6 * c.flops / static_cast<double>(c.microseconds), c.first_microseconds, c.best_microseconds,
+                        share, c.guess + 1, c.guesses, c.product, c.searched.empty() ? "" : "; " + c.searched);
+  }
+  return text;
+}
+
+/// Every matrix product of the deck, on its operands, as a run chooses them, beside the best that the
+/// library has.
+int bench_gemm(Job& job) {
+  deck::Config config = job.deck.config;
+  config.data.kind = deck::DataKind::synthetic;  // no step is made
+  config.data.path.clear();
+  const base::Logger logger(job.world.rank(), job.world.size());
+  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), train::mesh_shape(config.mesh));
+  const auto setup = train::Setup::make(config, mesh.place, job.runtime.threads());
+  profile::StepTimer timer(train::make_clock(job.runtime.exec()));
+  io::IoThread io;
+  data::Loader loader(setup.data(), config.model.seq, config.model.vocab, mesh.shape.data_ranks(), mesh.data_rank(),
+                      io);
+  train::Trainer trainer(job.runtime.exec(), setup, mesh, loader, timer);
+  trainer.initialise(nullptr, kernels::Tuning::exhaustive);
+  logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
+  logger.info("{}", table(trainer.libraries()->choices()));
+  return 0;
+}
+
+#if defined(SHARD8_CUDA)
+
+int bench_collective(Job& job) {
+  using comm::nccl::bench_sizes;
+  using profile::Collective;
+  using tensor::DType;
+  const base::Logger logger(job.world.rank(), job.world.size());
+  const auto shape = train::mesh_shape(job.deck.config.mesh);
+  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), shape);
+  for (const std::string& line : mesh.world.device()->describe()) logger.info("{}", line);
+  const auto time = [&](const comm::Communicator& group) {
+    if (group.size() == 1) return;
+    logger.info("\ngroup '{}' of {} ranks", group.name(), group.size());
+    std::vector<comm::nccl::BenchCase> cases;
+    constexpr std::uint64_t kLeast = std::uint64_t{64} << 10, kMost = std::uint64_t{512} << 20;
+    for (const auto& more : {bench_sizes(Collective::all_gather, DType::u8, kLeast, kMost, 8),
+                             bench_sizes(Collective::reduce_scatter, DType::fp32, kLeast, kMost, 8),
+                             bench_sizes(Collective::reduce_scatter, DType::bf16, kLeast, kMost, 8),
+                             bench_sizes(Collective::all_reduce, DType::fp32, kLeast, kMost, 8)})
+      cases.insert(cases.end(), more.begin(), more.end());
+    const auto rows = comm::nccl::bench_collectives(group, tensor::cuda::stream_of(job.runtime.exec()), cases, {});
+    logger.info("{}", comm::nccl::to_text(rows));
+  };
+  time(mesh.shard);
+  time(mesh.tensor);
+  if (shape.replicate > 1) time(mesh.replicate);
+  return 0;
+}
+
+#else
+
+int bench_collective(Job&) { needs_devices("collective"); }
+
+#endif
+
+}  // namespace
+
+int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& arguments) {
+  if (!tensor::kDevice) needs_devices(what.c_str());
+  return run_job(argc, argv, arguments,
+                 [&](Job& job) { return what == "gemm" ? bench_gemm(job) : bench_collective(job); });
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "app/device.hpp"
+
+#include <fmt/format.h>
+
+#include "comm/agree.hpp"
+#include "deck/choices.hpp"
+
+#if defined(SHARD8_CUDA)
+#include "comm/nccl/device.hpp"
+#include "tensor/cuda/device.hpp"
+#include "tensor/cuda/stream.hpp"
+#endif
+
+namespace shard8::app {
+
+namespace {
+
+/// What a deck may ask for is decided by what was built.
+void check_build(const deck::MeshConfig& mesh) {
+  const auto refuse = [](std::string_view key, std::string_view value, std::string_view otherwise) {
+    base::fail(base::ExitCode::environment,
+               "{} = {}, but this program was built for {}: leave {} out, or use a build {} (a build is for what its "
+               "Kokkos is for; `shard8 info` says which)",
+               key, value, tensor::kDevice ? "CUDA devices" : "hosts", key, otherwise);
+  };
+  const auto other = tensor::kDevice ? deck::Device::host : deck::Device::cuda;
+  const auto moves = tensor::kDevice ? deck::Backend::mpi : deck::Backend::nccl;
+  const std::string_view build = tensor::kDevice ? "for hosts" : "for CUDA devices";
+  if (mesh.device == other) refuse("mesh.device", deck::to_string(mesh.device), build);
+  if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
+}
+
+}  // namespace
+
+#if defined(SHARD8_CUDA)
+
+int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {
+  int device = 0;
+  comm::agree(world, [&] {
+    check_build(mesh);
+    const int devices = tensor::cuda::device_count();
+    if (devices == 0)
+      base::fail(
+          base::ExitCode::environment,
+          "{} has no CUDA device that this process sees: check the driver with nvidia-smi, CUDA_VISIBLE_DEVICES, "
+          "and what the job asked for (--gpus-per-node)",
+          node.host);
+    // A launcher may give each rank a device of its own to see.
+    if (devices > 1 && node.ranks > devices)
+      base::fail(
+          base::ExitCode::environment,
+          "{} ranks on {}, which has {} devices, one for each rank: start fewer ranks a node, or change the mesh",
+          node.ranks, node.host, devices);
+    device = devices == 1 ? 0 : node.rank;
+  });
+  return device;
+}
+
+void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment) {
+  comm::nccl::Settings settings;
+  settings.alarm = [&environment](const std::string& what) { environment.abort(base::ExitCode::failed, what); };
+  // World and model exchange scales and what is like them.
+  world.attach(comm::nccl::make_device(world, tensor::cuda::stream_of(exec), settings), {.compute = true});
+}
+
+std::vector<std::string> describe_devices() {
+  const int devices = tensor::cuda::device_count();
+  std::vector<std::string> lines{fmt::format("{}, {} devices", tensor::cuda::version_text(), devices)};
+  for (int d = 0; d < devices; ++d) {
+    const auto device = tensor::cuda::describe_device(d);
+    lines.push_back(fmt::format("{}: {}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", d, device.name,
+                                static_cast<double>(device.memory) / (1024.0 * 1024.0 * 1024.0),
+                                device.compute_capability / 10, device.compute_capability % 10,
+                                device.multiprocessors));
+  }
+  return lines;
+}
+
+void check_device_memory(std::size_t bytes) {
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
+  if (bytes <= free) return;
+  base::fail(
+      base::ExitCode::environment,
+      "a rank needs {:.2f} GiB of its device (see shard8 plan), of whose {:.2f} GiB {:.2f} GiB are free: use more "
+      "ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch, or model.recompute",
+      static_cast<double>(bytes) / kGiB, static_cast<double>(total) / kGiB, static_cast<double>(free) / kGiB);
+}
+std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
+
+#else
+
+int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node&) {
+  comm::agree(world, [&] { check_build(mesh); });
+  return 0;
+}
+
+void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&) {}
+std::vector<std::string> describe_devices() { return {"host"}; }
+void check_device_memory(std::size_t) {}
+std::size_t device_memory_taken() { return 0; }
+
+#endif
+
+}  // namespace shard8::app

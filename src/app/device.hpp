@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/environment.hpp"
+#include "comm/node.hpp"
+#include "deck/config.hpp"
+#include "tensor/exec.hpp"
+
+namespace shard8::app {
+
+/// The device of this rank, among those that it sees: one rank a device; 0 on hosts. Collective.
+/// AgreedError(environment), with both numbers, when the deck asks for what this build is not for, or
+/// a node has more ranks than devices.
+int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node);
+
+/// Has the tensors of `world`, and of what is split from it, moved between devices; nothing on hosts.
+/// Collective. A collective that hangs or fails ends the job.
+void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment);
+
+/// "devices host" or "devices cuda: 4 of NVIDIA H200, 139.8 GiB, compute capability 9.0", for `info`.
+std::vector<std::string> describe_devices();
+
+/// Bytes of this rank's device that are taken, by whomever; 0 on hosts.
+std::size_t device_memory_taken();
+/// Throws Error(environment) with both numbers when it has not so many bytes left; nothing on hosts.
+void check_device_memory(std::size_t bytes);
+
+}  // namespace shard8::app

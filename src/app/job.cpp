@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "app/job.hpp"
+
+#include <fmt/format.h>
+
+#include "app/device.hpp"
+#include "app/threads.hpp"
+#include "comm/agree.hpp"
+
+namespace shard8::app {
+
+namespace {
+
+/// Rank 0 reads the deck, every rank checks it.
+deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArguments& arguments) {
+  std::string text;
+  comm::agree_on_root(world, 0, [&] { text = deck::read_deck_file(arguments.path); });
+  world.broadcast(text, 0);
+  deck::LoadResult deck;
+  comm::agree(world, [&] { deck = deck::load_text(text, arguments.path, arguments.overrides); });
+  return deck;
+}
+
+void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) {
+  if (world.size() == mesh.ranks()) return;
+  throw comm::AgreedError(
+      base::ExitCode::environment,
+      fmt::format("the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}), but {} {} started: run it under "
+                  "mpiexec -n {} or srun -n {}, or change the mesh group",
+                  mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, world.size(),
+                  world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks()),
+      world.size());
+}
+
+/// All ranks see the same environment, so its fault is everybody's.
+int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
+  try {
+    return choose_threads(node);
+  } catch (const base::Error& e) {
+    throw comm::AgreedError(e.code(), e.what(), environment.size());
+  }
+}
+
+}  // namespace
+
+int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body) {
+  comm::Environment environment(argc, argv, MPI_COMM_WORLD);
+  return comm::run_guarded(environment, [&] {
+    const comm::Node node = comm::survey_node(environment.world());
+    const int threads = agreed_threads(environment, node);
+    profile::CollectiveLog log;
+    // A rank that spins takes a core from threads of others.
+    const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
+    comm::Communicator world(environment.world(), "world", waiting, &log);
+    const deck::LoadResult deck = load_everywhere(world, arguments);
+    check_ranks(world, deck.config.mesh);
+    const int device = choose_device(world, deck.config.mesh, node);
+    const tensor::Runtime runtime({.threads = threads, .device = device});
+    attach_device(world, runtime.exec(), environment);
+    Job job{node, deck, log, std::move(world), runtime};
+    return body(job);
+  });
+}
+
+}  // namespace shard8::app

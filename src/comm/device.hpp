@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/lanes.hpp"
+#include "profile/collective_log.hpp"
+#include "tensor/tensor.hpp"
+
+/// What a library for collectives on device memory offers to communicators (comm/nccl does).
+
+namespace shard8::comm {
+
+/// A collective under way beside the compute stream. It belongs to the device and is used again.
+class DeviceCall {
+ public:
+  /// What the compute stream is given from now on waits for it; the host does not. Its user must not
+  /// look at it again.
+  virtual void wait() = 0;
+  /// Whether it is complete.
+  virtual bool test() = 0;
+
+ protected:
+  ~DeviceCall() = default;
+};
+
+/// Memory of the device in which a group's gathers are fastest: as much on every rank. Freed by all
+/// ranks together, before the communicator.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual std::byte* data() const = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+/// The collectives of a group of several ranks, as Communicator has them, on tensors that its checks
+/// have passed. Null stands for one on the compute stream: complete in its order.
+class DeviceGroup {
+ public:
+  virtual ~DeviceGroup() = default;
+  virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole) = 0;
+  virtual DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) = 0;
+  virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
+  virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
+  /// Collective over `group`, which this belongs to; see Communicator::gather_memory.
+  virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
+};
+
+/// The device of this rank.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// Collective over `group`, which has several ranks; `log` may be null.
+  virtual std::unique_ptr<DeviceGroup> make_group(const Communicator& group, DeviceLanes lanes,
+                                                  profile::CollectiveLog* log) = 0;
+  /// In the order of the compute stream, within the device.
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Records measured calls that are complete and were waited for.
+  virtual void record_calls() = 0;
+  /// One line on each choice made: the library, how each group gathers, and what was asked for but is
+  /// not active and why.
+  virtual std::vector<std::string> describe() const = 0;
+};
+
+}  // namespace shard8::comm

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/communicator.hpp"
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "comm/nccl/check.hpp"
+
+namespace shard8::comm::nccl {
+namespace {
+
+// Made by the first rank, carried to the others by MPI.
+ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
+  ncclUniqueId id{};
+  std::string bytes(sizeof id, '\0');
+  if (group.rank() == 0) {
+    SHARD8_NCCL_CHECK(ncclGetUniqueId(&id), "a new communicator", info, nullptr);
+    std::memcpy(bytes.data(), &id, sizeof id);
+  }
+  group.broadcast(bytes, 0);
+  std::memcpy(&id, bytes.data(), sizeof id);
+  return id;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose,
+                                   const Options& options, Health& health)
+    : info_(info), purpose_(purpose), health_(health) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  config.commName = info_.name.c_str();
+  if (options.most_ctas > 0) config.maxCTAs = options.most_ctas;
+  if (options.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  const ncclUniqueId id = agree_on_id(group, info_);
+  const auto watched = health_.watch_host(fmt::format("ncclCommInitRankConfig for {} {}", purpose, where(info_)));
+  SHARD8_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, info_.size, id, info_.rank, &config),
+                    fmt::format("a communicator for {}", purpose), info_, nullptr);
+  health_.add(*this);
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (communicator_ == nullptr) return;
+  health_.remove(*this);
+  const auto watched = health_.watch_host(fmt::format("ncclCommDestroy for {} {}", purpose_, where(info_)));
+  static_cast<void>(ncclCommDestroy(communicator_));  // nothing of it is used any more
+}
+
+std::optional<std::string> NcclCommunicator::failure() const {
+  ncclResult_t error = ncclSuccess;
+  const ncclResult_t status = ncclCommGetAsyncError(communicator_, &error);
+  if (status != ncclSuccess) error = status;
+  if (error == ncclSuccess || error == ncclInProgress) return std::nullopt;
+  const char* const last = ncclGetLastError(communicator_);
+  return fmt::format("nccl failed in {} {}: {} ({}): {}", purpose_, where(info_), ncclGetErrorString(error),
+                     static_cast<int>(error), last == nullptr ? "" : last);
+}
+
+std::string nccl_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return "NCCL of unknown version";
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "profile/collective_log.hpp"
+
+namespace shard8::comm::nccl {
+
+/// What reports and errors say of a group. Lives as long as calls of the group are under way.
+struct GroupInfo {
+  std::string name;
+  int rank = 0;
+  int size = 1;
+  profile::CollectiveLog* log = nullptr;
+};
+
+/// "in group 'shard' on its rank 2 of 4"
+std::string where(const GroupInfo& group);
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/lane.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::comm::nccl {
+
+void Call::wait() {
+  if (measured_) times_->wait.record(lane_.compute_);
+  done().hold(lane_.compute_);
+  released_ = true;
+}
+
+bool Call::test() { return done().happened(); }
+
+Lane::Lane(std::string_view name, cudaStream_t compute) : name_(name), compute_(compute) {}
+
+std::unique_ptr<Lane> Lane::beside(std::string_view name, cudaStream_t compute) {
+  auto lane = std::make_unique<Lane>(name, compute);
+  lane->own_.emplace(tensor::cuda::Stream::Urgency::high);
+  return lane;
+}
+
+Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op) {
+  while (under_way_ >= kUnderWay && take_back_oldest()) {
+  }
+  if (free_ == nullptr) free_ = calls_.emplace_back(new Call(*this)).get();
+  Call& call = *std::exchange(free_, free_->next_);
+  call.next_ = nullptr;
+  call.group_ = group;
+  call.op_ = op;
+  call.sizes_.clear();
+  call.launched_ = call.complete_ = call.released_ = false;
+  call.measured_ = group->log != nullptr && group->log->measuring();
+  if (call.measured_ && !call.times_) call.times_.emplace();
+  return call;
+}
+
+void Lane::start(Call& call) {
+  call.number_ = ++started_;
+  call.started_ = Call::Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    (newest_ == nullptr ? oldest_ : newest_->next_) = &call;
+    newest_ = &call;
+    ++under_way_;
+  }
+  if (own_) {
+    ready_.record(compute_);
+    ready_.hold(*own_);
+  }
+  if (call.measured_) call.times_->begin.record(stream());
+}
+
+DeviceCall* Lane::end(Call& call) {
+  call.done().record(stream());
+  {
+    const std::lock_guard lock(mutex_);
+    call.launched_ = true;
+  }
+  if (own_) return &call;
+  call.released_ = true;
+  return nullptr;
+}
+
+/// False when the oldest is not to be had yet, or there is none.
+bool Lane::take_back_oldest() {
+  Call* const call = oldest_;
+  if (call == nullptr || !call->released_ || !call->done().happened()) return false;
+  if (call->measured_) record(*call);
+  {
+    const std::lock_guard lock(mutex_);
+    oldest_ = call->next_;
+    if (oldest_ == nullptr) newest_ = nullptr;
+    --under_way_;
+  }
+  call->next_ = std::exchange(free_, call);
+  return true;
+}
+
+void Lane::record(const Call& call) const {
+  const Call::Times& times = *call.times_;
+  const double total = times.end.seconds_since(times.begin);
+  // Beside the compute stream: what was left of it when that stream came to wait for it.
+  const double exposed = own_ ? std::max(0.0, times.end.seconds_since(times.wait)) : total;
+  record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
+}
+
+void Lane::record_calls() {
+  while (take_back_oldest()) {
+  }
+}
+
+void Lane::drain() {
+  SHARD8_CUDA_CHECK(cudaStreamSynchronize(stream()));
+  if (own_) SHARD8_CUDA_CHECK(cudaStreamSynchronize(compute_));  // it times the waiting
+  record_calls();
+}
+
+std::string Lane::describe(const Call& call, Call::Clock::time_point now) const {
+  std::uint64_t bytes = 0;
+  std::string dtypes;
+  for (const DTypeBytes& size : call.sizes_) {
+    bytes += size.bytes;
+    dtypes += fmt::format("{}{}", dtypes.empty() ? "" : ", ", size.dtype);
+  }
+  return fmt::format(
+      "{} {} {} {:.0f} s after it was started: {} bytes of {}, call {} on the {} stream; another rank does not take "
+      "part in it, or a link is down",
+      name_of(call.op_), where(*call.group_), call.launched_ ? "is not complete" : "has not reached the device",
+      std::chrono::duration<double>(now - call.started_).count(), bytes, dtypes, call.number_, name_);
+}
+
+std::optional<std::string> Lane::overdue(Call::Clock::time_point now, Call::Clock::duration limit) {
+  const std::lock_guard lock(mutex_);
+  for (Call* call = oldest_; call != nullptr && now - call->started_ >= limit; call = call->next_) {
+    // The library is asked about old calls only: in a run that goes well, about none.
+    if (!call->complete_ && call->launched_) call->complete_ = call->done().happened();
+    if (!call->complete_) return describe(*call, now);
+  }
+  return std::nullopt;
+}
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/nccl_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "comm/nccl/nccl_group.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::comm::nccl {
+namespace {
+
+int current_device() {
+  int index = 0;
+  SHARD8_CUDA_CHECK(cudaGetDevice(&index));
+  return index;
+}
+
+// Of the machine, not of the process: each may see another selection of the devices.
+std::string identity_of(int index) {
+  std::array<char, 32> bus{};
+  SHARD8_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index));
+  return bus.data();
+}
+
+// NCCL cannot have two ranks on one device.
+void require_own_devices(const Communicator& world, int index) {
+  std::string mine;
+  agree(world, [&] { mine = node_identity() + ' ' + identity_of(index); });
+  const auto all = world.all_gather(mine);
+  std::map<std::string, int> owner;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto [other, own] = owner.emplace(all[static_cast<std::size_t>(rank)], rank);
+    if (own) continue;
+    throw AgreedError(base::ExitCode::environment,
+                      fmt::format("ranks {} and {} have the same device ({}); start one rank a device, or use fewer "
+                                  "ranks a node",
+                                  other->second, rank, other->first.substr(other->first.rfind(' ') + 1)),
+                      world.size());
+  }
+}
+
+// The watchdog looks often enough to be late by a tenth at most, and seldom enough not to be felt.
+std::chrono::milliseconds interval_of(std::chrono::milliseconds limit) {
+  using std::chrono::milliseconds;
+  return std::clamp(limit / 10, milliseconds(10), milliseconds(2000));
+}
+
+}  // namespace
+
+std::string_view name_of(Gather gather) {
+  switch (gather) {
+    case Gather::automatic:
+      return "auto";
+    case Gather::nccl:
+      return "nccl";
+    case Gather::zero_cta:
+      return "zero_cta";
+    case Gather::push:
+      return "push";
+  }
+  return "?";
+}
+
+std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings) {
+  require_own_devices(world, current_device());
+  return std::make_shared<NcclDevice>(world, compute, std::move(settings));
+}
+
+NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings settings)
+    : settings_(std::move(settings)),
+      index_(current_device()),
+      world_rank_(world.rank()),
+      stream_(compute),
+      compute_("compute", compute),
+      gather_(Lane::beside("gather", compute)),
+      reduce_(Lane::beside("reduce", compute)),
+      statements_{nccl_version()},
+      watchdog_(
+          interval_of(settings_.limit), [this] { return problem(); }, settings_.alarm) {
+  SHARD8_REQUIRE(settings_.alarm != nullptr && settings_.limit.count() > 0,
+                 "collectives on a device need an alarm and a time limit; the limit is {} ms", settings_.limit.count());
+}
+
+std::unique_ptr<DeviceGroup> NcclDevice::make_group(const Communicator& group, DeviceLanes lanes,
+                                                    profile::CollectiveLog* log) {
+  return std::make_unique<NcclGroup>(*this, group, lanes, log);
+}
+
+void NcclDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  SHARD8_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+}
+
+void NcclDevice::record_calls() {
+  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) lane->record_calls();
+  first_step_over_ = true;
+}
+
+std::shared_ptr<NcclCommunicator> NcclDevice::on_compute_lane(const Communicator& group, const GroupInfo& info) {
+  const std::array<double, 1> mine{static_cast<double>(world_rank_)};
+  auto& known = on_compute_lane_[group.all_gather(mine)];
+  if (auto communicator = known.lock()) return communicator;
+  const auto communicator =
+      std::make_shared<NcclCommunicator>(group, info, "collectives", NcclCommunicator::Options{}, health_);
+  known = communicator;
+  return communicator;
+}
+
+std::optional<std::string> NcclDevice::problem() {
+  const cudaError_t status = cudaSetDevice(index_);             // of this thread
+  if (status == cudaErrorCudartUnloading) return std::nullopt;  // the process is about to end
+  SHARD8_CUDA_CHECK(status);
+  const auto now = Health::Clock::now();
+  const auto limit = first_step_over_ ? settings_.limit : settings_.first_limit;
+  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) {
+    if (auto overdue = lane->overdue(now, limit)) return overdue;
+  }
+  return health_.problem(now, limit);
+}
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/nccl/communicator.hpp"
+#include "comm/nccl/device.hpp"
+#include "comm/nccl/health.hpp"
+#include "comm/nccl/lane.hpp"
+#include "comm/watchdog.hpp"
+
+namespace shard8::comm::nccl {
+
+class NcclDevice final : public Device {
+ public:
+  NcclDevice(const Communicator& world, cudaStream_t compute, Settings settings);
+
+  std::unique_ptr<DeviceGroup> make_group(const Communicator& group, DeviceLanes lanes,
+                                          profile::CollectiveLog* log) override;
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void record_calls() override;
+  std::vector<std::string> describe() const override { return statements_; }
+
+  const Settings& settings() const { return settings_; }
+  Health& health() { return health_; }
+  Lane& compute_lane() { return compute_; }
+  Lane& gather_lane() { return *gather_; }
+  Lane& reduce_lane() { return *reduce_; }
+  /// The communicator for the compute lane of a group. Groups of the same ranks share one, since all
+  /// that is on that stream is in one order. Collective.
+  std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info);
+  void state(std::string line) { statements_.push_back(std::move(line)); }
+
+ private:
+  std::optional<std::string> problem();
+
+  Settings settings_;
+  int index_;
+  int world_rank_;
+  cudaStream_t stream_;
+  Lane compute_;
+  std::unique_ptr<Lane> gather_, reduce_;
+  Health health_;
+  std::map<std::vector<double>, std::weak_ptr<NcclCommunicator>> on_compute_lane_;  ///< by ranks in the world
+  std::vector<std::string> statements_;
+  std::atomic<bool> first_step_over_ = false;
+  Watchdog watchdog_;  // last: it looks at the others
+};
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/nccl_group.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/nccl/check.hpp"
+#include "comm/nccl/window_memory.hpp"
+
+namespace shard8::comm::nccl {
+namespace {
+
+using profile::Collective;
+using tensor::DType;
+using tensor::Tensor;
+
+// Of what the communicator's checks let pass.
+ncclDataType_t arithmetic_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i32:
+      return ncclInt32;
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "{} cannot be reduced", name_of(dtype));
+}
+
+std::size_t count_of(const Tensor& t) { return static_cast<std::size_t>(t.count()); }
+
+}  // namespace
+
+NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
+    : device_(device),
+      info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})),
+      how_(choose_gather(group, lanes)) {
+  const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
+    const NcclCommunicator::Options options{ctas, zero_cta};
+    return std::make_shared<NcclCommunicator>(group, *info_, purpose, options, device_.health());
+  };
+  const Settings& settings = device_.settings();
+  if (lanes.gather) gather_ = {&device_.gather_lane(), make("gathers", settings.gather_ctas, how_ == Gather::zero_cta)};
+  if (lanes.reduce) reduce_ = {&device_.reduce_lane(), make("reductions", settings.reduce_ctas, false)};
+  if (lanes.compute) {
+    const Route compute{&device_.compute_lane(), device_.on_compute_lane(group, *info_)};
+    if (!lanes.gather) gather_ = compute;
+    if (!lanes.reduce) reduce_ = compute;
+  }
+}
+
+NcclGroup::~NcclGroup() {
+  for (const Route& route : {gather_, reduce_}) {
+    if (route.lane != nullptr) route.lane->drain();
+  }
+}
+
+/// How to gather in gather memory. Collective.
+Gather NcclGroup::choose_gather(const Communicator& group, DeviceLanes lanes) {
+  const Gather asked = device_.settings().gather;
+  if (!lanes.gather) return Gather::nccl;
+  if (asked == Gather::nccl) {
+    device_.state(fmt::format("group '{}': gathers by NCCL", info_->name));
+    return Gather::nccl;
+  }
+  if (asked == Gather::zero_cta) return asked;  // said when there is memory
+  if (const auto problem = PushMemory::problem(group, device_.gather_lane().stream())) {
+    device_.state(fmt::format("group '{}': gathers by NCCL; by copy engines is not active: {}", info_->name, *problem));
+    return Gather::nccl;
+  }
+  device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers: active", info_->name));
+  return Gather::push;
+}
+
+std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group, std::size_t bytes) {
+  const auto watched = device_.health().watch_host(fmt::format("making gather memory {}", where(*info_)));
+  if (how_ == Gather::push) {
+    auto memory = std::make_shared<PushMemory>(group, bytes, device_.gather_lane().stream());
+    push_memories_.push_back(memory);
+    return memory;
+  }
+  if (how_ == Gather::nccl) return std::make_shared<PlainMemory>(bytes);
+  auto memory = std::make_shared<WindowMemory>(group, *info_, gather_.communicator, bytes);
+  device_.state(memory->symmetric()
+                    ? fmt::format("group '{}': gathers by copy engines of NCCL: active", info_->name)
+                    : fmt::format("group '{}': gathers by NCCL; by its copy engines is not active: it has no symmetric "
+                                  "memory here (devices of one node with peer access are needed)",
+                                  info_->name));
+  return memory;
+}
+
+std::shared_ptr<PushMemory> NcclGroup::pushes(std::span<const Tensor> whole) const {
+  for (const auto& weak : push_memories_) {
+    if (auto memory = weak.lock(); memory != nullptr && memory->holds(whole)) return memory;
+  }
+  return nullptr;
+}
+
+void NcclGroup::begin_group(const char* purpose, const Route& route) const {
+  SHARD8_NCCL_CHECK(ncclGroupStart(), purpose, *info_, route.communicator->get());
+}
+
+void NcclGroup::end_group(const char* purpose, const Route& route) const {
+  SHARD8_NCCL_CHECK(ncclGroupEnd(), purpose, *info_, route.communicator->get());
+}
+
+DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole) {
+  const Route& route = route_of(gather_, "all_gather");
+  Call& call = route.lane->next(info_, Collective::all_gather);
+  for (const Tensor& t : whole) call.count(t);
+  route.lane->start(call);
+  if (const auto memory = pushes(whole)) {
+    memory->gather(whole);
+    return route.lane->end(call);
+  }
+  begin_group("all_gather", route);
+  for (const Tensor& t : whole) {
+    const std::size_t shard = t.bytes() / static_cast<std::size_t>(info_->size);
+    if (shard == 0) continue;
+    SHARD8_NCCL_CHECK(ncclAllGather(t.data + static_cast<std::size_t>(info_->rank) * shard, t.data, shard, ncclUint8,
+                                    route.communicator->get(), route.lane->stream()),
+                      "all_gather", *info_, route.communicator->get());
+  }
+  end_group("all_gather", route);
+  return route.lane->end(call);
+}
+
+DeviceCall* NcclGroup::all_gather(const Tensor& out, const Tensor& in) {
+  const Route& route = route_of(gather_, "all_gather");
+  Call& call = route.lane->next(info_, Collective::all_gather);
+  call.count(out);
+  route.lane->start(call);
+  if (!in.empty()) {
+    SHARD8_NCCL_CHECK(
+        ncclAllGather(in.data, out.data, in.bytes(), ncclUint8, route.communicator->get(), route.lane->stream()),
+        "all_gather", *info_, route.communicator->get());
+  }
+  return route.lane->end(call);
+}
+
+DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) {
+  const Route& route = route_of(reduce_, "reduce_scatter");
+  Call& call = route.lane->next(info_, Collective::reduce_scatter);
+  for (const auto& item : items) call.count(item.whole);
+  route.lane->start(call);
+  begin_group("reduce_scatter", route);
+  for (const auto& [out, whole] : items) {
+    if (out.empty()) continue;
+    SHARD8_NCCL_CHECK(ncclReduceScatter(whole.data, out.data, count_of(out), arithmetic_type(out.dtype), ncclSum,
+                                        route.communicator->get(), route.lane->stream()),
+                      "reduce_scatter", *info_, route.communicator->get());
+  }
+  end_group("reduce_scatter", route);
+  return route.lane->end(call);
+}
+
+DeviceCall* NcclGroup::all_reduce(std::span<const Tensor> items, Communicator::Reduce reduce) {
+  const Route& route = route_of(reduce_, "all_reduce");
+  Call& call = route.lane->next(info_, Collective::all_reduce);
+  for (const Tensor& t : items) call.count(t);
+  route.lane->start(call);
+  const ncclRedOp_t op = reduce == Communicator::Reduce::sum ? ncclSum : ncclMax;
+  begin_group("all_reduce", route);
+  for (const Tensor& t : items) {
+    if (t.empty()) continue;
+    SHARD8_NCCL_CHECK(ncclAllReduce(t.data, t.data, count_of(t), arithmetic_type(t.dtype), op,
+                                    route.communicator->get(), route.lane->stream()),
+                      "all_reduce", *info_, route.communicator->get());
+  }
+  end_group("all_reduce", route);
+  return route.lane->end(call);
+}
+
+/// Throws when the group has no lane for the operation.
+const NcclGroup::Route& NcclGroup::route_of(const Route& route, const char* operation) const {
+  SHARD8_REQUIRE(route.lane != nullptr, "{} {}: the group was given no lane for it", operation, where(*info_));
+  return route;
+}
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/nccl/nccl_device.hpp"
+#include "comm/nccl/push_memory.hpp"
+
+namespace shard8::comm::nccl {
+
+class NcclGroup final : public DeviceGroup {
+ public:
+  /// Collective over `group`.
+  NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log);
+  ~NcclGroup() override;
+
+  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole) override;
+  DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) override;
+  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override;
+  DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
+  std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
+
+ private:
+  struct Route {
+    Lane* lane = nullptr;
+    std::shared_ptr<NcclCommunicator> communicator;
+  };
+  Gather choose_gather(const Communicator& group, DeviceLanes lanes);
+  const Route& route_of(const Route& route, const char* operation) const;
+  /// The memory to push in, if all of `whole` lies in one.
+  std::shared_ptr<PushMemory> pushes(std::span<const tensor::Tensor> whole) const;
+  void begin_group(const char* purpose, const Route& route) const;
+  void end_group(const char* purpose, const Route& route) const;
+
+  NcclDevice& device_;
+  std::shared_ptr<const GroupInfo> info_;
+  Gather how_;
+  Route gather_, reduce_;
+  std::vector<std::weak_ptr<PushMemory>> push_memories_;
+};
+
+}  // namespace shard8::comm::nccl

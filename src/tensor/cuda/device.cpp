@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/cuda/device.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::tensor::cuda {
+
+int device_count() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) {
+    static_cast<void>(cudaGetLastError());  // seen; later calls must not find it
+    return 0;
+  }
+  SHARD8_CUDA_CHECK(status);
+  return count;
+}
+
+Device describe_device(int index) {
+  cudaDeviceProp properties{};
+  SHARD8_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return {index, properties.name, properties.major * 10 + properties.minor, properties.multiProcessorCount,
+          properties.totalGlobalMem};
+}
+
+std::size_t free_memory() {
+  std::size_t free = 0, total = 0;
+  SHARD8_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+std::size_t total_memory() {
+  std::size_t free = 0, total = 0;
+  SHARD8_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return total;
+}
+
+std::string version_text() {
+  int runtime = 0, driver = 0;
+  SHARD8_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  SHARD8_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  return fmt::format("CUDA {}.{} (driver {}.{})", runtime / 1000, runtime % 1000 / 10, driver / 1000,
+                     driver % 1000 / 10);
+}
+
+}  // namespace shard8::tensor::cuda

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace shard8::tensor::cuda {
+
+/// A device as CUDA describes it.
+struct Device {
+  int index = 0;
+  std::string name;
+  int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+  std::size_t memory = 0;  ///< bytes
+};
+
+/// Devices that this process sees; 0 without a driver.
+int device_count();
+Device describe_device(int index);
+
+/// Bytes of the current device that nobody has taken, and all.
+std::size_t free_memory();
+std::size_t total_memory();
+
+/// "CUDA 13.0 (driver 13.0)"
+std::string version_text();
+
+}  // namespace shard8::tensor::cuda

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/runtime.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <string>
+
+#if defined(SHARD8_CUDA)
+#include "tensor/cuda/stream.hpp"
+#endif
+
+namespace shard8::tensor {
+
+namespace {
+
+Kokkos::InitializationSettings settings_of(const Runtime::Settings& settings) {
+  // More ranks than cores is a choice here (see comm/waiting.hpp), and so is leaving threads unbound:
+  // Kokkos would warn of both.
+  auto kokkos = Kokkos::InitializationSettings().set_num_threads(settings.threads).set_disable_warnings(true);
+  if constexpr (kDevice) kokkos.set_device_id(settings.device);
+  return kokkos;
+}
+
+}  // namespace
+
+struct Runtime::Instance {
+  explicit Instance(const Settings& settings) : scope(settings_of(settings)) {}
+
+  Kokkos::ScopeGuard scope;
+#if defined(SHARD8_CUDA)
+  cuda::Stream stream;
+  Exec exec{stream.get()};
+#else
+  Exec exec;
+#endif
+};
+
+Runtime::Runtime(const Settings& settings) : instance_(std::make_unique<Instance>(settings)) {}
+Runtime::~Runtime() = default;
+
+const Exec& Runtime::exec() const { return instance_->exec; }
+
+int Runtime::threads() const { return kDevice ? 1 : instance_->exec.concurrency(); }
+
+std::string kokkos_description() {
+  return std::to_string(KOKKOS_VERSION / 10000) + '.' + std::to_string(KOKKOS_VERSION / 100 % 100) + '.' +
+         std::to_string(KOKKOS_VERSION % 100) + ", kernels on " + Exec::name();
+}
+
+}  // namespace shard8::tensor

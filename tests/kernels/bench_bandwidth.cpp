@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What every kernel that moves memory reaches of the bandwidth that a plain copy has, at the shapes
+// of one GPU's part of Llama-3 8B: bench_bandwidth [group] [tokens]. Bytes are those that must be read
+// and written at least once; on hosts give fewer tokens.
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/activation.hpp"
+#include "kernels/adamw.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/delayed_scaling.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/master.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/quantize.hpp"
+#include "kernels/random.hpp"
+#include "kernels/rope.hpp"
+#include "tensor/arena.hpp"
+#include "tensor/transfer.hpp"
+
+namespace shard8::tests {
+namespace {
+
+using tensor::DType;
+using tensor::Exec;
+using tensor::Operand;
+using tensor::Scaling;
+using tensor::Shape;
+using tensor::Tensor;
+
+constexpr std::int64_t kHidden = 4096, kFfn = 14336, kQkv = 6144, kRotated = 40, kHalf = 64, kSeq = 4096,
+                       kVocab = 32768, kWeights = 218'103'808;
+
+class Bench {
+ public:
+  explicit Bench(std::int64_t tokens)
+      : tokens_(tokens), chunk_(std::min<std::int64_t>(tokens, 2048)), weights_(kWeights * tokens / 8192) {
+    kernels::fill_zero(exec_, small_);
+    const float scale_value = 64;  // a few in 10⁵ of normal numbers become zero
+    tensor::to_device(exec_, scale(), &scale_value);
+    tensor::finish(exec_);
+    const Tensor from = make({weights_}, DType::fp32), to = make({weights_}, DType::fp32);
+    const std::size_t n = from.bytes();
+    const Bytes a(from.data, n), b(to.data, n);
+    copy_ = 2 * static_cast<double>(n) / seconds([&] { Kokkos::deep_copy(exec_, b, a); });
+    std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, static_cast<double>(n) * 1e-6);
+    arena_.release(0);
+  }
+
+  void quantizers() {
+    for (const std::int64_t cols : {kHidden, kFfn}) {
+      const auto mark = arena_.mark();
+      const Shape shape{tokens_, cols};
+      const std::string at = " " + std::to_string(cols);
+      const Tensor x = normal(shape), data = make(shape, DType::e4m3), other = make(shape, DType::e4m3);
+      const Tensor turned = make({cols, tokens_}, DType::e4m3), out = make(shape, DType::bf16);
+      const Tensor whole32 = make(shape, DType::fp32);
+      const Operand whole(data, one(), Scaling::tensor);
+      const double wide = size(x), narrow = size(data);
+      time("amax" + at, wide, [&] { kernels::amax(exec_, bits(), x, {}); });
+      time("quantize" + at, wide + narrow, [&] { kernels::quantize(exec_, whole, bits(), x, scale(), options()); });
+      time("quantize fp32" + at, 2 * wide + narrow,
+           [&] { kernels::quantize(exec_, whole, bits(), whole32, scale(), options()); });
+      time("quantize transpose" + at, wide + 2 * narrow,
+           [&] { kernels::quantize_transpose(exec_, whole, turned, bits(), x, scale(), options()); });
+      time("transpose bytes" + at, 2 * narrow, [&] { kernels::transpose_bytes(exec_, turned, data); });
+      time("dequantize" + at, wide + narrow, [&] { kernels::dequantize(exec_, out, whole); });
+      const auto blocks = [&](const Tensor& to, Scaling s) {
+        return Operand(to, make(tensor::scale_shape(s, tokens_, cols), tensor::scale_dtype(s)), s);
+      };
+      for (const auto s :
+           {Scaling::row_128, Scaling::column_128, Scaling::tile_128, Scaling::row_32, Scaling::column_32}) {
+        const Operand by = blocks(data, s);
+        const std::string name = std::string(name_of(s)) + at;
+        const double bytes = wide + narrow + size(by.scale_inv);
+        time("quantize " + name, bytes, [&] { kernels::quantize_blocks(exec_, by, x, options()); });
+        time("dequantize " + name, bytes, [&] { kernels::dequantize(exec_, out, by); });
+      }
+      for (const auto& [row, column] :
+           {std::pair{Scaling::row_128, Scaling::column_128}, {Scaling::row_32, Scaling::column_32}}) {
+        const Operand r = blocks(data, row), c = blocks(other, column);
+        time("quantize both " + std::string(name_of(row)) + at,
+             wide + 2 * narrow + size(r.scale_inv) + size(c.scale_inv),
+             [&] { kernels::quantize_blocks(exec_, r, c, x, options()); });
+      }
+      arena_.release(mark);
+    }
+    const std::int64_t n = 300;
+    const Tensor history = make({1024, n}, DType::i32), amaxes = make({n}, DType::i32), scales = make({n}, DType::fp32);
+    const Tensor change = make({n}, DType::i32);
+    time("delayed update", size(history),
+         [&] { kernels::delayed_update(exec_, scales, change, history, amaxes, 5, 1024, kernels::AmaxOf::all, {}); });
+    time("scale of amax", 3 * size(scales), [&] { kernels::scale_of_amax(exec_, scales, change, amaxes, {}, true); });
+  }
+
+  void norms() {
+    const Shape shape{tokens_, kHidden};
+    const Tensor x = normal(shape), dy = normal(shape), w = normal({kHidden}), dx = make(shape, DType::bf16);
+    const Tensor mean = ones({tokens_}), rstd = ones({tokens_}), dw = make({kHidden}, DType::fp32),
+                 db = make({kHidden}, DType::fp32);
+    const Tensor work = bytes(kernels::norm_workspace_bytes(tokens_, kHidden));
+    const double n = size(x);
+    outputs("rmsnorm forward", n, shape, [&](const auto& y) { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
+    outputs("layernorm forward", n, shape,
+            [&](const auto& y) { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
+    time("rmsnorm backward", 3 * n, [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, Tensor{}, work); });
+    time("rmsnorm backward + residual", 4 * n,
+         [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, dx, work); });
+    time("layernorm backward + residual", 4 * n,
+         [&] { kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, dx, work); });
+    time("residual add", 3 * n, [&] { kernels::residual_add(exec_, dx, x, dy, Tensor{}); });
+    time("residual add with bias", 3 * n, [&] { kernels::residual_add(exec_, dx, x, dy, w); });
+    time("bias gradient", n, [&] { kernels::bias_gradient(exec_, db, dy, work); });
+    const Tensor table = make({2, kSeq, kHalf}, DType::fp32), qkv = normal({tokens_, kQkv});
+    kernels::rope_table(exec_, table, 10000);
+    const double rotated = 2.0 * size(qkv) * static_cast<double>(kRotated * 2 * kHalf) / static_cast<double>(kQkv);
+    time("rope", rotated, [&] { kernels::rope_forward(exec_, qkv, table, kRotated); });
+  }
+
+  void activations() {
+    const Shape shape{tokens_, kFfn}, wide{tokens_, 2 * kFfn};
+    const Tensor gate_up = normal(wide), da = normal(shape);
+    outputs("swiglu forward", size(gate_up), shape, [&](const auto& a) { kernels::swiglu_forward(exec_, a, gate_up); });
+    outputs("swiglu backward", size(gate_up) + size(da), wide,
+            [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    outputs("gelu forward", size(da), shape, [&](const auto& a) { kernels::gelu_forward(exec_, a, da); });
+    outputs("gelu backward", 2 * size(da), shape, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, da); });
+  }
+
+  void cross_entropy() {
+    const Tensor logits = make({chunk_, kVocab}, DType::fp32), d = make({chunk_, kVocab}, DType::bf16);
+    kernels::normal_fill(exec_, logits, 3, {0, kVocab, 1}, 3.0);
+    const Tensor row_max = make({chunk_}, DType::fp32), sums = make({2, chunk_}, DType::fp32), weights = ones({chunk_});
+    const Tensor targets = ids(chunk_), total = make({8}, DType::u8);
+    const double n = size(logits);
+    time("cross entropy max", n, [&] { kernels::cross_entropy_max(exec_, row_max, logits, kVocab); });
+    time("cross entropy sums", n,
+         [&] { kernels::cross_entropy_sums(exec_, sums, logits, row_max, targets, 0, kVocab); });
+    time("cross entropy loss", size(sums), [&] { kernels::cross_entropy_loss(exec_, total, sums, weights); });
+    time("cross entropy backward", 1.5 * n,
+         [&] { kernels::cross_entropy_backward(exec_, d, logits, row_max, sums, targets, weights, 0, kVocab, 1e-3f); });
+  }
+
+  void embeddings() {
+    const Tensor tokens = ids(tokens_), y = normal({tokens_, kHidden}), table = normal({kVocab, kHidden});
+    const Tensor dtable = make({kVocab, kHidden}, DType::fp32);
+    const Tensor work = bytes(kernels::embedding_workspace_bytes(tokens_, kVocab));
+    time("embedding forward", 2 * size(y), [&] { kernels::embedding_forward(exec_, y, table, tokens, 0, kVocab); });
+    // Every token has a row of its own.
+    time("embedding backward", 5 * size(y),
+         [&] { kernels::embedding_backward(exec_, dtable, y, tokens, 0, kVocab, work); });
+  }
+
+  void optimizer() {
+    const Shape shape{weights_};
+    const Tensor p = normal32(shape), g = normal32(shape), m = make(shape, DType::fp32), v = make(shape, DType::fp32);
+    const Tensor half = make(shape, DType::bf16), mh = make(shape, DType::bf16), vh = make(shape, DType::bf16);
+    const Tensor rest = make(shape, DType::i16), cast = make(shape, DType::e4m3), total = make({8}, DType::u8);
+    const kernels::AdamwScalars s{.lr = 1e-4, .weight_decay = 0.1};
+    const double n = size(p);
+    kernels::Outputs amax, both;
+    amax.amax = both.amax = bits();
+    both.quantized = Operand(cast, one(), Scaling::tensor);
+    both.scale = scale();
+    both.counts = counts();
+    time("adamw", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s); });
+    time("adamw + amax", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, amax, true); });
+    time("adamw + quantize", 7.25 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, both, true); });
+    time("adamw bf16 moments + amax", 5 * n, [&] { kernels::adamw_step(exec_, {p, {}, mh, vh, g}, s, amax, true); });
+    time("adamw bf16 + remainder", 5 * n, [&] { kernels::adamw_step(exec_, {half, rest, mh, vh, g}, s, amax, true); });
+    time("sum of squares", n, [&] { kernels::sum_of_squares(exec_, total, g); });
+    time("cast fp32 to bf16", 1.5 * n, [&] { kernels::cast(exec_, half, p); });
+    time("cast bf16 to fp32", 1.5 * n, [&] { kernels::cast(exec_, m, half); });
+    time("copy fp32", 2 * n, [&] { kernels::cast(exec_, m, g); });
+    time("add fp32 to fp32", 3 * n, [&] { kernels::add_to(exec_, m, g); });
+    time("add bf16 to fp32", 2.5 * n, [&] { kernels::add_to(exec_, m, half); });
+    time("fill zero", n, [&] { kernels::fill_zero(exec_, m); });
+    time("split master", 2 * n, [&] { kernels::split_master(exec_, half, rest, p); });
+    time("join master", 2 * n, [&] { kernels::join_master(exec_, m, half, rest); });
+    time("quantize fp32 through bf16", 1.25 * n, [&] {
+      kernels::quantize(exec_, both.quantized, Tensor{}, p, scale(), {.through_bf16 = true, .counts = counts()});
+    });
+    time("normal fill", n, [&] { kernels::normal_fill(exec_, m, 1, {0, weights_, 1}, 1); });
+  }
+
+  void forget() { arena_.release(0); }
+
+ private:
+  using Bytes = Kokkos::View<std::byte*, Exec::memory_space, Kokkos::MemoryUnmanaged>;
+
+  /// The best time of a call, of several runs of calls one after the other.
+  template <class F>
+  double seconds(const F& f) const {
+    f();
+    exec_.fence("shard8::tests::bench");
+    double best = 1e30;
+    int calls = 1;
+    for (int repeat = 0; repeat < 8; ++repeat) {
+      const Kokkos::Timer timer;
+      for (int c = 0; c < calls; ++c) f();
+      exec_.fence("shard8::tests::bench");
+      const double one = timer.seconds() / calls;
+      best = std::min(best, one);
+      calls = std::clamp(static_cast<int>(0.004 / one), 1, 100);
+    }
+    return best;
+  }
+  template <class F>
+  void time(const std::string& name, double moved, const F& f) {
+    const double best = seconds(f), speed = moved / best;
+    std::printf("%-36s %9.3f ms %7.0f GB/s %5.1f %%\n", name.c_str(), best * 1e3, speed * 1e-9, 100 * speed / copy_);
+    std::fflush(stdout);
+  }
+  /// A kernel that reads `in` bytes, into all that Outputs may ask for.
+  template <class F>
+  void outputs(const std::string& name, double in, const Shape& shape, const F& run) {
+    const auto mark = arena_.mark();
+    const Tensor plain = make(shape, DType::bf16), cast = make(shape, DType::e4m3);
+    kernels::Outputs out = plain;
+    time(name, in + size(plain), [&] { run(out); });
+    out.amax = bits();
+    time(name + " + amax", in + size(plain), [&] { run(out); });
+    out.plain = {};
+    out.quantized = Operand(cast, one(), Scaling::tensor);
+    out.scale = scale();
+    out.counts = counts();
+    time(name + " + quantize", in + size(cast), [&] { run(out); });
+    out.transposed = make({shape[1], shape[0]}, DType::e4m3);
+    time(name + " + quantize, transposed", in + 2 * size(cast), [&] { run(out); });
+    arena_.release(mark);
+  }
+
+  Tensor make(const Shape& shape, DType dtype) {
+    const Tensor t = arena_.allocate(shape, dtype);
+    kernels::fill_zero(exec_, {t.data, {static_cast<std::int64_t>(t.bytes())}, DType::u8});
+    return t;
+  }
+  Tensor normal32(const Shape& shape) {
+    const Tensor t = make(shape, DType::fp32);
+    kernels::normal_fill(exec_, t, 7, {0, t.cols(), 1}, 1.0);
+    return t;
+  }
+  Tensor normal(const Shape& shape) {
+    const Tensor t = make(shape, DType::bf16);
+    const auto mark = arena_.mark();
+    kernels::cast(exec_, t, normal32(shape));
+    arena_.release(mark);
+    return t;
+  }
+  Tensor ones(const Shape& shape) {
+    const Tensor t = make(shape, DType::fp32);
+    kernels::fill_one(exec_, t);
+    return t;
+  }
+  Tensor bytes(std::size_t n) { return make({static_cast<std::int64_t>(n)}, DType::u8); }
+  /// Tokens all different, in no order.
+  Tensor ids(std::int64_t count) {
+    std::vector<std::int32_t> values;
+    for (std::int64_t t = 0; t < count; ++t) values.push_back(static_cast<std::int32_t>(t * 7919 % kVocab));
+    const Tensor t = make({count}, DType::i32);
+    tensor::to_device(exec_, t, values.data());
+    tensor::finish(exec_);
+    return t;
+  }
+  Tensor small(std::int64_t at, DType dtype) const { return {small_.data + 256 * at, {1}, dtype}; }
+  Tensor bits() const { return small(0, DType::i32); }
+  Tensor one() const { return small(1, DType::fp32); }
+  Tensor scale() const { return small(2, DType::fp32); }
+  kernels::CastCounts* counts() const { return reinterpret_cast<kernels::CastCounts*>(small_.data + 3 * 256); }
+  kernels::CastOptions options() const { return {.power_of_2 = true, .counts = counts()}; }
+  static double size(const Tensor& t) { return static_cast<double>(t.bytes()); }
+
+  Exec exec_;
+  std::int64_t tokens_, chunk_, weights_;
+  tensor::Arena arena_{"bench", tensor::MemoryKind::buffers, static_cast<std::size_t>(weights_) * 32 + (1u << 20)};
+  tensor::Arena small_arena_{"small", tensor::MemoryKind::buffers, 4096};
+  Tensor small_ = small_arena_.allocate({4096}, DType::u8);
+  double copy_ = 1;
+};
+
+}  // namespace
+}  // namespace shard8::tests
+
+int main(int argc, char** argv) {
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  using shard8::tests::Bench;
+  const std::string_view only = argc > 1 ? argv[1] : "all";
+  Bench bench(argc > 2 ? std::atoll(argv[2]) : 8192);
+  const struct {
+    std::string_view name;
+    void (Bench::*run)();
+  } groups[] = {{"quantizers", &Bench::quantizers},   {"norms", &Bench::norms},
+                {"activations", &Bench::activations}, {"cross_entropy", &Bench::cross_entropy},
+                {"embeddings", &Bench::embeddings},   {"optimizer", &Bench::optimizer}};
+  for (const auto& group : groups) {
+    if (only != "all" && only != group.name) continue;
+    (bench.*group.run)();
+    bench.forget();
+  }
+  return 0;
+}
