@@ -27,10 +27,10 @@ namespace shard8::kernels {
 ///
 /// The workspace has u8 memory of at least gemm_workspace_bytes(); on hosts fp32 products do not touch it.
 
-/// y (T, N) = x (T, K) · wᵀ [+ bias (N) of x's dtype, if not empty]. bf16 operands give fp32 or
-/// bf16; fp32 operands give fp32 (dgrad too).
+/// y (T, N) = x (T, K) · wᵀ [+ bias (N) of x's dtype, if not empty] [+ residual (T, N) of y's dtype, if
+/// not empty; hosts refuse it]. bf16 operands give fp32 or bf16; fp32 operands give fp32 (dgrad too).
 void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
-                const tensor::Tensor& bias, const Workspace& workspace);
+                const tensor::Tensor& bias, const Workspace& workspace, const tensor::Tensor& residual = {});
 
 /// dx (T, K) = dy (T, N) · w (N, K). With accumulate, dx += (fp32 dx only).
 void gemm_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w,

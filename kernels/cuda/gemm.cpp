@@ -124,7 +124,7 @@ Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, Memory& me
 /// A power of two that divides all addresses: what vector loads care for, and no more different ones
 /// than need be, since each has its own algorithm.
 std::int32_t alignment_of(const LtGemmArgs& args) {
-  const std::uintptr_t all = address(args.out) | address(args.left) | address(args.right);
+  const std::uintptr_t all = address(args.out) | address(args.left) | address(args.right) | address(args.addend);
   for (const std::int32_t alignment : {256, 16, 8, 4}) {
     if (all % static_cast<std::uintptr_t>(alignment) == 0) return alignment;
   }
@@ -148,6 +148,7 @@ class Product {
   void add_bias(LtGemmKey& key, const Tensor& out, const Tensor& bias) {
     const DType wanted = bias_dtype(key);
     if (wanted == DType::bf16 && bias.dtype == DType::fp32) {
+      SHARD8_REQUIRE(addend_ == nullptr, "gemm: a bias of fp32 beside a residual with FP8 operands; allowed is bf16");
       fill_rows(stream_, out, bias);  // digits would be lost otherwise
       key.accumulate = true;
       return;
@@ -161,6 +162,11 @@ class Product {
     bias_ = copy.data;
   }
 
+  void add(LtGemmKey& key, const Tensor& addend) {
+    key.addend = true;
+    addend_ = addend.data;
+  }
+
   void run(LtGemmKey& key, const Tensor& out, const Prepared& left, const Prepared& right) {
     const LtGemmArgs args = {.out = out.data,
                              .left = left.data,
@@ -168,6 +174,7 @@ class Product {
                              .left_scale_inv = left.scale_inv,
                              .right_scale_inv = right.scale_inv,
                              .bias = bias_,
+                             .addend = addend_,
                              .workspace = workspace_,
                              .workspace_bytes = kLtWorkspaceBytes};
     key.alignment = alignment_of(args);
@@ -180,6 +187,7 @@ class Product {
   Memory memory_;
   std::byte* workspace_;
   const void* bias_ = nullptr;
+  const void* addend_ = nullptr;
 };
 
 /// True if there is nothing to sum; then `out` is what that gives.
@@ -197,12 +205,16 @@ bool is_empty(cudaStream_t stream, const Tensor& out, std::int64_t depth, const 
 }  // namespace
 
 void gemm_fprop(LtGemm& gemm, cudaStream_t stream, const Tensor& y, const Operand& x, const Operand& w,
-                const Tensor& bias, const Tensor& memory) {
+                const Tensor& bias, const Tensor& memory, const Tensor& residual) {
+  SHARD8_REQUIRE(residual.empty() || (residual.dtype == y.dtype && residual.count() == y.count() && x.cols() > 0),
+                 "gemm_fprop: residual {} of {}, depth {}; needed is y's {} of {}, and something to sum",
+                 to_string(residual.shape), name_of(residual.dtype), x.cols(), to_string(y.shape), name_of(y.dtype));
   if (is_empty(stream, y, x.cols(), bias, false)) return;
   Product product(gemm, stream, memory);
   const Prepared left = product.prepare(x, Depth::columns), right = product.prepare(w, Depth::columns);
   LtGemmKey key = fprop_key(x.rows(), x.cols(), w.rows(), y.dtype, left.factor, right.factor);
   key.fast_accumulation = left.factor.scaling == LtScaling::tensor;
+  if (!residual.empty()) product.add(key, residual);
   if (!bias.empty()) product.add_bias(key, y, bias);
   product.run(key, y, left, right);
 }

@@ -18,9 +18,10 @@ namespace shard8::kernels::cuda {
 /// FP8 with one scale for all sums fast in fprop, where an activation's error is small beside that of
 /// the cast; with the partial sums moved to fp32 in dgrad and wgrad (TransformerEngine's defaults).
 
-/// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)]
+/// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)] [+ residual (T, N)]
 void gemm_fprop(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& y, const tensor::Operand& x,
-                const tensor::Operand& w, const tensor::Tensor& bias, const tensor::Tensor& memory);
+                const tensor::Operand& w, const tensor::Tensor& bias, const tensor::Tensor& memory,
+                const tensor::Tensor& residual = {});
 /// dx (T, K) [+]= dy (T, N) · w (N, K)
 void gemm_dgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dx, const tensor::Operand& dy,
                 const tensor::Operand& w, bool accumulate, const tensor::Tensor& memory);

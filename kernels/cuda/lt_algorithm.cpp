@@ -85,10 +85,11 @@ std::string text_of(const LtFactor& factor) {
 
 std::string line_of(const LtAlgorithm& a) {
   const LtGemmKey& k = a.key;
-  std::string line = fmt::format(
-      "gemm {} {} {} {} {} {} {:d} {:d} {:d} {} us {} {} {} of {} {} {} algorithm {}", tensor::name_of(k.out), k.rows,
-      k.cols, k.depth, text_of(k.left), text_of(k.right), k.accumulate, k.bias, k.fast_accumulation, k.alignment,
-      a.microseconds, a.first_microseconds, a.searched_microseconds, a.index, a.offered, a.refused, a.workspace_bytes);
+  std::string line =
+      fmt::format("gemm {} {} {} {} {} {} {:d} {:d} {:d} {:d} {} us {} {} {} of {} {} {} algorithm {}",
+                  tensor::name_of(k.out), k.rows, k.cols, k.depth, text_of(k.left), text_of(k.right), k.accumulate,
+                  k.bias, k.addend, k.fast_accumulation, k.alignment, a.microseconds, a.first_microseconds,
+                  a.searched_microseconds, a.index, a.offered, a.refused, a.workspace_bytes);
   for (const std::uint64_t word : a.bytes) line += fmt::format(" {:x}", word);
   return line + "\n";
 }
@@ -102,7 +103,7 @@ LtAlgorithm algorithm_of(std::string_view line) {
   for (std::int64_t* extent : {&k.rows, &k.cols, &k.depth}) words.read(*extent);
   words.read(k.left);
   words.read(k.right);
-  for (bool* flag : {&k.accumulate, &k.bias, &k.fast_accumulation}) words.read(*flag);
+  for (bool* flag : {&k.accumulate, &k.bias, &k.addend, &k.fast_accumulation}) words.read(*flag);
   words.read(k.alignment);
   words.expect("us");
   for (float* time : {&a.microseconds, &a.first_microseconds, &a.searched_microseconds}) words.read(*time);

@@ -136,6 +136,7 @@ void check_key(const LtGemmKey& key) {
   if (key.accumulate && key.out != DType::fp32) {
     refuse(key, "accumulation in {}; allowed is fp32", tensor::name_of(key.out));
   }
+  if (key.accumulate && key.addend) refuse(key, "an addend beside accumulation; allowed is one of them");
   const bool float8 = is_float8(key.left.dtype);
   const bool plain = key.left.dtype == DType::bf16 || key.left.dtype == DType::fp32;
   if (float8 ? !is_float8(key.right.dtype) : !plain || key.left.dtype != key.right.dtype) {
@@ -154,9 +155,10 @@ std::size_t LtGemmKeyHash::operator()(const LtGemmKey& key) const {
     return static_cast<std::uint64_t>(f.dtype) << 3 | static_cast<std::uint64_t>(f.scaling) << 1 |
            static_cast<std::uint64_t>(f.depth_contiguous);
   };
-  const std::uint64_t flags =
-      static_cast<std::uint64_t>(key.out) << 3 | static_cast<std::uint64_t>(key.accumulate) << 2 |
-      static_cast<std::uint64_t>(key.bias) << 1 | static_cast<std::uint64_t>(key.fast_accumulation);
+  const std::uint64_t flags = static_cast<std::uint64_t>(key.out) << 4 | static_cast<std::uint64_t>(key.addend) << 3 |
+                              static_cast<std::uint64_t>(key.accumulate) << 2 |
+                              static_cast<std::uint64_t>(key.bias) << 1 |
+                              static_cast<std::uint64_t>(key.fast_accumulation);
   std::uint64_t hash = 0;
   for (const std::uint64_t part : {static_cast<std::uint64_t>(key.rows), static_cast<std::uint64_t>(key.cols),
                                    static_cast<std::uint64_t>(key.depth), factor(key.left) << 32 | factor(key.right),
@@ -189,10 +191,10 @@ double flops(const LtGemmKey& key) {
 }
 
 std::string describe(const LtGemmKey& key) {
-  return fmt::format("{} ({}, {}) {} {} x {}{}{}", tensor::name_of(key.out), key.rows, key.cols,
+  return fmt::format("{} ({}, {}) {} {} x {}{}{}{}", tensor::name_of(key.out), key.rows, key.cols,
                      key.accumulate ? "+=" : "=", describe_factor(key.left, key.rows, key.depth),
                      describe_factor(key.right, key.cols, key.depth), key.bias ? ", bias" : "",
-                     key.fast_accumulation ? ", fast accumulation" : "");
+                     key.addend ? ", addend" : "", key.fast_accumulation ? ", fast accumulation" : "");
 }
 
 }  // namespace shard8::kernels::cuda

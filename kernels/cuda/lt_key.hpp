@@ -36,9 +36,9 @@ struct LtFactor {
 /// "none", "tensor", "vec_128", "tile_128".
 std::string_view name_of(LtScaling scaling);
 
-/// A product out (rows, cols) [+]= left (rows, depth) · right (cols, depth)ᵀ [+ bias (cols)], dense and
-/// row-major, accumulated in fp32: all that the choice of an algorithm depends on. Plain bytes, so
-/// that ranks can send it.
+/// A product out (rows, cols) [+]= left (rows, depth) · right (cols, depth)ᵀ [+ bias (cols)] [+ addend
+/// (rows, cols)], dense and row-major, accumulated in fp32: all that the choice of an algorithm depends
+/// on. Plain bytes, so that ranks can send it.
 struct LtGemmKey {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -48,6 +48,7 @@ struct LtGemmKey {
   tensor::DType out = tensor::DType::bf16;
   bool accumulate = false;  ///< in fp32 only
   bool bias = false;        ///< of bias_dtype()
+  bool addend = false;      ///< of the output's dtype; not with accumulate
   /// FP8 with tensor scaling only: sums stay in the tensor cores, which keep fewer bits.
   bool fast_accumulation = false;
   /// Bytes, a power of two from the element's size to 256, that divide every matrix's address.
@@ -81,7 +82,7 @@ tensor::DType bias_dtype(const LtGemmKey& key);
 std::int64_t scale_count(LtScaling scaling, std::int64_t outer, std::int64_t depth);
 /// 2·rows·cols·depth
 double flops(const LtGemmKey& key);
-/// "bf16 (8192, 6144) += e4m3/tensor (8192, 4096) x e4m3/tensor (6144, 4096), bias, fast accumulation"
+/// "bf16 (8192, 6144) += e4m3/tensor (8192, 4096) x e4m3/tensor (6144, 4096), bias, addend, fast accumulation"
 std::string describe(const LtGemmKey& key);
 
 struct LtGemmKeyHash {

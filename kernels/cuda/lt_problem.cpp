@@ -108,6 +108,10 @@ void LtProblem::check_args(const LtGemmKey& key, const LtGemmArgs& args) {
   if (!key.bias && args.bias != nullptr) {
     base::fail(ExitCode::failed, "gemm {}: a bias is given, which the key does not have", describe(key));
   }
+  if (key.addend) check_pointer(key, "addend", args.addend, alignment);
+  if (!key.addend && args.addend != nullptr) {
+    base::fail(ExitCode::failed, "gemm {}: an addend is given, which the key does not have", describe(key));
+  }
   if (args.workspace_bytes > 0) check_pointer(key, "workspace", args.workspace, 256);
 }
 
@@ -180,8 +184,9 @@ cublasStatus_t LtProblem::enqueue(cublasLtHandle_t handle, cudaStream_t stream, 
                                   const cublasLtMatmulAlgo_t& algorithm) {
   bind(args);
   const float one = 1.0f;
-  const float beta = key_.accumulate ? 1.0f : 0.0f;
-  return cublasLtMatmul(handle, &desc_, &one, args.right, &a_, args.left, &b_, &beta, args.out, &d_, args.out, &d_,
+  const float beta = key_.accumulate || key_.addend ? 1.0f : 0.0f;
+  const void* const added = key_.addend ? args.addend : args.out;
+  return cublasLtMatmul(handle, &desc_, &one, args.right, &a_, args.left, &b_, &beta, added, &d_, args.out, &d_,
                         &algorithm, args.workspace, args.workspace_bytes, stream);
 }
 

@@ -20,6 +20,7 @@ struct LtGemmArgs {
   const float* left_scale_inv = nullptr;   ///< scale_count() of LtScaling
   const float* right_scale_inv = nullptr;  ///< 16-byte aligned with block scales
   const void* bias = nullptr;              ///< 16-byte aligned
+  const void* addend = nullptr;            ///< may be `out`
   void* workspace = nullptr;               ///< 256-byte aligned; products in flight at once need one each
   std::size_t workspace_bytes = 0;         ///< kLtWorkspaceBytes is enough
 };

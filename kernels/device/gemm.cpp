@@ -12,9 +12,9 @@ namespace shard8::kernels {
 using tensor::cuda::stream_of;
 
 void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
-                const tensor::Tensor& bias, const Workspace& workspace) {
+                const tensor::Tensor& bias, const Workspace& workspace, const tensor::Tensor& residual) {
   check_product("gemm_fprop", fprop_product(y, x, w, bias));
-  cuda::gemm_fprop(parts_of(workspace, "gemm_fprop").gemm, stream_of(exec), y, x, w, bias, workspace.memory);
+  cuda::gemm_fprop(parts_of(workspace, "gemm_fprop").gemm, stream_of(exec), y, x, w, bias, workspace.memory, residual);
 }
 
 void gemm_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w,

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/attention.hpp"
+#include "kernels/label.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::kernels {
@@ -32,7 +33,7 @@ void run_tasks(const tensor::Exec& exec, const char* label, const AttentionPlan&
   auto* scratch = reinterpret_cast<float*>(workspace + kCounterBytes);
   *counter = 0;
   using Workers = Kokkos::RangePolicy<tensor::Exec, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for(label, Workers(exec, 0, plan.workers), [=](std::int64_t worker) {
+  Kokkos::parallel_for(label_of(label), Workers(exec, 0, plan.workers), [=](std::int64_t worker) {
     for (;;) {
       const auto task = Kokkos::atomic_fetch_add(counter, std::int64_t{1});
       if (task >= tasks) return;

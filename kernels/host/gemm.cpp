@@ -6,27 +6,31 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "kernels/host/gemm_product.hpp"
+#include "kernels/label.hpp"
 
 namespace shard8::kernels {
 
 using Region = Kokkos::Profiling::ScopedRegion;
 
 void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
-                const tensor::Tensor& bias, const Workspace& workspace) {
-  const Region region("shard8::kernels::gemm_fprop");
+                const tensor::Tensor& bias, const Workspace& workspace, const tensor::Tensor& residual) {
+  SHARD8_REQUIRE(residual.empty(), "gemm_fprop: a residual {} is given; on hosts it is added by residual_add",
+                 tensor::to_string(residual.shape));
+  const Region region(label_of("shard8::kernels::gemm_fprop"));
   multiply(exec, "gemm_fprop", fprop_product(y, x, w, bias), workspace.memory);
 }
 
 void gemm_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w,
                 bool accumulate, const Workspace& workspace) {
-  const Region region("shard8::kernels::gemm_dgrad");
+  const Region region(label_of("shard8::kernels::gemm_dgrad"));
   multiply(exec, "gemm_dgrad", dgrad_product(dx, dy, w, accumulate), workspace.memory);
 }
 
 void gemm_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x,
                 bool accumulate, const Workspace& workspace) {
-  const Region region("shard8::kernels::gemm_wgrad");
+  const Region region(label_of("shard8::kernels::gemm_wgrad"));
   multiply(exec, "gemm_wgrad", wgrad_product(dw, dy, x, accumulate), workspace.memory);
 }
 

@@ -12,7 +12,8 @@ void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, st
   const bool fits = packs_fit<kN>(kN, x.x);
   for_stretches(
       exec, "shard8::kernels::amax", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
-        CastTotals{amax, nullptr}.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
+        const CastTotals totals = CastTotals{amax, nullptr}.seen(team);
+        totals.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
       });
 }
 

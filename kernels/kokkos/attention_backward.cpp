@@ -144,10 +144,10 @@ void portable_attention_backward(const tensor::Exec& exec, const tensor::Tensor&
   dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
     const Arrays<T> arrays{dqkv.as<T>(), dout.as<T>(), o.as<T>(), qkv.as<T>(), lse.as<float>()};
     const QueryGradient<T> queries{at, arrays};
-    Kokkos::parallel_for("shard8::kernels::portable_attention_backward_q",
+    Kokkos::parallel_for(label_of("shard8::kernels::portable_attention_backward_q"),
                          at.policy(exec, at.batch * at.heads * at.blocks, queries.floats()), queries);
     const KeyGradient<T> keys{at, arrays};
-    Kokkos::parallel_for("shard8::kernels::portable_attention_backward_kv",
+    Kokkos::parallel_for(label_of("shard8::kernels::portable_attention_backward_kv"),
                          at.policy(exec, at.batch * at.kv_heads * at.blocks, keys.floats()), keys);
   });
 }

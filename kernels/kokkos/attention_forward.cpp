@@ -76,7 +76,7 @@ void portable_attention_forward(const tensor::Exec& exec, const tensor::Tensor& 
   require_count(kName, "qkv", qkv, shape.tokens() * at.qkv_stride);
   dispatch_real(qkv.dtype, kName, [&]<class T>(std::type_identity<T>) {
     const QueryBlock<T> block{at, o.as<T>(), lse.as<float>(), qkv.as<T>()};
-    Kokkos::parallel_for("shard8::kernels::portable_attention_forward",
+    Kokkos::parallel_for(label_of("shard8::kernels::portable_attention_forward"),
                          at.policy(exec, at.batch * at.heads * at.blocks, block.floats()), block);
   });
 }

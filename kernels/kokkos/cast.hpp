@@ -153,10 +153,10 @@ struct OneScale {
 /// N numbers rounded to the format; not for NaN.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION Words<N> round_scaled(CastSigns& signs, const float (&scaled)[N]) {
-  Words<N> codes{};
+  Words<N> codes;
   SHARD8_UNROLL
-  for (int k = 0; k < N; k += 2) {
-    codes.word[k / 4] |= round_numbers_to_float8<Q>(scaled[k], scaled[k + 1]) << (k % 4 * 8);
+  for (int k = 0; k < N; k += 4) {
+    codes.word[k / 4] = round_numbers_to_float8<Q>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
   }
   SHARD8_UNROLL
   for (int k = 0; k < N / 4; ++k) signs.no_zero &= (codes.word[k] & 0x7f7f7f7fu) + 0x7f7f7f7fu;
@@ -175,21 +175,30 @@ KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs,
 }
 
 /// What the cast of N elements saturated and flushed, each with a scale of its own; makes the codes of
-/// NaN right.
+/// NaN right. Counts by arithmetic on bits, four codes at once.
 template <class Q, int N, class Scales>
 KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&x)[N], const Scales& scale) {
   CastStats stats;
   SHARD8_UNROLL
-  for (int k = 0; k < N; ++k) {
-    const std::int32_t in = magnitude(x[k]), above = magnitude(x[k] * scale[k]);
-    const int shift = k % 4 * 8;
-    if (in > static_cast<std::int32_t>(kInfinityBits)) {
-      const std::uint32_t nan = 0x7fu | (std::bit_cast<std::uint32_t>(x[k]) >> 24 & 0x80u);
-      codes.word[k / 4] = (codes.word[k / 4] & ~(0xffu << shift)) | nan << shift;
-    } else {
-      stats.saturated += above > std::bit_cast<std::int32_t>(Q::kRoundsToMax) ? 1 : 0;
-      stats.flushed += in != 0 && (codes.word[k / 4] >> shift & 0x7fu) == 0 ? 1 : 0;
+  for (int k4 = 0; k4 < N / 4; ++k4) {
+    std::uint32_t not_zero = 0, of_nan = 0, sign = 0;  // of x, in the bits 7 of the bytes
+    SHARD8_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const float value = x[4 * k4 + j];
+      const auto in = static_cast<std::uint32_t>(magnitude(value));
+      const auto above = static_cast<std::uint32_t>(magnitude(value * scale[4 * k4 + j]));
+      const std::uint32_t nan = (kInfinityBits - in) >> 31;
+      not_zero |= ((in + 0x7fffffffu) & 0x80000000u) >> (24 - 8 * j);
+      sign |= (std::bit_cast<std::uint32_t>(value) & 0x80000000u) >> (24 - 8 * j);
+      of_nan |= nan << (7 + 8 * j);
+      stats.saturated +=
+          static_cast<std::int32_t>((std::bit_cast<std::uint32_t>(Q::kRoundsToMax) - above) >> 31 & (nan ^ 1u));
     }
+    const std::uint32_t bytes = (of_nan >> 7) * 0xffu;
+    const std::uint32_t word = (codes.word[k4] & ~bytes) | ((0x7f7f7f7fu | sign) & bytes);
+    const std::uint32_t zero = ~((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) & 0x80808080u;
+    codes.word[k4] = word;
+    stats.flushed += Kokkos::popcount(zero & not_zero);
   }
   return stats;
 }
@@ -243,23 +252,46 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* 
 struct CastTotals {
   std::int32_t* amax = nullptr;
   CastCounts* counts = nullptr;
+  std::int32_t before = 0;  ///< on devices, an amax that was there
+
+  /// With the amax up to now in a device's first thread of a team: it only grows. To be asked for before
+  /// the work, so that nobody waits for it at the end.
+  KOKKOS_INLINE_FUNCTION CastTotals seen(const HostTeam&) const { return *this; }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION CastTotals seen([[maybe_unused]] const AnyMember& team) const {
+    CastTotals totals = *this;
+#if defined(__CUDA_ARCH__)
+    if (amax != nullptr && team.team_rank() == 0) totals.before = *static_cast<const volatile std::int32_t*>(amax);
+#endif
+    return totals;
+  }
 
   KOKKOS_INLINE_FUNCTION void add(const CastStats& row) const {
-    if (amax != nullptr && row.amax > Kokkos::atomic_load(amax)) Kokkos::atomic_max(amax, row.amax);
+    if (amax != nullptr && row.amax > so_far()) Kokkos::atomic_max(amax, row.amax);
     if (counts == nullptr) return;
     if (row.saturated != 0) Kokkos::atomic_add(&counts->saturated, static_cast<std::uint64_t>(row.saturated));
     if (row.flushed != 0) Kokkos::atomic_add(&counts->flushed, static_cast<std::uint64_t>(row.flushed));
   }
-  /// The parts of all threads of a team.
+  /// The parts of all threads of a team; once in its life.
   KOKKOS_INLINE_FUNCTION void add(const HostTeam&, const CastStats& part) const { add(part); }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add(const AnyMember& team, const CastStats& part) const {
     CastStats total;
 #if defined(__CUDA_ARCH__)
-    total.amax = __reduce_max_sync(0xffffffffu, part.amax);
-    total.saturated = __reduce_add_sync(0xffffffffu, part.saturated);
-    total.flushed = __reduce_add_sync(0xffffffffu, part.flushed);
-    if (team.team_rank() % 32 == 0) add(total);
+    // Atomics to one address take their turns: one a team, not one a warp.
+    __shared__ std::int32_t of_warp[3][32];
+    const int rank = team.team_rank(), lane = rank % 32;
+    total = of_all_lanes(part);
+    if (lane == 0) {
+      of_warp[0][rank / 32] = total.amax;
+      of_warp[1][rank / 32] = total.saturated;
+      of_warp[2][rank / 32] = total.flushed;
+    }
+    team.team_barrier();
+    if (rank >= 32) return;
+    const bool is = lane < team.team_size() / 32;
+    total = of_all_lanes({is ? of_warp[0][lane] : 0, is ? of_warp[1][lane] : 0, is ? of_warp[2][lane] : 0});
+    if (rank == 0) add(total);
 #else
     total = part;
     team.team_reduce(Kokkos::Max<std::int32_t>(total.amax));
@@ -268,6 +300,24 @@ struct CastTotals {
     once(team, [&] { add(total); });
 #endif
   }
+
+ private:
+  KOKKOS_INLINE_FUNCTION std::int32_t so_far() const {
+#if defined(__CUDA_ARCH__)
+    return before;
+#else
+    return Kokkos::atomic_load(amax);
+#endif
+  }
+#if defined(__CUDA_ARCH__)
+  __device__ __forceinline__ static CastStats of_all_lanes(const CastStats& part) {
+    CastStats all;
+    all.amax = __reduce_max_sync(0xffffffffu, part.amax);
+    all.saturated = __reduce_add_sync(0xffffffffu, part.saturated);
+    all.flushed = __reduce_add_sync(0xffffffffu, part.flushed);
+    return all;
+  }
+#endif
 };
 
 /// The larger of the magnitudes of a width's elements and `largest`.

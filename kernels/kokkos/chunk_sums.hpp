@@ -11,15 +11,10 @@
 namespace shard8::kernels {
 
 /// The parts of a sum over a whole tensor, one for each of a fixed number of stretches of it. Each
-/// part is written by one thread and joined with zeros, so the total does not depend on the threads.
+/// part is written by one thread, so the total does not depend on the threads.
 struct ChunkSums {
   static constexpr std::int64_t kChunks = 256;
   double part[kChunks] = {};
-
-  KOKKOS_INLINE_FUNCTION ChunkSums& operator+=(const ChunkSums& other) {
-    for (std::int64_t c = 0; c < kChunks; ++c) part[c] += other.part[c];
-    return *this;
-  }
   double total() const {
     double sum = 0;
     for (const double p : part) sum += p;
@@ -42,7 +37,7 @@ struct DeviceSum {
   F f;
   std::int64_t n, stride;
   bool fits;
-  const double* before;
+  double* total;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, double& sum) const {
     if (fits) {
@@ -64,7 +59,8 @@ struct DeviceSum {
   }
   KOKKOS_INLINE_FUNCTION void init(double& sum) const { sum = 0; }
   KOKKOS_INLINE_FUNCTION void join(double& sum, const double& other) const { sum += other; }
-  KOKKOS_INLINE_FUNCTION void final(double& sum) const { sum += *before; }
+  /// In place of a result: with one, Kokkos makes a name for a fence at every call.
+  KOKKOS_INLINE_FUNCTION void final(double& sum) const { *total += sum; }
 };
 
 /// total += Σ f(w, i) for i in [0, n), in double and in an order that does not depend on threads; f is
@@ -76,20 +72,18 @@ void add_sum(const Exec& exec, const char* label, double* total, std::int64_t n,
   if constexpr (kHostExec) {
     const std::int64_t length = (n + ChunkSums::kChunks - 1) / ChunkSums::kChunks;
     ChunkSums sums;
-    Kokkos::parallel_reduce(
-        label, Range(exec, 0, ChunkSums::kChunks),
-        [=](std::int64_t c, ChunkSums& parts) {
-          const std::int64_t first = c * length, end = first + length, last = end < n ? end : n;
-          if (first < last) parts.part[c] += host_chunk(first, last);
-        },
-        sums);
+    double* const part = sums.part;
+    Kokkos::parallel_for(label_of(label), Range(exec, 0, ChunkSums::kChunks), [=](std::int64_t c) {
+      const std::int64_t first = c * length, end = first + length, last = end < n ? end : n;
+      if (first < last) part[c] = host_chunk(first, last);
+    });
+    exec.fence(label_of(label));
     *total += sums.total();
   } else {
     using Sum = DeviceSum<N, F>;
     const std::int64_t lanes = fits ? N : 1, per_thread = lanes * Sum::kPacks;
     const std::int64_t threads = (n + per_thread - 1) / per_thread;
-    const Kokkos::View<double, Exec::memory_space, Kokkos::MemoryUnmanaged> result(total);
-    Kokkos::parallel_reduce(label, Range(exec, 0, threads), Sum{f, n, threads * lanes, fits, total}, result);
+    Kokkos::parallel_reduce(label_of(label), Range(exec, 0, threads), Sum{f, n, threads * lanes, fits, total});
   }
 }
 

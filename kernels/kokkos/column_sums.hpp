@@ -28,7 +28,8 @@ struct RowChunks {
 
 /// A block of columns of add_partial_sums: on a device groups of threads take every kGroups-th chunk.
 struct PartialSums {
-  static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 8;
+  static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 32;
+  static constexpr int kThreads = 1024;
   struct Scratch {
     float group[kGroups][kColumns];
   };
@@ -55,7 +56,17 @@ struct PartialSums {
       const std::int64_t group = i / kColumns, column = i % kColumns;
       if (column >= columns) return;
       float total = 0;
-      for (std::int64_t c = group; c < chunks; c += kGroups) total += partial[c * hidden + first + column];
+      constexpr int kAtOnce = 8;
+      for (std::int64_t c = group; c < chunks; c += kAtOnce * kGroups) {
+        float part[kAtOnce];
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          const std::int64_t chunk = c + u * kGroups;
+          part[u] = chunk < chunks ? partial[chunk * hidden + first + column] : 0.0f;
+        }
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) total += part[u];
+      }
       scratch.group[group][column] = total;
     });
     row_barrier(team);
@@ -72,7 +83,9 @@ inline void add_partial_sums(const Exec& exec, const char* label, float* sums, f
                              std::int64_t hidden) {
   if (chunks == 0) return;
   const std::int64_t blocks = (hidden + PartialSums::kColumns - 1) / PartialSums::kColumns;
-  for_rows_with<PartialSums::Scratch>(exec, label, blocks, PartialSums{sums, partial, chunks, hidden});
+  using Bounds = Kokkos::LaunchBounds<PartialSums::kThreads, 1>;
+  for_rows_with<PartialSums::Scratch, Bounds>(exec, label, blocks, PartialSums{sums, partial, chunks, hidden},
+                                              PartialSums::kThreads);
 }
 
 }  // namespace shard8::kernels

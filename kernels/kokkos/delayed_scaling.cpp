@@ -6,6 +6,62 @@
 #include "kernels/kokkos/scale_change.hpp"
 
 namespace shard8::kernels {
+namespace {
+
+/// One tensor's new scale.
+struct DelayedUpdate {
+  float* scales;
+  std::int32_t *changes, *past, *now;
+  std::int64_t stride, row, filled;
+  AmaxOf of;
+  ScaleRule rule;
+
+  /// Of all on a host, tensor after tensor.
+  template <class Index>
+  KOKKOS_INLINE_FUNCTION void operator()(Index i) const {
+    past[row * stride + i] = now[i];
+    std::int32_t bits = now[i];
+    for (std::int64_t h = 0; of == AmaxOf::all && h < filled; ++h)
+      bits = past[h * stride + i] > bits ? past[h * stride + i] : bits;
+    leave(i, bits);
+  }
+  /// On a device a team looks through the history of each.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t i) const {
+    const std::int32_t newest = now[i];
+    std::int32_t bits = newest;
+    if (of == AmaxOf::all) {
+      const std::int32_t older =
+          row_largest(team, filled, [=, *this](std::int64_t h) { return h == row ? newest : past[h * stride + i]; });
+      bits = older > bits ? older : bits;
+    }
+    row_barrier(team);
+    once(team, [=, *this] {
+      past[row * stride + i] = newest;
+      leave(i, bits);
+    });
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void leave(std::int64_t i, std::int32_t bits) const {
+    now[i] = 0;
+    const float before = scales[i];
+    const float after = scale_from_amax(std::bit_cast<float>(bits), rule, before);
+    changes[i] = largest_change(changes[i], before, after);
+    scales[i] = after;
+  }
+};
+
+template <class Update>
+void update_all(const Exec& exec, const char* label, std::int64_t tensors, const Update& update) {
+  if constexpr (kHostExec) {
+    for_each(exec, label, tensors, update);
+  } else {
+    for_rows(exec, label, tensors, update);
+  }
+}
+
+}  // namespace
 
 void delayed_update(const Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                     const tensor::Tensor& history, const tensor::Tensor& amax, std::int64_t row, std::int64_t filled,
@@ -19,18 +75,9 @@ void delayed_update(const Exec& exec, const tensor::Tensor& scale, const tensor:
                  tensor::to_string(history.shape), n);
   auto* scales = scale.as<float>();
   auto *changes = change.as<std::int32_t>(), *past = history.as<std::int32_t>(), *now = amax.as<std::int32_t>();
-  for_each(
-      exec, "shard8::kernels::delayed_update", n, KOKKOS_LAMBDA(std::int64_t i) {
-        past[row * stride + i] = now[i];
-        std::int32_t bits = now[i];
-        for (std::int64_t h = 0; of == AmaxOf::all && h < filled; ++h)
-          bits = past[h * stride + i] > bits ? past[h * stride + i] : bits;
-        now[i] = 0;
-        const float before = scales[i];
-        const float after = scale_from_amax(std::bit_cast<float>(bits), rule, before);
-        changes[i] = largest_change(changes[i], before, after);
-        scales[i] = after;
-      });
+  constexpr auto kLabel = "shard8::kernels::delayed_update";
+  const DelayedUpdate update{scales, changes, past, now, stride, row, filled, of, rule};
+  update_all(exec, kLabel, n, update);
 }
 
 }  // namespace shard8::kernels

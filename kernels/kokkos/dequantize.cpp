@@ -14,6 +14,9 @@ constexpr auto kLabel = "shard8::kernels::dequantize";
 /// two is as small as the last place of the subnormal numbers.
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
+#if defined(__CUDA_ARCH__)
+  if (value != value) return static_cast<Out>(value);  // a product would lose its sign
+#endif
   return static_cast<Out>(value * static_cast<float>(scale_inv));
 }
 /// Otherwise it is exact in double. On its way to bf16 it is rounded to the odd one of its two fp32
@@ -21,6 +24,9 @@ KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   if constexpr (std::is_same_v<Out, float>) {
+#if defined(__CUDA_ARCH__)
+    if (value != value) return value;
+#endif
     return value * scale_inv;
   } else {
 #if defined(__CUDA_ARCH__)
@@ -42,6 +48,85 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   }
 }
 
+/// The inverse scale of element i of a row: one for all, one for each, one for each 2^shift.
+template <class Inverse>
+struct Same {
+  Inverse inverse;
+  KOKKOS_FORCEINLINE_FUNCTION Inverse at(std::int64_t) const { return inverse; }
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION Same pack(std::int64_t) const {
+    return *this;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION Inverse operator[](int) const { return inverse; }
+};
+template <class Inverse>
+struct Each {
+  const Inverse* inverses;
+  KOKKOS_FORCEINLINE_FUNCTION Inverse at(std::int64_t i) const { return inverses[i]; }
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION auto pack(std::int64_t i) const {
+    return Raw<N>{load_words<N* static_cast<int>(sizeof(Inverse))>(inverses + i)};
+  }
+  template <int N>
+  struct Raw {
+    Words<N* static_cast<int>(sizeof(Inverse))> words;
+    KOKKOS_FORCEINLINE_FUNCTION Inverse operator[](int k) const { return words.template at<Inverse>(k); }
+  };
+};
+template <class Inverse>
+struct OfBlocks {
+  const Inverse* inverses;
+  int shift;
+  KOKKOS_FORCEINLINE_FUNCTION Inverse at(std::int64_t i) const { return inverses[i >> shift]; }
+  /// No pack crosses a block.
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION Same<Inverse> pack(std::int64_t i) const {
+    return {at(i)};
+  }
+};
+
+template <class Out, class Q, class Inverses>
+KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Single&, Out* out, std::int64_t i, const Q* in,
+                                              const Inverses& inverses) {
+  out[i] = product<Out>(static_cast<float>(in[i]), inverses.at(i));
+}
+/// A product rounded to fp32 first goes wrong in bf16 only if it then lies in the middle of two bf16 (one
+/// with an e8m0 is exact); that, and NaN, is rare.
+template <class Out, class Q, class Inverses, int N, int kPacks>
+KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* out, std::int64_t i, const Q* in,
+                                              const Inverses& inverses) {
+  const auto codes = w.load(in, i);
+  SHARD8_UNROLL
+  for (int u = 0; u < kPacks; ++u) {
+    const std::int64_t at = i + u * w.stride;
+    const auto inverse = inverses.template pack<N>(at);
+    float values[N], products[N];
+    decode_numbers<Q>(values, codes.pack[u]);
+    bool rare = any_nan<Q>(codes.pack[u]);
+    SHARD8_UNROLL
+    for (int k = 0; k < N; ++k) {
+      products[k] = values[k] * static_cast<float>(inverse[k]);
+      if constexpr (sizeof(Out) == 2 && sizeof(inverse[k]) == 4) {
+        rare |= (std::bit_cast<std::uint32_t>(products[k]) & 0xffffu) == 0x8000u;
+      }
+    }
+    Words<N* static_cast<int>(sizeof(Out))> words{};
+    if (rare) {
+      SHARD8_UNROLL
+      for (int k = 0; k < N; ++k) {
+        words.put(k, product<Out>(static_cast<float>(codes.pack[u].template at<Q>(k)), inverse[k]));
+      }
+    } else if constexpr (std::is_same_v<Out, float>) {
+      SHARD8_UNROLL
+      for (int k = 0; k < N; ++k) words.put(k, products[k]);
+    } else {
+      SHARD8_UNROLL
+      for (int k = 0; k < N; k += 2) words.word[k / 2] = round_numbers_to_bf16(products[k], products[k + 1]);
+    }
+    store_words(out + at, words);
+  }
+}
+
 /// One scale for all.
 template <class Out, class Q>
 void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std::int64_t count) {
@@ -50,9 +135,8 @@ void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std:
   for_stretches(
       exec, kLabel, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float scale = *scale_inv;
-        row_packs<kN>(team, n, fits, [to = out + first, from = in + first, scale](auto w, std::int64_t i) {
-          const auto codes = w.load(from, i);
-          w.fill(to, i, [&](int j) { return product<Out>(codes[j], scale); });
+        row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first, scale](auto w, std::int64_t i) {
+          decode_lanes(w, to, i, from, Same<float>{scale});
         });
       });
 }
@@ -70,29 +154,22 @@ void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, s
         Out* const to = out + row * cols;
         const Q* const from = in + row * cols;
         if (block_cols == 1) {
-          row_packs<kN>(team, cols, fits, [=](auto w, std::int64_t c) {
-            const auto codes = w.load(from, c);
-            const auto inverses = w.load(scales, c);
-            w.fill(to, c, [&](int j) { return product<Out>(codes[j], inverses.raw(j)); });
-          });
+          row_packs<kN>(team, cols, fits,
+                        [=](auto w, std::int64_t c) { decode_lanes(w, to, c, from, Each<Inverse>{scales}); });
           return;
         }
         if constexpr (!kHostExec) {
-          // Blocks are 32 or 128 long: no pack crosses one.
+          // Blocks are 32 or 128 long.
           const int shift = block_cols == 32 ? 5 : 7;
-          row_packs<kN, 1>(team, cols, fits, [=](auto w, std::int64_t c) {
-            const auto codes = w.load(from, c);
-            const Inverse scale = scales[c >> shift];
-            w.fill(to, c, [&](int j) { return product<Out>(codes[j], scale); });
+          row_packs<kN>(team, cols, fits, [=](auto w, std::int64_t c) {
+            decode_lanes(w, to, c, from, OfBlocks<Inverse>{scales, shift});
           });
         } else {
           for (std::int64_t b = 0; b < across; ++b) {
             const Inverse scale = scales[b];
             const std::int64_t first = b * block_cols;
-            row_packs<kN>(team, block_cols, fits, [=](auto w, std::int64_t c) {
-              const auto codes = w.load(from, first + c);
-              w.fill(to, first + c, [&](int j) { return product<Out>(codes[j], scale); });
-            });
+            row_packs<kN>(team, block_cols, fits,
+                          [=](auto w, std::int64_t c) { decode_lanes(w, to, first + c, from, Same<Inverse>{scale}); });
           }
         }
       });

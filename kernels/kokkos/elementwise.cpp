@@ -52,9 +52,11 @@ void add(const Exec& exec, Out* out, const In* x, std::int64_t count) {
       });
 }
 
-/// The sums of a chunk's rows.
+/// The sums of a chunk's rows; on a device a team has kColumns of the columns, and several rows on
+/// their way.
 template <class T>
 struct ColumnSums {
+  static constexpr std::int64_t kColumns = kTeamThreads * kPack<T>;
   float* partial;
   const T* dy;
   RowChunks chunks;
@@ -70,23 +72,35 @@ struct ColumnSums {
     }
   }
   template <class AnyMember>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t chunk) const {
-    constexpr int kN = kPack<T>;
-    row_packs<kN, 1>(team, hidden, fits, [=, *this](auto w, std::int64_t i) {
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
+    constexpr int kN = kPack<T>, kAtOnce = 8;
+    const std::int64_t parts = teams_across(), chunk = index / parts, start = (index - chunk * parts) * kColumns;
+    const T* const from = dy + start;
+    float* const to = partial + chunk * hidden + start;
+    const std::int64_t columns = hidden - start < kColumns ? hidden - start : kColumns, last = chunks.last(chunk);
+    row_packs<kN, 1>(team, columns, fits, [=, *this](auto w, std::int64_t i) {
       auto sum = w.each([](int) { return 0.0f; });
-      for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
-        const auto in = w.load(dy + row * hidden, i);
-        sum = w.each([&](int j) { return sum[j] + in[j]; });
+      for (auto row = chunks.first(chunk); row < last; row += kAtOnce) {
+        decltype(w.load(from, i)) in[kAtOnce];
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          in[u] = {};
+          if (row + u < last) in[u] = w.load(from + (row + u) * hidden, i);
+        }
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) sum = w.each([&](int j) { return sum[j] + in[u][j]; });
       }
-      w.store(partial + chunk * hidden, i, sum);
+      w.store(to, i, sum);
     });
   }
+  KOKKOS_INLINE_FUNCTION std::int64_t teams_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
 template <class T>
 void column_sums(const Exec& exec, float* partial, const T* dy, const RowChunks& chunks, std::int64_t hidden) {
   const bool fits = packs_fit<kPack<T>>(hidden, partial, dy);
-  for_rows(exec, "shard8::kernels::bias_gradient", chunks.count(), ColumnSums<T>{partial, dy, chunks, hidden, fits});
+  const ColumnSums<T> sums{partial, dy, chunks, hidden, fits};
+  for_rows(exec, "shard8::kernels::bias_gradient", chunks.count() * (kHostExec ? 1 : sums.teams_across()), sums);
 }
 
 }  // namespace

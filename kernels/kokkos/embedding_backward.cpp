@@ -29,7 +29,7 @@ struct TableRows {
 void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, std::int64_t count) {
   auto *starts = to.starts, *order = to.order;
   Kokkos::parallel_for(
-      "shard8::kernels::embedding_backward_sort", Range(exec, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+      label_of("shard8::kernels::embedding_backward_sort"), Range(exec, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
         const std::int64_t rows = row_of.rows;
         for (std::int64_t r = 0; r <= rows; ++r) starts[r] = 0;
         for (std::int64_t t = 0; t < count; ++t) {
@@ -62,7 +62,7 @@ void sort_by_many(const Exec& exec, const Sorted& to, const TableRows& row_of, s
         if (r >= 0) order[t] = Kokkos::atomic_fetch_add(&starts[r], 1);
       });
   Kokkos::parallel_scan(
-      "shard8::kernels::embedding_backward_starts", Range(exec, 0, rows + 1),
+      label_of("shard8::kernels::embedding_backward_starts"), Range(exec, 0, rows + 1),
       KOKKOS_LAMBDA(std::int64_t r, std::int32_t & sum, bool last) {
         const std::int32_t here = starts[r];
         if (last) starts[r] = sum;

@@ -4,7 +4,6 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 #include "kernels/kokkos/cast.hpp"
@@ -79,6 +78,7 @@ struct Emitter {
   const float* scale = nullptr;
   float* scale_inv = nullptr;
   CastTotals totals;
+  typename E::Format* transposed = nullptr;
 
   /// Whether rows of this many elements can be put in packs of N.
   template <int N, class... T>
@@ -89,7 +89,7 @@ struct Emitter {
 
   /// The whole tensor, as part `part` of the kernel sees it; the part 0 leaves 1/scale.
   KOKKOS_INLINE_FUNCTION Sink<E> open(const Team& team, std::int64_t part) const {
-    Sink<E> sink{plain, quantized, 1.0f, totals};
+    Sink<E> sink{plain, quantized, 1.0f, totals.seen(team)};
     if constexpr (E::kCast) {
       sink.scale = *scale;
       if (part == 0) once(team, [to = scale_inv, factor = sink.scale] { *to = 1.0f / factor; });
@@ -135,15 +135,13 @@ void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::
 /// Where there are no elements, nobody opens the output.
 inline void leave_scale(const Exec& exec, const char* kernel, float* scale_inv, const float* scale) {
   for_each(
-      exec, (std::string("shard8::kernels::") + kernel).c_str(), 1,
+      exec, label_of("shard8::kernels::", kernel).c_str(), 1,
       KOKKOS_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
 }
 
 /// out (C, R) = in (R, C)ᵀ of a cast, as part of the kernel that made it.
 inline void turn(const Exec& exec, const char* kernel, const tensor::Tensor& out, const tensor::Tensor& in) {
-  SHARD8_REQUIRE(out.dtype == in.dtype, "{}: transposed is {} of {}", kernel, tensor::name_of(out.dtype),
-                 tensor::name_of(in.dtype));
-  transpose_tiles(exec, (std::string("shard8::kernels::") + kernel + "_transpose").c_str(), out, in);
+  transpose_tiles(exec, label_of("shard8::kernels::", kernel, "_transpose").c_str(), out, in);
 }
 
 /// Whether there is a cast to make: a shard without elements still has a scale.
@@ -167,22 +165,31 @@ inline void require_outputs(const char* kernel, const char* name, const Outputs&
   if (!out.transposed.empty()) require_count(kernel, "transposed", out.transposed, count);
 }
 
-/// Calls f(emitter) if there is an amax or a cast to make; whether there is. kPlain: with `plain`.
+/// Calls f(emitter) if there is an amax or a cast to make; whether there is. kPlain: with `plain`. f may say
+/// that it left the transposed cast, too.
 template <class T, bool kPlain, class F>
 bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T* plain, const F& f) {
   const CastTotals totals{out.amax.empty() ? nullptr : out.amax.as<std::int32_t>(), out.counts};
   if (has_cast(out)) {
     const float* scale = out.scale.as<float>();
     float* scale_inv = out.quantized.scale_inv.as<float>();
+    bool turned = false;
     dispatch_float8(out.quantized.data.dtype, kernel, [&]<class Q>(std::type_identity<Q>) {
-      f(Emitter<Emits<T, Q, kPlain, true>>{plain, out.quantized.data.as<Q>(), scale, scale_inv, totals});
+      Q* transposed = out.transposed.empty() ? nullptr : out.transposed.as<Q>();
+      const Emitter<Emits<T, Q, kPlain, true>> emitter{plain,     out.quantized.data.as<Q>(), scale, scale_inv, totals,
+                                                       transposed};
+      if constexpr (std::is_void_v<decltype(f(emitter))>) {
+        f(emitter);
+      } else {
+        turned = f(emitter);
+      }
     });
     if (out.quantized.empty()) leave_scale(exec, kernel, scale_inv, scale);
-    if (!out.transposed.empty()) turn(exec, kernel, out.transposed, out.quantized.data);
+    if (!turned && !out.transposed.empty()) turn(exec, kernel, out.transposed, out.quantized.data);
     return true;
   }
   if (totals.amax == nullptr) return false;
-  f(Emitter<Emits<T, void, kPlain, true>>{plain, nullptr, nullptr, nullptr, totals});
+  f(Emitter<Emits<T, void, kPlain, true>>{plain, nullptr, nullptr, nullptr, totals, nullptr});
   return true;
 }
 
@@ -195,7 +202,7 @@ void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, 
   }
   T* plain = out.plain.as<T>();
   if (!dispatch_stats<T, true>(exec, kernel, out, plain, f)) {
-    f(Emitter<Emits<T, void, true, false>>{plain, nullptr, nullptr, nullptr, {}});
+    f(Emitter<Emits<T, void, true, false>>{plain, nullptr, nullptr, nullptr, {}, nullptr});
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
+#include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
@@ -13,45 +14,73 @@ namespace {
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
-template <class T, class E>
+template <class T>
 struct Forward {
+  using Type = T;
+  static constexpr int kParts = 1;
   const T* x;
+  std::int64_t cols;
+
+  KOKKOS_FORCEINLINE_FUNCTION Forward row(std::int64_t r) const { return {x + r * cols, cols}; }
   template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    const auto in = w.load(x, i);
-    return out.put(w, i, w.each([&](int j) {
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return w.load(x, i);
+  }
+  template <class W, class In>
+  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In& in) const {
+    return Parts<1, Values<W::kCount>>{{w.each([&](int j) {
       const float v = in[j];
       return v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
-    }));
+    })}};
   }
 };
 
-template <class T, class E>
+template <class T>
 struct Backward {
+  using Type = T;
+  static constexpr int kParts = 1;
   const T *da, *x;
+  std::int64_t cols;
+
+  template <class Lanes>
+  struct In {
+    Lanes x, da;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Backward row(std::int64_t r) const { return {da + r * cols, x + r * cols, cols}; }
   template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    const auto in = w.load(x, i), d = w.load(da, i);
-    return out.put(w, i, w.each([&](int j) {
-      const float v = in[j];
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return In<typename W::template Lanes<T>>{w.load(x, i), w.load(da, i)};
+  }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+    return Parts<1, Values<W::kCount>>{{w.each([&](int j) {
+      const float v = in.x[j];
       const float s = fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
       const float slope = kTwoRootTwoOverPi * multiply_add(3.0f * kCubic * v, v, 1.0f);
-      return d[j] * multiply_add(v * slope * s, 1.0f - s, s);
-    }));
+      return in.da[j] * multiply_add(v * slope * s, 1.0f - s, s);
+    })}};
   }
 };
 
-template <class T, class E>
-void forward(const Exec& exec, const Emitter<E>& a, const T* x, std::int64_t count) {
-  constexpr int kN = kPack<T>;
-  emit_each<kN>(exec, "shard8::kernels::gelu_forward", a, count, a.template fits<kN>(kN, x), Forward<T, E>{x});
-}
+/// Of a flat tensor.
+template <class E, class Maker>
+struct Each {
+  Maker maker;
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
+    return out.put(w, i, maker.make(w, maker.load(w, i)).part[0]);
+  }
+};
 
-template <class T, class E>
-void backward(const Exec& exec, const Emitter<E>& dx, const T* da, const T* x, std::int64_t count) {
-  constexpr int kN = kPack<T>;
-  const bool fits = dx.template fits<kN>(kN, da, x);
-  emit_each<kN>(exec, "shard8::kernels::gelu_backward", dx, count, fits, Backward<T, E>{da, x});
+/// Whether the transposed cast was left, too.
+template <class E, class Maker, class... T>
+bool leave(const Exec& exec, const char* label, const Emitter<E>& out, const Maker& maker, std::int64_t rows,
+           const T*... inputs) {
+  constexpr int kN = kPack<typename Maker::Type>;
+  if (emit_tiles(exec, label, out, maker, rows, maker.cols, out.template fits<kN>(maker.cols, inputs...))) return true;
+  const bool fits = out.template fits<kN>(kN, inputs...);
+  emit_each<kN>(exec, label, out, rows * maker.cols, fits, Each<E, Maker>{maker});
+  return false;
 }
 
 }  // namespace
@@ -60,7 +89,10 @@ void gelu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& x) {
   constexpr auto kName = "gelu_forward";
   require_outputs(kName, "a", a, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    dispatch_outputs<T>(exec, kName, a, [&](const auto& out) { forward(exec, out, x.as<T>(), x.count()); });
+    const Forward<T> maker{x.as<T>(), x.cols()};
+    dispatch_outputs<T>(exec, kName, a, [&](const auto& out) {
+      return leave(exec, "shard8::kernels::gelu_forward", out, maker, x.rows(), maker.x);
+    });
   });
 }
 
@@ -69,8 +101,10 @@ void gelu_backward(const Exec& exec, const Outputs& dx, const tensor::Tensor& da
   require_outputs(kName, "dx", dx, x.count());
   require_count(kName, "da", da, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    dispatch_outputs<T>(exec, kName, dx,
-                        [&](const auto& out) { backward(exec, out, da.as<T>(), x.as<T>(), x.count()); });
+    const Backward<T> maker{da.as<T>(), x.as<T>(), x.cols()};
+    dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) {
+      return leave(exec, "shard8::kernels::gelu_backward", out, maker, x.rows(), maker.da, maker.x);
+    });
   });
 }
 

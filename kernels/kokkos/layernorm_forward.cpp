@@ -4,6 +4,7 @@
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/norm_forward.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -14,8 +15,12 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
              const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight, bias);
+  constexpr auto kLabel = "shard8::kernels::layernorm_forward";
+  if (norm_forward_rows<true>(exec, kLabel, y, NormForward<T>{mean, rstd, x, weight, bias, hidden, eps}, rows, fits)) {
+    return;
+  }
   for_rows(
-      exec, "shard8::kernels::layernorm_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
         const auto count = static_cast<float>(hidden);
         const float total = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {

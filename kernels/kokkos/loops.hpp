@@ -10,6 +10,7 @@
 
 #include "kernels/kokkos/lanes.hpp"
 #include "kernels/kokkos/team_sums.hpp"
+#include "kernels/label.hpp"
 #include "tensor/exec.hpp"
 
 /// The few shapes of loop that the portable kernels are made of. A GPU spreads a row over the
@@ -32,9 +33,15 @@ using Team = std::conditional_t<kHostExec, HostTeam, Member>;
 /// Threads of a team on a device, if nothing else is said; always whole warps.
 inline constexpr int kTeamThreads = 256;
 
-inline TeamPolicy team_policy(const Exec& exec, std::int64_t teams, int threads) {
-  if constexpr (kHostExec) return TeamPolicy(exec, static_cast<int>(teams), Kokkos::AUTO);
-  return TeamPolicy(exec, static_cast<int>(teams), threads);
+/// No bounds: registers as the compiler likes them. Kokkos::LaunchBounds<t, n>: so few that n teams of t
+/// threads have them on a multiprocessor at once.
+using NoBounds = Kokkos::LaunchBounds<>;
+
+template <class Bounds>
+auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
+  using Policy = Kokkos::TeamPolicy<Exec, Bounds>;
+  if constexpr (kHostExec) return Policy(exec, static_cast<int>(teams), Kokkos::AUTO);
+  return Policy(exec, static_cast<int>(teams), threads);
 }
 
 /// f(i) for i in [0, n); iterations may alias only at equal i.
@@ -43,14 +50,14 @@ void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   if (n <= 0) return;
   if constexpr (kHostExec) {
     constexpr std::int64_t kBlock = 2048;
-    Kokkos::parallel_for(label, Range(exec, 0, (n + kBlock - 1) / kBlock), [=](std::int64_t block) {
+    Kokkos::parallel_for(label_of(label), Range(exec, 0, (n + kBlock - 1) / kBlock), [=](std::int64_t block) {
       const F g = f;
       const std::int64_t first = block * kBlock, last = std::min(first + kBlock, n);
 #pragma omp simd
       for (std::int64_t i = first; i < last; ++i) g(i);
     });
   } else {
-    Kokkos::parallel_for(label, Range(exec, 0, n), f);
+    Kokkos::parallel_for(label_of(label), Range(exec, 0, n), f);
   }
 }
 
@@ -64,19 +71,19 @@ struct TeamRow {
 };
 
 /// f(team, row) for row in [0, rows), by Kokkos teams.
-template <class F>
+template <class Bounds = NoBounds, class F>
 void team_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
-  Kokkos::parallel_for(label, team_policy(exec, rows, threads), TeamRow<F>{f});
+  Kokkos::parallel_for(label_of(label), team_policy<Bounds>(exec, rows, threads), TeamRow<F>{f});
 }
 
 /// f(team, row) for row in [0, rows).
-template <class F>
+template <class Bounds = NoBounds, class F>
 void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   if (rows <= 0) return;
   if constexpr (kHostExec) {
-    Kokkos::parallel_for(label, Range(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
+    Kokkos::parallel_for(label_of(label), Range(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
   } else {
-    team_rows(exec, label, rows, f, threads);
+    team_rows<Bounds>(exec, label, rows, f, threads);
   }
 }
 
@@ -91,25 +98,26 @@ struct TeamRowWith {
 };
 
 /// f(team, row, scratch) by Kokkos teams, each with a Scratch in its fast memory.
-template <class Scratch, class F>
+template <class Scratch, class Bounds = NoBounds, class F>
 void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
-  auto policy = team_policy(exec, rows, threads);
-  Kokkos::parallel_for(label, policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)), TeamRowWith<Scratch, F>{f});
+  auto policy = team_policy<Bounds>(exec, rows, threads);
+  Kokkos::parallel_for(label_of(label), policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)),
+                       TeamRowWith<Scratch, F>{f});
 }
 
 /// As for_rows: f(team, row, scratch) with a Scratch that the team's threads share, not initialised.
-template <class Scratch, class F>
+template <class Scratch, class Bounds = NoBounds, class F>
 void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   static_assert(std::is_trivially_destructible_v<Scratch>);
   if (rows <= 0) return;
   if constexpr (kHostExec) {
-    Kokkos::parallel_for(label, Range(exec, 0, rows), [=](std::int64_t row) {
+    Kokkos::parallel_for(label_of(label), Range(exec, 0, rows), [=](std::int64_t row) {
       Scratch scratch;
       f(HostTeam{}, row, scratch);
     });
   } else {
-    team_rows_with<Scratch>(exec, label, rows, f, threads);
+    team_rows_with<Scratch, Bounds>(exec, label, rows, f, threads);
   }
 }
 
@@ -131,11 +139,11 @@ void for_spans(const Exec& exec, const char* label, std::int64_t count, const F&
   constexpr std::int64_t kLength = kHostExec ? 2048 : 8192;
   for_rows(exec, label, (count + kLength - 1) / kLength, TeamSpan<F>{f, kLength, count});
 }
-/// The same; one at least, if empty.
-template <class F>
+/// The same, of kOnDevice elements on a device; one at least, if empty.
+template <class Bounds = NoBounds, std::int64_t kOnDevice = 8192, class F>
 void for_stretches(const Exec& exec, const char* label, std::int64_t count, const F& f) {
-  constexpr std::int64_t kLength = 8192;
-  for_rows(exec, label, count > kLength ? (count + kLength - 1) / kLength : 1, TeamSpan<F>{f, kLength, count});
+  constexpr std::int64_t kLength = kHostExec ? 8192 : kOnDevice;
+  for_rows<Bounds>(exec, label, count > kLength ? (count + kLength - 1) / kLength : 1, TeamSpan<F>{f, kLength, count});
 }
 
 /// As for_rows on hosts, where rows differ much in work.
@@ -143,7 +151,7 @@ template <class F>
 void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
   using Dynamic = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
   if (rows <= 0) return;
-  Kokkos::parallel_for(label, Dynamic(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
+  Kokkos::parallel_for(label_of(label), Dynamic(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
 }
 
 /// f(i) for i in [0, n) of a row, by the whole team.

@@ -11,14 +11,15 @@ void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals&
                    const float* scale, std::int64_t count) {
   constexpr int kN = kPack<typename Source::Type>;
   const bool fits = packs_fit<kN>(kN, x.x, out);
-  for_stretches(
+  for_stretches<Kokkos::LaunchBounds<kTeamThreads, 3>, 16384>(
       exec, "shard8::kernels::quantize", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float factor = *scale;
+        const CastTotals left = totals.seen(team);
         const auto in = x.from(first);
         Q* const to = out + first;
-        const auto stats = row_stats<kN, 4>(
+        const auto stats = row_stats<kN, 8>(
             team, n, fits, [=](auto w, std::int64_t i) { return cast_lanes(w, to, i, in.load(w, i), factor); });
-        totals.add(team, stats);
+        left.add(team, stats);
         once(team, [=] {
           if (first == 0) *scale_inv = 1.0f / factor;
         });

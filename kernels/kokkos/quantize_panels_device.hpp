@@ -6,37 +6,43 @@
 
 namespace shard8::kernels {
 
-/// As PanelQuantizer, where packs fit: a team of 256 threads holds a panel of kBlock rows and 128
-/// columns in registers, so that it is read once. kAcross neighbouring threads share a row.
+/// As PanelQuantizer, where packs fit: a team of 256 threads holds 128 rows of 128 columns in registers, so
+/// that they are read once. kAcross neighbouring threads share a row, kPer groups of those a block of rows.
 template <class Rule, Blocks kBlocks, class Source>
 struct PanelInRegisters {
   using Inverse = typename Rule::Inverse;
   using Wide = PanelQuantizer<Rule, kBlocks, Source>;
   static constexpr int kN = kPack<typename Source::Type>, kThreads = 256, kWidth = 128,
                        kBlock = static_cast<int>(Rule::kBlock);
-  static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kBlock / kGroups;
-  static constexpr int kShare = kBlock / kN;  ///< threads with a block along rows
+  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(typename Source::Type) == 2 ? 3 : 2>;
+  static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kWidth / kGroups;
+  static constexpr int kDown = kWidth / kBlock, kPer = kGroups / kDown, kWarps = kThreads / 32;
+  static constexpr int kShare = kBlock / kN;                     ///< threads with a block along rows
+  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those find at once
   static constexpr bool kRow = Wide::kRow, kColumn = Wide::kColumn, kSquare = kBlocks == Blocks::square;
-  static_assert(kShare <= 32 && kAcross <= 32 && kRows >= 1);
+  static_assert(kShare <= 32 && kAcross <= 32 && kPer * kAcross % 32 == 0 && kRows % kEach == 0);
 
   struct Scratch {
-    std::int32_t amax[kThreads / 32][kWidth];
-    alignas(16) float scale[kWidth];
+    std::int32_t amax[kWarps][kWidth];
+    alignas(16) float scale[kDown][kWidth];
   };
 
   Wide all;
 
+  std::int64_t panels() const { return (all.rows + kWidth - 1) / kWidth * across(); }
+
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
-    const std::int64_t across = (all.cols + kWidth - 1) / kWidth, down = panel / across;
+    const std::int64_t down = panel / across();
     const int rank = team.team_rank(), group = rank / kAcross, column = rank % kAcross * kN;
-    const std::int64_t row0 = down * kBlock + group, col = (panel - down * across) * kWidth + column;
+    const std::int64_t row0 = down * kWidth + group / kPer * kBlock + group % kPer;
+    const std::int64_t col = (panel - down * across()) * kWidth + column;
     const bool inside = col < all.cols;
     const Packed<kN, 1> w{0};
     decltype(all.x.load(w, 0)) in[kRows];
     SHARD8_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = row0 + r * kGroups;
+      const std::int64_t row = row0 + r * kPer;
       in[r] = {};
       if (inside && row < all.rows) in[r] = all.x.load(w, row * all.cols + col);
     }
@@ -44,30 +50,36 @@ struct PanelInRegisters {
     CastStats stats;
     if constexpr (kColumn) find_columns(team, in, scratch);
     if constexpr (kColumn) change = make_columns(team, panel, scratch);
+    // Of the rows that neighbours share each finds the scale of one.
+    float scales[kRows / kEach] = {};
+    SHARD8_UNROLL
+    for (int first = 0; kRow && first < kRows; first += kEach) {
+      std::int32_t amaxes[kEach];
+      SHARD8_UNROLL
+      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_magnitude(w, in[first + r], 0);
+      const std::int32_t amax = largest_of_share<kShare>(rank, amaxes);
+      const float scale = Rule::scale(amax, all.power_of_2);
+      scales[first / kEach] = scale;
+      const std::int64_t row = row0 + (first + rank % kEach) * kPer;
+      if (inside && rank % kShare < kEach && row < all.rows) {
+        Inverse& place = all.row.scale_inv[row * (all.cols / kBlock) + col / kBlock];
+        const std::int32_t one = Wide::leave(place, Rule::inverse(amax, scale), all.compares);
+        change = one > change ? one : change;
+      }
+    }
     SHARD8_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = row0 + r * kGroups, at = row * all.cols + col;
+      const std::int64_t row = row0 + r * kPer, at = row * all.cols + col;
       const bool here = inside && row < all.rows;
       float values[kN];
       SHARD8_UNROLL
       for (int k = 0; k < kN; ++k) values[k] = in[r][k];
       if constexpr (kRow) {
-        std::int32_t amax = larger_magnitude(w, in[r], 0);
-        for (int step = kShare / 2; step > 0; step /= 2) {
-          amax = larger_across(amax, step);
-        }
-        const float scale = Rule::scale(amax, all.power_of_2);
-        if (here) {
-          if (rank % kShare == 0) {
-            Inverse& place = all.row.scale_inv[row * (all.cols / kBlock) + col / kBlock];
-            const std::int32_t one = Wide::leave(place, Rule::inverse(amax, scale), all.compares);
-            change = one > change ? one : change;
-          }
-          stats += cast_to(all.row.data + at, values, scale);
-        }
+        const float scale = of_neighbour<kShare>(scales[r / kEach], r % kEach);
+        if (here) stats += cast_to(all.row.data + at, values, scale);
       }
       if constexpr (kColumn) {
-        if (here) stats += cast_columns(all.column.data + at, values, scratch.scale + column);
+        if (here) stats += cast_columns(all.column.data + at, values, scratch.scale[group / kPer] + column);
       }
     }
     CastTotals{nullptr, all.counts}.add(team, stats);
@@ -75,6 +87,7 @@ struct PanelInRegisters {
   }
 
  private:
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (all.cols + kWidth - 1) / kWidth; }
   KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(tensor::E4M3* to, const float (&values)[kN], float scale) {
     Words<kN> codes;
     const CastStats stats = cast_pack<tensor::E4M3>(codes, values, scale);
@@ -119,22 +132,25 @@ struct PanelInRegisters {
   template <class AnyMember>
   KOKKOS_FORCEINLINE_FUNCTION std::int32_t make_columns(const AnyMember& team, std::int64_t panel,
                                                         Scratch& scratch) const {
-    const std::int64_t across = (all.cols + kWidth - 1) / kWidth, down = panel / across;
-    const int rank = team.team_rank();
-    std::int32_t change = 0, amax = 0;
-    if (rank < kWidth) {
-      for (int warp = 0; warp < kThreads / 32; ++warp) {
-        const std::int32_t one = scratch.amax[warp][rank];
+    constexpr int kOf = kWarps / kDown;  // warps that have a block
+    const std::int64_t down = panel / across(), col0 = (panel - down * across()) * kWidth;
+    std::int32_t change = 0;
+    for (int i = team.team_rank(); i < (kSquare ? kThreads : kDown * kWidth); i += kThreads) {
+      const int block = i / kWidth, column = i % kWidth;
+      std::int32_t amax = 0;
+      for (int warp = block * kOf; warp < (block + 1) * kOf && warp < kWarps; ++warp) {
+        const std::int32_t one = scratch.amax[warp][column];
         amax = one > amax ? one : amax;
       }
-    }
-    if constexpr (kSquare) amax = team_largest(team, amax);
-    const float scale = Rule::scale(amax, all.power_of_2);
-    if (rank < kWidth) scratch.scale[rank] = scale;
-    const std::int64_t col = (panel - down * across) * kWidth + rank;
-    if (kSquare ? rank == 0 : rank < kWidth && col < all.cols) {
-      const std::int64_t at = kSquare ? panel : down * all.cols + col;
-      change = Wide::leave(all.column.scale_inv[at], Rule::inverse(amax, scale), all.compares);
+      if constexpr (kSquare) amax = team_largest(team, amax);
+      const float scale = Rule::scale(amax, all.power_of_2);
+      if (block < kDown) scratch.scale[block][column] = scale;
+      const std::int64_t block_row = down * kDown + block;
+      if (kSquare ? i == 0 : col0 + column < all.cols && block_row * kBlock < all.rows) {
+        const std::int64_t at = kSquare ? panel : block_row * all.cols + col0 + column;
+        const std::int32_t one = Wide::leave(all.column.scale_inv[at], Rule::inverse(amax, scale), all.compares);
+        change = one > change ? one : change;
+      }
     }
     team.team_barrier();
     return change;
@@ -158,7 +174,8 @@ void quantize_panels(const Exec& exec, const Quantized<typename Rule::Inverse>& 
     using Fast = PanelInRegisters<Rule, kBlocks, Source>;
     const bool blocks_fit = kBlocks != Blocks::square || cols % Fast::kWidth == 0;
     if (blocks_fit && packs_fit<Fast::kN>(cols, x.x, row.data, column.data)) {
-      for_rows_with<typename Fast::Scratch>(exec, kLabel, quantizer.panels(), Fast{quantizer}, Fast::kThreads);
+      const Fast fast{quantizer};
+      for_rows_with<typename Fast::Scratch, typename Fast::Bounds>(exec, kLabel, fast.panels(), fast, Fast::kThreads);
       return;
     }
   }

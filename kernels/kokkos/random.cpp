@@ -22,12 +22,19 @@ KOKKOS_INLINE_FUNCTION std::uint64_t mix(std::uint64_t z) {
 void normal_fill(const Exec& exec, const tensor::Tensor& out, std::uint64_t key, const GlobalIndex& index,
                  double standard_deviation) {
   float* values = out.as<float>();
-  const auto rows = out.count() == 0 ? 0 : out.rows(), cols = out.cols();
+  // A column, such as all that has one extent, is taken as a row; and a row may be all there is.
+  const bool column = out.cols() == 1;
+  const std::int64_t rows = column ? 1 : out.rows(), cols = column ? out.rows() : out.cols();
+  const std::int64_t stride = column ? index.row_stride : index.col_stride;
+  constexpr std::int64_t kLength = 4096;
+  const std::int64_t parts = (cols + kLength - 1) / kLength;
   for_rows(
-      exec, "shard8::kernels::normal_fill", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t r) {
-        row_for(team, cols, [=](std::int64_t c) {
+      exec, "shard8::kernels::normal_fill", rows * parts, KOKKOS_LAMBDA(const Team& team, std::int64_t part) {
+        const std::int64_t r = part / parts, first = (part - r * parts) * kLength, rest = cols - first;
+        row_for(team, rest < kLength ? rest : kLength, [=](std::int64_t at) {
+          const std::int64_t c = first + at;
           // Outputs 2i + 1 and 2i + 2 of the splitmix64 stream that starts at the key.
-          const auto i = static_cast<std::uint64_t>(index.offset + r * index.row_stride + c * index.col_stride);
+          const auto i = static_cast<std::uint64_t>(index.offset + r * index.row_stride + c * stride);
           const std::uint64_t h1 = mix(key + (2 * i + 1) * kGolden), h2 = mix(key + (2 * i + 2) * kGolden);
           const double u1 = static_cast<double>((h1 >> 11) + 1) * 0x1p-53;  // (0, 1]
           const double u2 = static_cast<double>(h2 >> 11) * 0x1p-53;        // [0, 1)

@@ -3,6 +3,7 @@
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/norm_forward.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -13,8 +14,11 @@ void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, con
              std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight);
+  constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
+  const NormForward<T> at{nullptr, rstd, x, weight, nullptr, hidden, eps};
+  if (norm_forward_rows<false>(exec, kLabel, y, at, rows, fits)) return;
   for_rows(
-      exec, "shard8::kernels::rmsnorm_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
         const float sum = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
           const auto v = w.load(xr, i);

@@ -54,7 +54,9 @@ struct Rotate {
         const Packed<kN, 1> one{0};
         const auto c = one.load(cosine, i), s = one.load(sine, i);
         const Packed<kN, 2> two{step * 2 * half};
+        const Packed<kN, 5> five{step * 2 * half};  // all that 64 threads have of 40 heads of 128
         int head = at / per_head;
+        for (; head + 4 * step < heads; head += 5 * step) turn(five, first + head * 2 * half, i, c, s);
         for (; head + step < heads; head += 2 * step) turn(two, first + head * 2 * half, i, c, s);
         for (; head < heads; head += 2 * step) turn(one, first + head * 2 * half, i, c, s);
       } else {

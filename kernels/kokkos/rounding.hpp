@@ -106,20 +106,61 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N* static_cast<int>(sizeof(T))> round_pack(con
   return words;
 }
 
-/// Two numbers rounded to an 8-bit format, saturating; not for NaN.
+/// Four numbers rounded to an 8-bit format, saturating; not for NaN. One piece of assembler makes the
+/// whole word: of halves that the compiler puts together ptxas 13.0 may lose one that is used alone too.
 template <class Q>
-KOKKOS_FORCEINLINE_FUNCTION std::uint32_t round_numbers_to_float8(float low, float high) {
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t round_numbers_to_float8(float a, float b, float c, float d) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  std::uint16_t both;
+  std::uint32_t all;
   if constexpr (std::is_same_v<Q, tensor::E4M3>) {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+        "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\nmov.b32 %0, {low, high};\n}"
+        : "=r"(all)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
   } else {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite.e5m2x2.f32 low, %2, %1;\n"
+        "cvt.rn.satfinite.e5m2x2.f32 high, %4, %3;\nmov.b32 %0, {low, high};\n}"
+        : "=r"(all)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
   }
-  return both;
+  return all;
 #else
-  return static_cast<std::uint32_t>(Q(low).bits) | static_cast<std::uint32_t>(Q(high).bits) << 8;
+  return static_cast<std::uint32_t>(Q(a).bits) | static_cast<std::uint32_t>(Q(b).bits) << 8 |
+         static_cast<std::uint32_t>(Q(c).bits) << 16 | static_cast<std::uint32_t>(Q(d).bits) << 24;
 #endif
+}
+
+/// N codes of an 8-bit format as floats; not for NaN, whose sign is lost on devices.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION void decode_numbers(float (&values)[N], const Words<N>& codes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  SHARD8_UNROLL
+  for (int k = 0; k < N; k += 2) {
+    const auto two = static_cast<std::uint16_t>(codes.word[k / 4] >> (k % 4 * 8));
+    std::uint32_t halves;
+    if constexpr (std::is_same_v<Q, tensor::E4M3>) {
+      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
+    } else {
+      asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
+    }
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.f32.f16 %0, low;\ncvt.f32.f16 %1, high;\n}"
+        : "=f"(values[k]), "=f"(values[k + 1])
+        : "r"(halves));
+  }
+#else
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) values[k] = static_cast<float>(codes.template at<Q>(k));
+#endif
+}
+
+/// Whether a code is NaN.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION bool any_nan(const Words<N>& codes) {
+  constexpr std::uint32_t kAbove = std::is_same_v<Q, tensor::E4M3> ? 0x01010101u : 0x03030303u;  // 0x80 − the first
+  std::uint32_t seen = 0;
+  SHARD8_UNROLL
+  for (int k = 0; k < N / 4; ++k) seen |= (codes.word[k] & 0x7f7f7f7fu) + kAbove;
+  return (seen & 0x80808080u) != 0;
 }
 
 }  // namespace shard8::kernels

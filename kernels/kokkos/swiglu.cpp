@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
+#include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
@@ -9,40 +10,95 @@
 namespace shard8::kernels {
 namespace {
 
+/// a = silu(gate)·up of a row [gate | up].
+template <class T>
+struct Forward {
+  using Type = T;
+  static constexpr int kParts = 1;
+  const T* gate_up;
+  std::int64_t ffn;
+
+  template <class Lanes>
+  struct In {
+    Lanes gate, up;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Forward row(std::int64_t r) const { return {gate_up + r * 2 * ffn, ffn}; }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return In<typename W::template Lanes<T>>{w.load(gate_up, i), w.load(gate_up + ffn, i)};
+  }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+    const Lanes &g = in.gate, &u = in.up;
+    return Parts<1, Values<W::kCount>>{{w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; })}};
+  }
+};
+
+/// [dgate | dup]; silu'(g) = s·(1 + g·(1 − s)), s = sigmoid(g).
+template <class T>
+struct Backward {
+  using Type = T;
+  static constexpr int kParts = 2;
+  const T *da, *gate_up;
+  std::int64_t ffn;
+
+  template <class Lanes>
+  struct In {
+    Lanes gate, up, da;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Backward row(std::int64_t r) const { return {da + r * ffn, gate_up + r * 2 * ffn, ffn}; }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return In<typename W::template Lanes<T>>{w.load(gate_up, i), w.load(gate_up + ffn, i), w.load(da, i)};
+  }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+    const Lanes &g = in.gate, &u = in.up, &d = in.da;
+    const auto s = w.each([&](int j) { return fast_sigmoid(g[j]); });
+    return Parts<2, Values<W::kCount>>{
+        {w.each([&](int j) { return d[j] * u[j] * (s[j] * (1.0f + g[j] * (1.0f - s[j]))); }),
+         w.each([&](int j) { return d[j] * (g[j] * s[j]); })}};
+  }
+};
+
+/// Whether the transposed cast was left, too.
 template <class T, class E>
-void forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
+bool forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
   constexpr int kN = kPack<T>;
+  constexpr auto kLabel = "shard8::kernels::swiglu_forward";
   const bool fits = a.template fits<kN>(ffn, gate_up);
+  const Forward<T> maker{gate_up, ffn};
+  if (emit_tiles(exec, kLabel, a, maker, rows, ffn, fits)) return true;
   for_rows(
-      exec, "shard8::kernels::swiglu_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
-        const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
+      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+        const Forward<T> of = maker.row(row);
         const Sink<E> out = a.open(team, row).from(row * ffn);
-        emit_row<kN>(team, out, ffn, fits, [=](auto w, std::int64_t i) {
-          const auto g = w.load(gate, i), u = w.load(up, i);
-          return out.put(w, i, w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; }));
-        });
+        emit_row<kN>(team, out, ffn, fits,
+                     [=](auto w, std::int64_t i) { return out.put(w, i, of.make(w, of.load(w, i)).part[0]); });
       });
+  return false;
 }
 
-/// silu'(g) = s·(1 + g·(1 − s)), s = sigmoid(g).
 template <class T, class E>
-void backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const T* gate_up, std::int64_t rows,
+bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const T* gate_up, std::int64_t rows,
               std::int64_t ffn) {
   constexpr int kN = kPack<T>;
+  constexpr auto kLabel = "shard8::kernels::swiglu_backward";
   const bool fits = dgate_up.template fits<kN>(ffn, da, gate_up);
+  const Backward<T> maker{da, gate_up, ffn};
+  if (emit_tiles(exec, kLabel, dgate_up, maker, rows, ffn, fits)) return true;
   for_rows(
-      exec, "shard8::kernels::swiglu_backward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
-        const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn, *dar = da + row * ffn;
+      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+        const Backward<T> of = maker.row(row);
         const Sink<E> dgate = dgate_up.open(team, row).from(row * 2 * ffn), dup = dgate.from(ffn);
         emit_row<kN, 1>(team, dgate, ffn, fits, [=](auto w, std::int64_t i) {
-          const auto g = w.load(gate, i), u = w.load(up, i), d = w.load(dar, i);
-          const auto s = w.each([&](int j) { return fast_sigmoid(g[j]); });
-          CastStats stats =
-              dgate.put(w, i, w.each([&](int j) { return d[j] * u[j] * (s[j] * (1.0f + g[j] * (1.0f - s[j]))); }));
-          stats += dup.put(w, i, w.each([&](int j) { return d[j] * (g[j] * s[j]); }));
+          const auto made = of.make(w, of.load(w, i));
+          CastStats stats = dgate.put(w, i, made.part[0]);
+          stats += dup.put(w, i, made.part[1]);
           return stats;
         });
       });
+  return false;
 }
 
 }  // namespace
@@ -55,7 +111,8 @@ void swiglu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& ga
   require_outputs(kName, "a", a, rows * ffn);
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   dispatch_real(gate_up.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    dispatch_outputs<T>(exec, kName, a, [&](const auto& out) { forward(exec, out, gate_up.as<T>(), rows, ffn); });
+    dispatch_outputs<T>(exec, kName, a,
+                        [&](const auto& out) { return forward(exec, out, gate_up.as<T>(), rows, ffn); });
   });
 }
 
@@ -67,7 +124,7 @@ void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Te
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, dgate_up,
-                        [&](const auto& out) { backward(exec, out, da.as<T>(), gate_up.as<T>(), rows, ffn); });
+                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up.as<T>(), rows, ffn); });
   });
 }
 

@@ -58,6 +58,79 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const O
   return total;
 }
 
+/// Two sums at once, as team_total with its slot.
+struct TwoSums {
+  float first, second;
+};
+template <class Member>
+KOKKOS_INLINE_FUNCTION TwoSums team_sums(const Member& team, float first, float second, [[maybe_unused]] int slot) {
+#if defined(__CUDA_ARCH__)
+  __shared__ float of_warp[2][2][32];
+  first = warp_total(first, Add{});
+  second = warp_total(second, Add{});
+  const int rank = team.team_rank(), lane = rank % 32;
+  if (lane == 0) {
+    of_warp[slot][0][rank / 32] = first;
+    of_warp[slot][1][rank / 32] = second;
+  }
+  team.team_barrier();
+  const bool is = lane < team.team_size() / 32;
+  return {warp_total(is ? of_warp[slot][0][lane] : 0.0f, Add{}), warp_total(is ? of_warp[slot][1][lane] : 0.0f, Add{})};
+#else
+  TwoSums totals{first, second};
+  team.team_reduce(Kokkos::Sum<float>(totals.first));
+  team.team_reduce(Kokkos::Sum<float>(totals.second));
+  return totals;
+#endif
+}
+
+#if defined(__CUDA_ARCH__)
+/// Threads whose numbers differ by kHalf each keep the larger of half of the 2·kHalf values that both have;
+/// and so on for the halves of that. (Recursion: the values must stay in registers.)
+template <int kHalf, int kCount>
+__device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kCount]) {
+  if constexpr (kHalf > 0) {
+    const bool upper = (rank & kHalf) != 0;
+#pragma unroll
+    for (int k = 0; k < kHalf; ++k) {
+      const std::int32_t keep = upper ? value[k + kHalf] : value[k], give = upper ? value[k] : value[k + kHalf];
+      const std::int32_t other = __shfl_xor_sync(0xffffffffu, give, kHalf);
+      value[k] = other > keep ? other : keep;
+    }
+    larger_halves<kHalf / 2>(rank, value);
+  }
+}
+#endif
+
+/// Of each of kCount values, a power of two, the largest among kShare neighbouring threads of a warp:
+/// thread t of them is left with that of value t % kCount. For teams of a device.
+template <int kShare, int kCount>
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int rank, std::int32_t (&value)[kCount]) {
+  static_assert(kShare <= 32 && kCount <= kShare && (kCount & (kCount - 1)) == 0);
+#if defined(__CUDA_ARCH__)
+  larger_halves<kCount / 2>(rank, value);
+  std::int32_t largest = value[0];
+#pragma unroll
+  for (int step = kCount; step < kShare; step *= 2) {
+    const std::int32_t other = __shfl_xor_sync(0xffffffffu, largest, step);
+    largest = other > largest ? other : largest;
+  }
+  return largest;
+#else
+  return value[0];
+#endif
+}
+
+/// The value of thread `which` of the kShare neighbours that this thread is one of. For teams of a device.
+template <int kShare>
+KOKKOS_FORCEINLINE_FUNCTION float of_neighbour(float value, [[maybe_unused]] int which) {
+#if defined(__CUDA_ARCH__)
+  return __shfl_sync(0xffffffffu, value, which, kShare);
+#else
+  return value;
+#endif
+}
+
 /// The larger of this thread's value and that of the thread of its warp whose number differs by `step`,
 /// a power of two. For teams of a device.
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[maybe_unused]] int step) {

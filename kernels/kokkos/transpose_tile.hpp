@@ -102,6 +102,15 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint3
 #endif
 }
 
+/// The bytes of four rows as those of four columns.
+KOKKOS_FORCEINLINE_FUNCTION Words<16> turn_words(std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
+                                                 std::uint32_t w3) {
+  const std::uint32_t low01 = pick_bytes<0x5140>(w0, w1), high01 = pick_bytes<0x7362>(w0, w1);
+  const std::uint32_t low23 = pick_bytes<0x5140>(w2, w3), high23 = pick_bytes<0x7362>(w2, w3);
+  return {{pick_bytes<0x5410>(low01, low23), pick_bytes<0x7632>(low01, low23), pick_bytes<0x5410>(high01, high23),
+           pick_bytes<0x7632>(high01, high23)}};
+}
+
 /// to (16, 16) = rowᵀ, rows of `to` `stride` bytes apart.
 KOKKOS_FORCEINLINE_FUNCTION void store_turned(std::uint8_t* to, std::int64_t stride, const Words<16> (&row)[16]) {
   SHARD8_UNROLL
@@ -109,14 +118,10 @@ KOKKOS_FORCEINLINE_FUNCTION void store_turned(std::uint8_t* to, std::int64_t str
     Words<16> column[4];
     SHARD8_UNROLL
     for (int r = 0; r < 4; ++r) {
-      const std::uint32_t w0 = row[4 * r].word[c], w1 = row[4 * r + 1].word[c], w2 = row[4 * r + 2].word[c],
-                          w3 = row[4 * r + 3].word[c];
-      const std::uint32_t low01 = pick_bytes<0x5140>(w0, w1), high01 = pick_bytes<0x7362>(w0, w1);
-      const std::uint32_t low23 = pick_bytes<0x5140>(w2, w3), high23 = pick_bytes<0x7362>(w2, w3);
-      column[0].word[r] = pick_bytes<0x5410>(low01, low23);
-      column[1].word[r] = pick_bytes<0x7632>(low01, low23);
-      column[2].word[r] = pick_bytes<0x5410>(high01, high23);
-      column[3].word[r] = pick_bytes<0x7632>(high01, high23);
+      const Words<16> turned =
+          turn_words(row[4 * r].word[c], row[4 * r + 1].word[c], row[4 * r + 2].word[c], row[4 * r + 3].word[c]);
+      SHARD8_UNROLL
+      for (int k = 0; k < 4; ++k) column[k].word[r] = turned.word[k];
     }
     SHARD8_UNROLL
     for (int k = 0; k < 4; ++k) store_words(to + (4 * c + k) * stride, column[k]);

@@ -8,7 +8,7 @@
 #   [NP     n...]                 run under mpiexec with n ranks, one CTest for each n
 #   [MAIN   plain|kokkos|mpi]     default: mpi with NP, plain if LINKS are only base, deck
 #                                 and io, else kokkos
-#   [BACKEND name]                in the CTest's name; default: mpi with NP, else host
+#   [BACKEND name]                in the CTest's name; default: cuda on devices, mpi with NP, else host
 #   [LABELS label...]             default: unit
 #   [TIMEOUT seconds]             default: 120
 #   [ENVIRONMENT NAME=value...]
@@ -16,6 +16,9 @@
 # )
 #
 # Builds build/PRESET/tests/LAYER.SUBJECT and registers CTests LAYER.SUBJECT.CASE.BACKEND.npN.
+#
+# In a build for CUDA what has the main function kokkos or mpi runs on devices, one for each rank: it has
+# the label gpu, too, takes the devices for itself, and is skipped where there are not enough.
 #
 # A case is the name of a test suite in snake case: the case `all_gather` runs TEST(AllGather, ...),
 # TEST_F, TEST_P and TYPED_TEST alike. An executable with a suite that CASES does not list
@@ -39,14 +42,23 @@ function(shard8_test name)
       endif()
     endif()
   endif()
+  set(on_device FALSE)
+  if(SHARD8_CUDA AND arg_MAIN MATCHES "^(kokkos|mpi)$")
+    set(on_device TRUE)
+  endif()
   if(NOT arg_BACKEND)
     set(arg_BACKEND host)
-    if(arg_NP)
+    if(on_device)
+      set(arg_BACKEND cuda)
+    elseif(arg_NP)
       set(arg_BACKEND mpi)
     endif()
   endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
+  endif()
+  if(on_device AND NOT "gpu" IN_LIST arg_LABELS)
+    list(APPEND arg_LABELS gpu)
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -54,12 +66,12 @@ function(shard8_test name)
 
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" LINKER_LANGUAGE CXX)
   target_link_libraries(${name} PRIVATE
     shard8_warnings shard8_abi shard8_test_main_${arg_MAIN} ${arg_LINKS})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_compile_definitions(${name} PRIVATE
-    "SHARD8_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"" ${arg_DEFINITIONS})
+    "SHARD8_SOURCE_DIR=\"${SHARD8_TEST_SOURCE_DIR}\"" ${arg_DEFINITIONS})
 
   set(cases ${arg_CASES})
   list(JOIN arg_CASES "," listed)
@@ -91,13 +103,28 @@ function(shard8_test name)
       if(arg_CASES)
         set(arguments --case ${case} --cases ${listed})
       endif()
-      add_test(NAME "${test}" COMMAND ${launch} "$<TARGET_FILE:${name}>" ${arguments})
+      set(command ${launch} "$<TARGET_FILE:${name}>" ${arguments})
+      if(on_device)
+        shard8_device_test("${test}" "$<TARGET_FILE:${name}>" ${command})
+      else()
+        add_test(NAME "${test}" COMMAND ${command})
+      endif()
       set_tests_properties("${test}" PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${processors}"
         ENVIRONMENT "${environment};${arg_ENVIRONMENT}")
     endforeach()
   endforeach()
 endfunction()
+
+# shard8_device_test(TEST PROGRAM command...): a CTest whose command starts PROGRAM, which needs devices.
+function(shard8_device_test test program)
+  add_test(NAME "${test}" COMMAND "${PROJECT_SOURCE_DIR}/tests/support/where_devices" "${program}" ${ARGN})
+  set_tests_properties("${test}" PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_LOCK devices)
+endfunction()
+
+# Where test programs look for the sources when they run: for those that are carried to another machine.
+set(SHARD8_TEST_SOURCE_DIR "${PROJECT_SOURCE_DIR}" CACHE STRING "The source folder, as tests find it when they run")
+mark_as_advanced(SHARD8_TEST_SOURCE_DIR)
 
 # What every test's environment has. Leaks of MPI and its helpers are not ours.
 set(SHARD8_TEST_ENVIRONMENT "")

@@ -14,7 +14,8 @@ namespace {
 // a peer by a derived type, which copies twice, and one library collective a tensor, which takes more turns.)
 class PendingAllGather final : public PendingCollective {
  public:
-  PendingAllGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole)
+  PendingAllGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole,
+                   std::span<const tensor::Tensor> own)
       : PendingCollective(std::move(group), profile::Collective::all_gather, whole) {
     const Limits& limits = group_->engine->limits;
     const auto shard_bytes = [this](const tensor::Tensor& t) {
@@ -30,11 +31,16 @@ class PendingAllGather final : public PendingCollective {
       if (!direct(t)) continue;
       for (int k = 1; k < group_->size; ++k) receive(shard(t, source(k)), shard_bytes(t), source(k));
     }
-    for (const tensor::Tensor& t : whole) {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const tensor::Tensor& t = whole[i];
+      const bool elsewhere = i < own.size() && !own[i].empty();
+      const std::byte* const rows = elsewhere ? own[i].data : shard(t, group_->rank);
       if (direct(t)) {
-        for (int k = 1; k < group_->size; ++k) send(shard(t, group_->rank), shard_bytes(t), destination(k));
+        for (int k = 1; k < group_->size; ++k) send(rows, shard_bytes(t), destination(k));
+        if (elsewhere) group_->copy(shard(t, group_->rank), own[i]);
       } else if (!t.empty()) {
-        check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, t.data, static_cast<int>(shard_bytes(t)), MPI_BYTE,
+        const int bytes = static_cast<int>(shard_bytes(t));
+        check_mpi(MPI_Iallgather(elsewhere ? rows : MPI_IN_PLACE, bytes, MPI_BYTE, t.data, bytes, MPI_BYTE,
                                  group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Iallgather", "all_gather", group_.get());
       }
@@ -47,28 +53,40 @@ class PendingAllGather final : public PendingCollective {
 
 }  // namespace
 
-Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole) const {
-  if (size_ == 1) return {};
-  for (const tensor::Tensor& t : whole) {
-    require_data(t, *group_, "all_gather");
-    require_rows(t, *group_, "all_gather");
+Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole,
+                                          std::span<const tensor::Tensor> own) const {
+  SHARD8_REQUIRE(own.empty() || own.size() == whole.size(),
+                 "all_gather in group '{}': own rows of {} tensors are given for {}", name(), own.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    require_data(whole[i], *group_, "all_gather");
+    require_rows(whole[i], *group_, "all_gather");
+    if (!own.empty() && !own[i].empty()) require_shard(whole[i], own[i]);
   }
-  if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather_in_place(whole));
-  return Request(std::make_unique<PendingAllGather>(group_, whole));
+  if (size_ == 1) {
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (!own[i].empty()) group_->copy(whole[i].data, own[i]);
+    return {};
+  }
+  if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather_in_place(whole, own));
+  return Request(PendingCollective::make<PendingAllGather>(group_, whole, own));
+}
+
+void Communicator::require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const {
+  SHARD8_REQUIRE(whole.dtype == shard.dtype && whole.count() == shard.count() * size_,
+                 "all_gather in group '{}': {} of {} cannot hold {} times {} of {}", name(), to_string(whole.shape),
+                 name_of(whole.dtype), size_, to_string(shard.shape), name_of(shard.dtype));
+  require_data(shard, *group_, "all_gather");
 }
 
 void Communicator::all_gather(const tensor::Tensor& out, const tensor::Tensor& in) const {
-  SHARD8_REQUIRE(out.dtype == in.dtype && out.count() == in.count() * size_,
-                 "all_gather in group '{}': {} of {} cannot hold {} times {} of {}", name(), to_string(out.shape),
-                 name_of(out.dtype), size_, to_string(in.shape), name_of(in.dtype));
+  require_shard(out, in);
   require_data(out, *group_, "all_gather");
-  require_data(in, *group_, "all_gather");
   if (size_ > 1) {
     if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather(out, in)).wait();
   }
   group_->copy(out.data + static_cast<std::size_t>(rank_) * in.bytes(), in);
   if (size_ == 1) return;
-  PendingAllGather pending(group_, {&out, 1});
+  PendingAllGather pending(group_, {&out, 1}, {});
   pending.wait();
 }
 

@@ -37,7 +37,8 @@ class SmallAllReduce final : public PendingCollective {
  public:
   SmallAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
       : PendingCollective(std::move(group), profile::Collective::all_reduce, items),
-        items_(items.begin(), items.end()),
+        items_(items.begin(), items.end(), &group_->memory),
+        sources_(static_cast<std::size_t>(group_->size), &group_->memory),
         reduce_(reduce) {
     for (const tensor::Tensor& t : items_) pack_bytes_ += aligned(t.bytes());
     scratch_ = group_->scratch.take(pack_bytes_ * static_cast<std::size_t>(group_->size));
@@ -56,17 +57,17 @@ class SmallAllReduce final : public PendingCollective {
   std::byte* pack_of(int rank) const { return scratch_.data() + static_cast<std::size_t>(rank) * pack_bytes_; }
 
   bool next_stage() override {
-    std::vector<const std::byte*> sources(static_cast<std::size_t>(group_->size));
     std::size_t first = 0;
     for (const tensor::Tensor& t : items_) {
-      for (int rank = 0; rank < group_->size; ++rank) sources[static_cast<std::size_t>(rank)] = pack_of(rank) + first;
-      combine(t.data, sources, t.count(), t.dtype, reduce_);
+      for (int rank = 0; rank < group_->size; ++rank) sources_[static_cast<std::size_t>(rank)] = pack_of(rank) + first;
+      combine(t.data, sources_, t.count(), t.dtype, reduce_);
       first += aligned(t.bytes());
     }
     return true;
   }
 
-  std::vector<tensor::Tensor> items_;
+  std::pmr::vector<tensor::Tensor> items_;
+  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank
   Reduce reduce_;
   std::size_t pack_bytes_ = 0;
   ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
@@ -77,7 +78,8 @@ class LargeAllReduce final : public PendingCollective {
  public:
   LargeAllReduce(std::shared_ptr<Group> group, std::span<const tensor::Tensor> items, Reduce reduce)
       : PendingCollective(std::move(group), profile::Collective::all_reduce, items),
-        items_(items.begin(), items.end()),
+        items_(items.begin(), items.end(), &group_->memory),
+        sources_(static_cast<std::size_t>(group_->size), &group_->memory),
         reduce_(reduce) {
     std::size_t bytes = 0;
     for (const tensor::Tensor& t : items_) bytes += slot_bytes(t) * static_cast<std::size_t>(group_->size - 1);
@@ -121,16 +123,15 @@ class LargeAllReduce final : public PendingCollective {
 
   bool next_stage() override {
     if (reduced_) return true;
-    std::vector<const std::byte*> sources(static_cast<std::size_t>(group_->size));
     const std::byte* place = scratch_.data();
     for (const tensor::Tensor& t : items_) {
       const Share own = share(t, group_->rank);
       for (int rank = 0; rank < group_->size; ++rank) {
         const bool mine = rank == group_->rank;
-        sources[static_cast<std::size_t>(rank)] = mine ? t.data + own.first : place;
+        sources_[static_cast<std::size_t>(rank)] = mine ? t.data + own.first : place;
         if (!mine) place += slot_bytes(t);
       }
-      combine(t.data + own.first, sources, own.count, t.dtype, reduce_);
+      combine(t.data + own.first, sources_, own.count, t.dtype, reduce_);
     }
     reduced_ = true;
     for (const tensor::Tensor& t : items_) {
@@ -146,7 +147,8 @@ class LargeAllReduce final : public PendingCollective {
     return false;
   }
 
-  std::vector<tensor::Tensor> items_;
+  std::pmr::vector<tensor::Tensor> items_;
+  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank
   Reduce reduce_;
   ScratchPool::Block scratch_;  // until waited for, so that what is held does not depend on timing
   bool reduced_ = false;
@@ -165,8 +167,8 @@ Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce r
   }
   if (size_ == 1) return {};
   if (DeviceGroup* device = group_->on_device("all_reduce")) return Request(device->all_reduce(items, reduce));
-  if (total_bytes(items) <= kSmallBytes) return Request(std::make_unique<SmallAllReduce>(group_, items, reduce));
-  return Request(std::make_unique<LargeAllReduce>(group_, items, reduce));
+  if (total_bytes(items) <= kSmallBytes) return Request(PendingCollective::make<SmallAllReduce>(group_, items, reduce));
+  return Request(PendingCollective::make<LargeAllReduce>(group_, items, reduce));
 }
 
 std::size_t Communicator::all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items) {

@@ -60,6 +60,15 @@ std::shared_ptr<DeviceMemory> Communicator::gather_memory(std::size_t bytes) con
   return group_->device == nullptr ? nullptr : group_->device->gather_memory(*this, bytes);
 }
 
+std::shared_ptr<DeviceMemory> Communicator::reduce_memory(std::size_t bytes) const {
+  return group_->device == nullptr ? nullptr : group_->device->reduce_memory(*this, bytes);
+}
+
+std::size_t Communicator::reduce_memory_bytes(std::size_t shard_bytes, int group_size) {
+  constexpr std::size_t kAlignment = 256;
+  return (shard_bytes + kAlignment - 1) / kAlignment * kAlignment * static_cast<std::size_t>(group_size - 1);
+}
+
 void Communicator::record_device_calls() const {
   if (group_->engine->device != nullptr) group_->engine->device->record_calls();
 }

@@ -33,8 +33,9 @@ class Group;
 ///
 /// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so
 /// a result depends on neither message sizes nor library algorithms, and is the same on every rank.
-/// On a device the library's order holds, the same on every rank and in every run on the same machine;
-/// sums of bf16 are rounded to bf16 after each addition; and in a maximum of floats NaN need not win.
+/// On a device the same holds of reduce-scatters in reduce_memory. Of others the library's order does, the
+/// same on every rank and in every run on the same machine; sums of bf16 are rounded to bf16 after each
+/// addition; and in a maximum of floats NaN need not win.
 ///
 /// On a device a collective sees what the compute stream was given before the call, and the host waits
 /// for none: see Request. What runs on which stream is chosen by the lanes of the group.
@@ -61,6 +62,12 @@ class Communicator {
   /// Memory in which all_gather_in_place is fastest; null on hosts and in a group of one. Collective,
   /// with as many bytes on every rank; tensors of one call must lie at the same places in it.
   std::shared_ptr<DeviceMemory> gather_memory(std::size_t bytes) const;
+  /// Memory with which reduce_scatter is fastest: it is used while it is held, and lies apart from all
+  /// tensors. The less there is of it, the more turns a call takes; more than reduce_memory_bytes() for each
+  /// of its items is of no use. Null on hosts, in a group of one, and where the device has no use for it.
+  /// Collective, with as many bytes on every rank.
+  std::shared_ptr<DeviceMemory> reduce_memory(std::size_t bytes) const;
+  static std::size_t reduce_memory_bytes(std::size_t shard_bytes, int group_size);
 
   /// Another handle of the same group: what lives longer than this object and needs the group.
   Communicator same() const;
@@ -71,8 +78,10 @@ class Communicator {
   Waiting waiting() const;
 
   /// In place: each of `whole` (N·R, ...) has this rank's rows at [rank·R, (rank+1)·R) and receives
-  /// the others'. One grouped call; any dtype.
-  [[nodiscard]] Request all_gather_in_place(std::span<const tensor::Tensor> whole) const;
+  /// the others'. One grouped call; any dtype. Where `own`, if it is given, has a tensor (R, ...) that is
+  /// not empty, this rank's rows lie there and are received too; it must stay as it is until waited for.
+  [[nodiscard]] Request all_gather_in_place(std::span<const tensor::Tensor> whole,
+                                            std::span<const tensor::Tensor> own = {}) const;
 
   /// One item of a grouped reduce-scatter: out (R, ...) = Σ over ranks of this rank's rows of
   /// whole (N·R, ...). out may be those rows of whole. whole may be overwritten.
@@ -120,6 +129,7 @@ class Communicator {
  private:
   explicit Communicator(std::shared_ptr<Group> group);
   void make_device_group(DeviceLanes lanes);
+  void require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const;
   std::shared_ptr<Group> group_;
   int rank_ = 0, size_ = 1;
 };

@@ -14,25 +14,25 @@
 namespace shard8::comm {
 namespace {
 
-// Every rank's `mine`, in rank order.
+// Every rank's `mine`, in rank order; until the next call.
 template <class T>
-std::vector<T> gather_equal(const Group& group, std::span<const T> mine) {
+std::span<const T> gather_equal(Group& group, std::span<const T> mine) {
   SHARD8_REQUIRE(mine.size_bytes() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
                  "all_gather of control values in group '{}': {} bytes are too many, use tensors", group.name,
                  mine.size_bytes());
-  std::vector<T> all(mine.size() * static_cast<std::size_t>(group.size));
+  group.control.resize(mine.size_bytes() * static_cast<std::size_t>(group.size));
   const auto bytes = static_cast<int>(mine.size_bytes());
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, group.comm, &request),
+  check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, group.control.data(), bytes, MPI_BYTE, group.comm, &request),
             "MPI_Iallgather", "control values", &group);
   group.wait(request, "MPI_Iallgather", "control values");
-  return all;
+  return {reinterpret_cast<const T*>(group.control.data()), group.control.size() / sizeof(T)};
 }
 
 template <class T>
-void reduce_values(const Group& group, std::span<T> values, Communicator::Reduce reduce) {
+void reduce_values(Group& group, std::span<T> values, Communicator::Reduce reduce) {
   if (group.size == 1 || values.empty()) return;
-  const std::vector<T> all = gather_equal<T>(group, values);
+  const std::span<const T> all = gather_equal<T>(group, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     T result = all[i];
     for (std::size_t at = i + values.size(); at < all.size(); at += values.size()) {
@@ -64,16 +64,18 @@ void Communicator::all_reduce(std::span<std::uint64_t> values, Reduce reduce) co
 }
 
 std::vector<double> Communicator::all_gather(std::span<const double> values) const {
-  return gather_equal(*group_, values);
+  const auto all = gather_equal(*group_, values);
+  return {all.begin(), all.end()};
 }
 
 std::vector<std::string> Communicator::all_gather(std::string_view value) const {
   const std::uint64_t length = value.size();
-  const std::vector<std::uint64_t> lengths = gather_equal<std::uint64_t>(*group_, {&length, 1});
+  const auto gathered = gather_equal<std::uint64_t>(*group_, {&length, 1});
+  const std::vector<std::uint64_t> lengths(gathered.begin(), gathered.end());
   const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> padded(longest, '\0');
   std::copy(value.begin(), value.end(), padded.begin());
-  const std::vector<char> all = gather_equal<char>(*group_, padded);
+  const auto all = gather_equal<char>(*group_, padded);
   std::vector<std::string> values;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);

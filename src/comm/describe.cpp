@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/describe.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 
 namespace shard8::comm {
@@ -12,29 +10,6 @@ std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors) {
   std::uint64_t bytes = 0;
   for (const tensor::Tensor& t : tensors) bytes += t.bytes();
   return bytes;
-}
-
-void add_bytes(std::vector<DTypeBytes>& sizes, const tensor::Tensor& t) {
-  const DTypeBytes more{name_of(t.dtype), t.bytes()};
-  if (more.bytes == 0) {
-    if (sizes.empty()) sizes.push_back(more);
-    return;
-  }
-  if (sizes.size() == 1 && sizes.front().bytes == 0) sizes.clear();  // it only stood for none
-  const auto found =
-      std::find_if(sizes.begin(), sizes.end(), [&](const DTypeBytes& size) { return size.dtype == more.dtype; });
-  if (found == sizes.end()) {
-    sizes.push_back(more);
-  } else {
-    found->bytes += more.bytes;
-  }
-}
-
-std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors) {
-  std::vector<DTypeBytes> sizes;
-  for (const tensor::Tensor& t : tensors) add_bytes(sizes, t);
-  if (sizes.empty()) sizes.push_back({"none", 0});
-  return sizes;
 }
 
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,

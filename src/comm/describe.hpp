@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,11 +22,30 @@ struct DTypeBytes {
   std::string_view dtype;
   std::uint64_t bytes = 0;
 };
-/// One entry for each dtype that has bytes, as they come; if none has, one of no bytes with the
-/// first tensor's dtype ("none" for no tensor).
-std::vector<DTypeBytes> bytes_by_dtype(std::span<const tensor::Tensor> tensors);
-/// One tensor more, where there are any; `sizes` begins empty.
-void add_bytes(std::vector<DTypeBytes>& sizes, const tensor::Tensor& t);
+/// One tensor more, where there are any. `sizes`, a vector, begins empty, and has one entry for each dtype
+/// that has bytes, as they come; if none has, one of no bytes with the first tensor's dtype.
+template <class Sizes>
+void add_bytes(Sizes& sizes, const tensor::Tensor& t) {
+  const DTypeBytes more{name_of(t.dtype), t.bytes()};
+  if (more.bytes == 0) {
+    if (sizes.empty()) sizes.push_back(more);
+    return;
+  }
+  if (sizes.size() == 1 && sizes.front().bytes == 0) sizes.clear();  // it only stood for none
+  const auto found =
+      std::find_if(sizes.begin(), sizes.end(), [&](const DTypeBytes& size) { return size.dtype == more.dtype; });
+  if (found == sizes.end()) {
+    sizes.push_back(more);
+  } else {
+    found->bytes += more.bytes;
+  }
+}
+/// All of a call; of no tensor, one entry of no bytes of "none".
+template <class Sizes>
+void add_all_bytes(Sizes& sizes, std::span<const tensor::Tensor> tensors) {
+  for (const tensor::Tensor& t : tensors) add_bytes(sizes, t);
+  if (sizes.empty()) sizes.push_back({"none", 0});
+}
 
 /// Records a call under each dtype with its share of the time by bytes.
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,

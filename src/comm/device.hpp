@@ -30,7 +30,7 @@ class DeviceCall {
   ~DeviceCall() = default;
 };
 
-/// Memory of the device in which a group's gathers are fastest: as much on every rank. Freed by all
+/// Memory of the device with which a group's collectives are fastest: as much on every rank. Freed by all
 /// ranks together, before the communicator.
 class DeviceMemory {
  public:
@@ -44,12 +44,15 @@ class DeviceMemory {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole) = 0;
+  virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole,
+                                          std::span<const tensor::Tensor> own) = 0;
   virtual DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
   /// Collective over `group`, which this belongs to; see Communicator::gather_memory.
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
+  /// The same; see Communicator::reduce_memory.
+  virtual std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) = 0;
 };
 
 /// The device of this rank.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ class PendingCollective;
 
 /// What a communicator and all its splits share: the collectives under way in this process.
 struct Engine {
+  /// How many there are at a time depends on when they complete: this many take no further memory.
+  static constexpr std::size_t kOutstanding = 64;
+  Engine() { outstanding.reserve(kOutstanding); }
+
   std::vector<PendingCollective*> outstanding;
   std::shared_ptr<Device> device;  ///< where tensors are, if not in the memory of hosts
   Limits limits;
@@ -42,6 +47,9 @@ struct Engine {
 /// The state of a communicator, kept alive by it and by its pending collectives.
 class Group {
  public:
+  /// Bytes of the longest list that `memory` keeps: messages of a call.
+  static constexpr std::size_t kLargestKept = std::size_t{64} << 10;
+
   /// Takes over `owned`.
   Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
         std::shared_ptr<Engine> shared);
@@ -68,7 +76,10 @@ class Group {
   std::shared_ptr<Engine> engine;
   std::unique_ptr<DeviceGroup> device;
   ScratchPool scratch;
-  unsigned sequence = 0;  ///< collectives started; makes tags
+  /// Of what describes collectives under way; kept for those to come, so that a steady state allocates nothing.
+  std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
+  std::vector<std::byte> control;  ///< every rank's small values, likewise
+  unsigned sequence = 0;           ///< collectives started; makes tags
 };
 
 }  // namespace shard8::comm

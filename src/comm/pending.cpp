@@ -20,10 +20,12 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op,
                                      std::span<const tensor::Tensor> tensors)
     : group_(std::move(group)),
+      requests_(&group_->memory),
       op_(op),
-      sizes_(bytes_by_dtype(tensors)),
+      sizes_(&group_->memory),
       tag_(static_cast<int>(group_->sequence++ % kTags)),
       started_(Clock::now()) {
+  add_all_bytes(sizes_, tensors);
   group_->engine->outstanding.push_back(this);
 }
 

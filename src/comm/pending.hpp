@@ -7,22 +7,30 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
 #include "comm/describe.hpp"
 #include "comm/group.hpp"
+#include "comm/request.hpp"
 #include "profile/collective_log.hpp"
 
 namespace shard8::comm {
 
 /// A collective under way: messages posted, and what is to be done when they are complete. Each
-/// collective has a tag of its own, so that stages may start in any order on any rank.
+/// collective has a tag of its own, so that stages may start in any order on any rank. It and its lists
+/// lie in its group's memory.
 class PendingCollective {
  public:
   /// `tensors` are those whose bytes count, as CollectiveKey has it.
   PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors);
   virtual ~PendingCollective();
+  /// A P, of P(group, arguments...).
+  template <class P, class... Arguments>
+  static Request::Pending make(const std::shared_ptr<Group>& group, const Arguments&... arguments) {
+    return {std::pmr::polymorphic_allocator<>(&group->memory).new_object<P>(group, arguments...), {&give_back<P>}};
+  }
   PendingCollective(const PendingCollective&) = delete;
   PendingCollective& operator=(const PendingCollective&) = delete;
 
@@ -50,15 +58,20 @@ class PendingCollective {
   int destination(int k) const { return (group_->rank - k + group_->size) % group_->size; }
 
   std::shared_ptr<Group> group_;
-  std::vector<MPI_Request> requests_;
+  std::pmr::vector<MPI_Request> requests_;
 
  private:
+  template <class P>
+  static void give_back(PendingCollective* pending) noexcept {
+    const std::shared_ptr<Group> group = pending->group_;
+    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(static_cast<P*>(pending));
+  }
   using Clock = std::chrono::steady_clock;
   void leave_engine() noexcept;
   bool test_messages();
 
   profile::Collective op_;
-  std::vector<DTypeBytes> sizes_;
+  std::pmr::vector<DTypeBytes> sizes_;
   int tag_;
   bool done_ = false;
   Clock::time_point started_;

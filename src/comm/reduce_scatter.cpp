@@ -16,8 +16,8 @@ namespace {
 
 using Item = Communicator::ReduceScatterItem;
 
-std::vector<tensor::Tensor> wholes(std::span<const Item> items) {
-  std::vector<tensor::Tensor> whole;
+std::pmr::vector<tensor::Tensor> wholes(std::span<const Item> items, std::pmr::memory_resource& memory) {
+  std::pmr::vector<tensor::Tensor> whole(&memory);
   for (const Item& item : items) whole.push_back(item.whole);
   return whole;
 }
@@ -30,7 +30,9 @@ class PendingReduceScatter final : public PendingCollective {
  public:
   PendingReduceScatter(std::shared_ptr<Group> group, std::span<const Item> items, std::span<const tensor::Tensor> whole)
       : PendingCollective(std::move(group), profile::Collective::reduce_scatter, whole),
-        items_(items.begin(), items.end()) {
+        items_(items.begin(), items.end(), &group_->memory),
+        received_(&group_->memory),
+        sources_(static_cast<std::size_t>(group_->size), &group_->memory) {
     const int n = group_->size;
     std::size_t bytes = 0;
     for (const Item& item : items_) bytes += aligned(static_cast<std::size_t>(slots(item)) * item.out.bytes());
@@ -72,23 +74,23 @@ class PendingReduceScatter final : public PendingCollective {
   }
 
   bool next_stage() override {
-    std::vector<const std::byte*> sources(static_cast<std::size_t>(group_->size));
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       const std::byte* slot = received_[i];
       for (int rank = 0; rank < group_->size; ++rank) {
         const bool own = rank == group_->rank;
-        sources[static_cast<std::size_t>(rank)] = own ? rows_of(item, rank) : slot;
+        sources_[static_cast<std::size_t>(rank)] = own ? rows_of(item, rank) : slot;
         if (!own || !direct(item)) slot += item.out.bytes();
       }
-      sum_in_order(item.out.data, sources, item.out.count(), item.out.dtype);
+      sum_in_order(item.out.data, sources_, item.out.count(), item.out.dtype);
     }
     return true;
   }
 
-  std::vector<Item> items_;
-  std::vector<std::byte*> received_;  // of each item: the slots, in rank order
-  ScratchPool::Block scratch_;        // until waited for, so that what is held does not depend on timing
+  std::pmr::vector<Item> items_;
+  std::pmr::vector<std::byte*> received_;       // of each item: the slots, in rank order
+  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank
+  ScratchPool::Block scratch_;                  // until waited for, so that what is held does not depend on timing
 };
 
 void require_item(const Item& item, const Group& group) {
@@ -110,7 +112,7 @@ Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) c
     return {};
   }
   if (DeviceGroup* device = group_->on_device("reduce_scatter")) return Request(device->reduce_scatter(items));
-  return Request(std::make_unique<PendingReduceScatter>(group_, items, wholes(items)));
+  return Request(PendingCollective::make<PendingReduceScatter>(group_, items, wholes(items, group_->memory)));
 }
 
 void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in) const {

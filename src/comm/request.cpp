@@ -12,7 +12,7 @@
 namespace shard8::comm {
 
 Request::Request() = default;
-Request::Request(std::unique_ptr<PendingCollective> pending) : pending_(std::move(pending)) {}
+Request::Request(Pending pending) : pending_(std::move(pending)) {}
 Request::Request(DeviceCall* call) : call_(call) {}
 Request::Request(Request&& other) noexcept
     : pending_(std::move(other.pending_)), call_(std::exchange(other.call_, nullptr)) {}

@@ -9,14 +9,22 @@ namespace shard8::comm {
 class DeviceCall;
 class PendingCollective;
 
+/// Ends a collective, whose memory goes back to its group.
+struct GiveBack {
+  void (*give_back)(PendingCollective*) noexcept = nullptr;
+  void operator()(PendingCollective* pending) const noexcept { give_back(pending); }
+};
+
 /// A collective under way. On hosts wait() blocks by the communicator's way of waiting and records the
 /// call. On a device it returns at once: what the compute stream is given afterwards waits; one that is
 /// empty from the start is complete in that stream's order. The destructor of one that was never
 /// waited for waits, too. Move-only; an empty one is complete.
 class Request {
  public:
+  using Pending = std::unique_ptr<PendingCollective, GiveBack>;
+
   Request();
-  explicit Request(std::unique_ptr<PendingCollective> pending);
+  explicit Request(Pending pending);
   /// `call` may be null: complete in the order of the compute stream.
   explicit Request(DeviceCall* call);
   Request(Request&&) noexcept;
@@ -30,7 +38,7 @@ class Request {
 
  private:
   void wait_or_die() noexcept;
-  std::unique_ptr<PendingCollective> pending_;
+  Pending pending_;
   DeviceCall* call_ = nullptr;
 };
 

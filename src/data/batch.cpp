@@ -27,36 +27,64 @@ Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vo
 }
 
 Loader::~Loader() {
-  if (ahead_.valid()) ahead_.wait();
+  if (reading_) wait();
 }
 
-Loader::Step Loader::load(std::int64_t step) const {
+/// Fills next_, on the I/O thread.
+void Loader::load(std::int64_t step) {
   const auto seq = dataset_->seq();
-  std::vector<std::int32_t> sequences(static_cast<std::size_t>(slots_.count * (seq + 1)));
-  dataset_->read(sequences, step, slots_);
+  sequences_.resize(static_cast<std::size_t>(slots_.count * (seq + 1)));
+  dataset_->read(sequences_, step, slots_);
 
   const auto size = static_cast<std::size_t>(micro_batches_ * micro_batch_ * seq);
-  Step out{step, std::vector<std::int32_t>(size), std::vector<std::int32_t>(size), std::vector<float>(size)};
+  next_.tokens.assign(size, 0);
+  next_.targets.assign(size, 0);
+  next_.weights.assign(size, 0);
   for (std::int64_t k = 0; k < slots_.count; ++k) {
-    const auto* const from = sequences.data() + k * (seq + 1);
-    std::copy_n(from, seq, out.tokens.data() + k * seq);
-    std::copy_n(from + 1, seq, out.targets.data() + k * seq);
+    const auto* const from = sequences_.data() + k * (seq + 1);
+    std::copy_n(from, seq, next_.tokens.data() + k * seq);
+    std::copy_n(from + 1, seq, next_.targets.data() + k * seq);
   }
-  std::fill_n(out.weights.data(), slots_.count * seq, 1.0f);
-  return out;
+  std::fill_n(next_.weights.data(), slots_.count * seq, 1.0f);
+}
+
+/// What is posted is so small that it takes no memory.
+void Loader::start(std::int64_t step) {
+  next_.step = step;
+  done_ = false;
+  reading_ = true;
+  io_.post([this] {
+    try {
+      load(next_.step);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    const std::scoped_lock lock(mutex_);
+    done_ = true;
+    read_.notify_one();
+  });
+}
+
+void Loader::wait() {
+  std::unique_lock lock(mutex_);
+  read_.wait(lock, [this] { return done_; });
+  reading_ = false;
 }
 
 void Loader::read_ahead(std::int64_t step) {
   const auto available = dataset_->steps_available();
-  if (available && step >= *available) return;
-  ahead_ = io_.submit([this, step] { return load(step); });
-  ahead_step_ = step;
+  if (!available || step < *available) start(step);
 }
 
 void Loader::advance_to(std::int64_t step) {
-  if (ahead_.valid() && ahead_step_ != step) ahead_.wait();  // not asked for: dropped, errors too
-  if (!ahead_.valid() || ahead_step_ != step) ahead_ = io_.submit([this, step] { return load(step); });
-  current_ = ahead_.get();
+  if (reading_ && next_.step != step) {  // not asked for: dropped, errors too
+    wait();
+    error_ = nullptr;
+  }
+  if (!reading_) start(step);
+  wait();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  std::swap(current_, next_);
   read_ahead(step + 1);
 }
 

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
-#include <future>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -57,18 +59,25 @@ class Loader {
     std::vector<float> weights;
   };
 
-  Step load(std::int64_t step) const;
+  void load(std::int64_t step);
   void advance_to(std::int64_t step);
   void read_ahead(std::int64_t step);
+  void start(std::int64_t step);
+  void wait();
 
   io::IoThread& io_;
   std::unique_ptr<Dataset> dataset_;
   Slots slots_;  // of this rank in every step
   std::int64_t micro_batch_ = 0;
   std::int64_t micro_batches_ = 0;
-  Step current_;
-  std::int64_t ahead_step_ = -1;
-  std::future<Step> ahead_;
+  Step current_, next_;                  // memory of both is kept from step to step
+  std::vector<std::int32_t> sequences_;  // as they are read
+  // next_, sequences_ and error_ are the I/O thread's from start() until wait().
+  bool reading_ = false;
+  std::exception_ptr error_;
+  std::mutex mutex_;
+  std::condition_variable read_;
+  bool done_ = false;  // by mutex_
 };
 
 }  // namespace shard8::data

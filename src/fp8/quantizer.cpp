@@ -10,10 +10,10 @@ using tensor::Tensor;
 
 namespace {
 
-/// The cast with one scale, both ways in one pass where the copies differ.
+/// The cast with one scale, both ways in one pass where the copies differ and both are wanted.
 void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax, const Tensor& x, const Tensor& scale,
-              const kernels::CastOptions& options) {
-  if (out.by_columns.transposed)
+              const kernels::CastOptions& options, bool both) {
+  if (both && out.by_columns.transposed)
     kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, amax, x, scale, options);
   else
     kernels::quantize(exec, out.by_rows, amax, x, scale, options);
@@ -21,35 +21,45 @@ void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax,
 
 }  // namespace
 
-void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens) const {
-  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Made made) const {
   if (recipe().per_tensor()) {
     auto part = timer_.part(Part::elementwise);
+    if (made == Made::again_for_backward)
+      return quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(nullptr), true);
+    const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
     if (!state_.scaled_by_itself(site)) {
-      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options);
+      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options, made == Made::for_both);
       state_.count_elements(site, x.count());
       return;
     }
     kernels::amax(exec_, state_.amax(site), x, options);
   }
-  cast_known(site, out, x, tokens);
+  cast_known(site, out, x, tokens, made);
 }
 
-void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens) const {
-  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
-  if (recipe().per_tensor() && tokens == Tokens::part && tensor_group_.size() > 1) {
+void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Made made) const {
+  if (!recipe().per_tensor()) return cast_blocks(site, out, x, made);
+  if (tokens == Tokens::part && tensor_group_.size() > 1) {
     auto part = timer_.part(Part::tensor_comm);
     const Tensor amax = state_.amax(site);
     tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max).wait();
   }
   auto part = timer_.part(Part::elementwise);
-  state_.count_elements(site, out.one() || recipe().per_tensor() ? x.count() : 2 * x.count());
-  if (!recipe().per_tensor()) {
+  state_.count_elements(site, x.count());
+  state_.scale_of(exec_, site);
+  quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(state_.counts(site)), made == Made::for_both);
+}
+
+void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Made made) const {
+  auto part = timer_.part(Part::elementwise);
+  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+  if (made == Made::for_both) {
+    state_.count_elements(site, out.one() ? x.count() : 2 * x.count());
     kernels::quantize_blocks(exec_, out.by_rows, out.by_columns, x, options);
     return;
   }
-  state_.scale_of(exec_, site);
-  quantize(exec_, out, {}, x, state_.scale(site), options);
+  state_.count_elements(site, x.count());
+  kernels::quantize_blocks(exec_, made == Made::for_forward ? out.by_rows : out.by_columns, x, options);
 }
 
 }  // namespace shard8::fp8

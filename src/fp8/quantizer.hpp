@@ -36,38 +36,47 @@ class Quantizer {
   /// share one scale, or all.
   enum class Tokens : std::uint8_t { part, all };
 
+  /// What a cast is made for: a copy that only the other pass reads is left out where it is another.
+  /// again_for_backward: as one before for forward, of the same numbers and so with its scale, if one is
+  /// of all; such a cast is not counted again.
+  enum class Made : std::uint8_t { for_both, for_forward, again_for_backward };
+
   /// out = the cast of what `produce(const kernels::Outputs&)` makes, in one pass where the scale is
   /// known before. `plain` (rows, cols) in the compute dtype is where it is written first otherwise,
   /// and always with keep_plain.
   template <class Producer>
   void make(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain, Tokens tokens,
-            const Producer& produce) const {
+            const Producer& produce, Made made = Made::for_both) const {
+    const bool again = made == Made::again_for_backward;
+    const bool at_once = recipe().per_tensor() && (again || !state_.scaled_by_itself(site));
     kernels::Outputs outputs(plain);
-    if (recipe().per_tensor()) outputs.amax = state_.amax(site);
-    const bool at_once = recipe().per_tensor() && !state_.scaled_by_itself(site);
+    if (recipe().per_tensor() && !again) outputs.amax = state_.amax(site);
     if (at_once) {
       if (!keep_plain) outputs.plain = {};
       outputs.quantized = out.by_rows;
-      outputs.transposed = out.transposed();
+      if (made != Made::for_forward) outputs.transposed = out.transposed();
       outputs.scale = state_.scale(site);
-      outputs.counts = state_.counts(site);
+      if (!again) outputs.counts = state_.counts(site);
     }
     {
       auto part = timer_.part(profile::Part::elementwise);
       produce(outputs);
     }
-    if (at_once)
+    if (!at_once)
+      cast_known(site, out, plain, tokens, made);
+    else if (!again)
       state_.count_elements(site, out.by_rows.data.count());
-    else
-      cast_known(site, out, plain, tokens);
   }
 
   /// out = the cast of x.
-  void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens) const;
+  void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,
+            Made made = Made::for_both) const;
 
  private:
   /// The same when the amax of x, if it is needed, has been found.
-  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens) const;
+  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Made made) const;
+  /// Block scales.
+  void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Made made) const;
 
   ScalingState& state_;
   const tensor::Exec& exec_;

@@ -64,7 +64,9 @@ Tensor ScalingState::packed(const Tensor& all, const Site& site) const {
   return role_part(all, site.role).slice(index(site), 1);
 }
 
-Tensor ScalingState::weight_scale_inv(const Site& site) const { return weight_scale_inv_.slice(index(site) * kScaleStride, 1); }
+Tensor ScalingState::weight_scale_inv(const Site& site) const {
+  return weight_scale_inv_.slice(index(site) * kScaleStride, 1);
+}
 
 Tensor ScalingState::weight_amaxes() const { return role_part(amax_, Role::weight); }
 

@@ -4,9 +4,8 @@
 #include "fsdp/gather_buffers.hpp"
 
 #include <algorithm>
-#include <iterator>
 
-#include "fsdp/overlay.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::fsdp {
 
@@ -55,9 +54,16 @@ UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional
     const ParameterPlace& parameter = place.parameters.emplace_back(lay_out(shards, p, only, arena));
     place.gathered.push_back(gathered(parameter.compute, shards.pieces[p].two(), unit.parameters[p].vector));
     if (!travels) continue;
-    for (const auto* copy : {&parameter.travel.forward, &parameter.travel.backward})
-      std::copy_if(copy->begin(), copy->end(), std::back_inserter(place.travelling),
-                   [](const Tensor& t) { return t.count() > 0; });
+    const bool stored = shards.pieces[p].source == Source::stored;
+    const auto travel = [&](const std::vector<Tensor>& copy, const std::vector<Tensor>& shard) {
+      for (std::size_t i = 0; i < copy.size(); ++i) {
+        if (copy[i].count() == 0) continue;
+        place.travelling.push_back(copy[i]);
+        place.own.push_back(stored ? shard[i] : Tensor{});
+      }
+    };
+    travel(parameter.travel.forward, shards.stored[p].forward);
+    travel(parameter.travel.backward, shards.stored[p].backward);
   }
   return place;
 }
@@ -67,10 +73,13 @@ UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional
 GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards,
                              const Options& options, tensor::Arena& arena) {
   const int n = static_cast<int>(units.size());
-  std::vector<int> rotating, staying;
+  std::vector<int> rotating, staying, brief;
   for (int u = 0; u < n; ++u) {
-    const bool rotates = options.reshard_after_forward && units[index(u)].rotating && shards[index(u)].gathers();
-    (rotates ? rotating : staying).push_back(u);
+    const bool leaves = options.reshard_after_forward && shards[index(u)].gathers();
+    const bool rotates = leaves && units[index(u)].rotating;
+    // With more micro-batches than one each would be gathered again for the next.
+    const bool once = leaves && units[index(u)].brief && !options.accumulate;
+    (rotates ? rotating : once ? brief : staying).push_back(u);
     copies_.push_back({u, {}});
     backward_copy_.push_back(u);
   }
@@ -83,10 +92,14 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
   }
   const auto add_slot = [&](const std::vector<int>& copies) {
     Slot& slot = slots_.emplace_back();
-    overlay(arena, copies, [&](int c) {
+    tensor::Overlay memory(arena);
+    for (const int c : copies) {
       const auto& [unit, only] = copies_[index(c)];
-      slot.emplace(c, lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena));
-    });
+      memory.add([&, unit = unit, only = only] {
+        slot.emplace(c, lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena));
+      });
+    }
+    memory.close();
   };
   own_slot_.assign(copies_.size(), -1);
   rotating_slots_ = std::min(options.prefetch + 1, static_cast<int>(rotating.size()));
@@ -95,14 +108,17 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
     own_slot_[index(c)] = slots();
     add_slot({c});
   }
+  if (brief.empty()) return;
+  for (const int c : brief) own_slot_[index(c)] = slots();
+  add_slot(brief);
 }
 
 int GatherBuffers::copy_of(int unit, Pass pass) const {
   return pass == Pass::forward ? unit : backward_copy_[index(unit)];
 }
 
-std::vector<int> GatherBuffers::copies_of(std::span<const Visit> visits) const {
-  std::vector<int> copies;
+std::vector<int> GatherBuffers::copies_of(std::span<const Visit> visits, std::vector<int> copies) const {
+  copies.clear();
   for (const Visit& visit : visits) copies.push_back(copy_of(visit.unit, visit.pass));
   return copies;
 }

@@ -23,6 +23,7 @@ struct UnitPlace {
   std::vector<ParameterPlace> parameters;
   std::vector<Gathered> gathered;          ///< what its users see
   std::vector<tensor::Tensor> travelling;  ///< what a gather moves as one call; none with one shard
+  std::vector<tensor::Tensor> own;         ///< of each its stored shard; empty: it is written into it
 };
 
 /// The buffers (slots) in which units are gathered, and what lies in them where.
@@ -30,7 +31,8 @@ struct UnitPlace {
 /// What a slot holds at a time is called a copy and has an id. A unit is one copy, of id `unit`; one that
 /// rotates and has parameters with a copy for each pass is two, and a slot holds one of them. Other
 /// units with such parameters are gathered with both at once. Rotating slots are as large as the
-/// largest copy; what is in place already (ParameterPieces::gathers) takes no memory.
+/// largest copy, and so is the one that brief units share, which are in use one after the other; what is
+/// in place already (ParameterPieces::gathers) takes no memory.
 class GatherBuffers {
  public:
   GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards, const Options& options,
@@ -39,15 +41,18 @@ class GatherBuffers {
   int copies() const { return static_cast<int>(copies_.size()); }
   /// The copy that a visit uses.
   int copy_of(int unit, Pass pass) const;
-  std::vector<int> copies_of(std::span<const Visit> visits) const;
+  /// Those of visits, in the memory of `copies` if it is enough.
+  std::vector<int> copies_of(std::span<const Visit> visits, std::vector<int> copies = {}) const;
   int unit_of(int copy) const { return copies_[index(copy)].unit; }
 
   int slots() const { return static_cast<int>(slots_.size()); }
   /// Slots [0, rotating_slots()) serve every copy without a slot of its own.
   int rotating_slots() const { return rotating_slots_; }
-  /// The slot of a copy with one of its own, else -1.
+  /// The only slot of a copy that does not rotate, else -1.
   int own_slot(int copy) const { return own_slot_[index(copy)]; }
 
+  /// Whether place() is asked for that copy there.
+  bool holds(int slot, int copy) const { return slots_[index(slot)].contains(copy); }
   /// A copy in its own slot or a rotating one.
   const UnitPlace& place(int slot, int copy) const { return slots_[index(slot)].at(copy); }
   /// What a gather of that copy into that slot moves: this is the traffic.

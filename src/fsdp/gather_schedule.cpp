@@ -16,29 +16,29 @@ GatherSchedule::GatherSchedule(std::vector<int> own_slot, int slots, int rotatin
       rotating_slots_(rotating_slots),
       prefetch_(prefetch) {}
 
-void GatherSchedule::begin_step(std::vector<int> visits) {
+void GatherSchedule::begin_step(const std::vector<int>& visits) {
   for (Slot& slot : slots_) {
     SHARD8_REQUIRE(!slot.in_use, "copy {} is still in use at the start of a step", slot.copy);
     slot.copy = -1;
   }
-  visits_ = std::move(visits);
+  visits_ = visits;
   cursor_ = 0;
 }
 
-std::vector<GatherSchedule::Start> GatherSchedule::acquire(int copy) {
+std::span<const GatherSchedule::Start> GatherSchedule::acquire(int copy) {
   SHARD8_REQUIRE(cursor_ < visits_.size() && visits_[cursor_] == copy, "copy {} is used out of turn (visit {})", copy,
                  cursor_);
-  std::vector<Start> starts;
+  starts_.clear();
   if (slot_of(copy) < 0) {
-    const bool started = start(copy, starts);
+    const bool started = start(copy);
     SHARD8_REQUIRE(started, "no buffer is free for copy {}", copy);
   }
   slots_[static_cast<std::size_t>(slot_of(copy))].in_use = true;
   ++cursor_;
   const std::size_t end = std::min(visits_.size(), cursor_ + static_cast<std::size_t>(prefetch_));
   for (std::size_t i = cursor_; i < end; ++i)
-    if (slot_of(visits_[i]) < 0 && !start(visits_[i], starts)) break;
-  return starts;
+    if (slot_of(visits_[i]) < 0 && !start(visits_[i])) break;
+  return starts_;
 }
 
 void GatherSchedule::release(int copy) {
@@ -61,13 +61,14 @@ std::size_t GatherSchedule::next_use(int copy) const {
   return static_cast<std::size_t>(std::find(from, visits_.end(), copy) - visits_.begin());
 }
 
-/// A buffer for `copy`: its own, or the rotating one whose copy is needed latest. None when every
-/// other holds a copy that is in use or needed sooner than this one.
+/// A buffer for `copy`: its only one, or the rotating one whose copy is needed latest. None when every
+/// such buffer holds a copy that is in use or needed sooner than this one.
 int GatherSchedule::choose_slot(int copy) const {
-  if (const int own = own_slot_[static_cast<std::size_t>(copy)]; own >= 0) return own;
+  const int own = own_slot_[static_cast<std::size_t>(copy)];
+  const int first = own < 0 ? 0 : own, end = own < 0 ? rotating_slots_ : own + 1;
   int best = -1;
   std::size_t best_use = next_use(copy);
-  for (int s = 0; s < rotating_slots_; ++s) {
+  for (int s = first; s < end; ++s) {
     const Slot& slot = slots_[static_cast<std::size_t>(s)];
     if (slot.in_use) continue;
     const std::size_t use = slot.copy < 0 ? visits_.size() + 1 : next_use(slot.copy);
@@ -79,11 +80,11 @@ int GatherSchedule::choose_slot(int copy) const {
   return best;
 }
 
-bool GatherSchedule::start(int copy, std::vector<Start>& starts) {
+bool GatherSchedule::start(int copy) {
   const int s = choose_slot(copy);
   if (s < 0) return false;
   slots_[static_cast<std::size_t>(s)].copy = copy;
-  starts.push_back({copy, s});
+  starts_.push_back({copy, s});
   const auto rotating =
       std::count_if(slots_.begin(), slots_.begin() + rotating_slots_, [](const Slot& slot) { return slot.copy >= 0; });
   peak_rotating_units_ = std::max(peak_rotating_units_, static_cast<int>(rotating));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace shard8::fsdp {
@@ -14,18 +15,18 @@ namespace shard8::fsdp {
 /// that is needed soonest; one whose buffer nobody took since its last use is not gathered again.
 class GatherSchedule {
  public:
-  /// own_slot[c] is the own buffer of copy c, or -1: it takes one of [0, rotating_slots).
+  /// own_slot[c] is the only buffer of copy c, which others may have, too, or -1: it takes one of [0, rotating_slots).
   GatherSchedule(std::vector<int> own_slot, int slots, int rotating_slots, int prefetch);
 
   /// Begins a step in which copies are used in this order; whatever was gathered before is stale.
-  void begin_step(std::vector<int> visits);
+  void begin_step(const std::vector<int>& visits);
 
   struct Start {
     int copy, slot;
   };
   /// The next visit, which must be of `copy`. Returns the gathers to start now, in this order: its
-  /// own if it was not gathered ahead, then those of the next visits.
-  std::vector<Start> acquire(int copy);
+  /// own if it was not gathered ahead, then those of the next visits. They hold until the next call.
+  std::span<const Start> acquire(int copy);
   void release(int copy);
 
   /// Where a gathered copy lies; -1 if nowhere.
@@ -41,12 +42,13 @@ class GatherSchedule {
   };
   std::size_t next_use(int copy) const;
   int choose_slot(int copy) const;
-  bool start(int copy, std::vector<Start>& starts);
+  bool start(int copy);
 
   std::vector<int> own_slot_;
   std::vector<Slot> slots_;
   int rotating_slots_, prefetch_;
   std::vector<int> visits_;
+  std::vector<Start> starts_;
   std::size_t cursor_ = 0;
   int peak_rotating_units_ = 0;
 };

@@ -65,9 +65,9 @@ void GradientStore::reduce(int unit) {
   }
   const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
   const auto& out = reduced(s);
-  std::vector<comm::Communicator::ReduceScatterItem> items;
-  for (std::size_t p = 0; p < whole.size(); ++p) items.push_back({out[p], whole[p]});
-  slot.scatter = shard_group_.reduce_scatter(items);
+  items_.clear();
+  for (std::size_t p = 0; p < whole.size(); ++p) items_.push_back({out[p], whole[p]});
+  slot.scatter = shard_group_.reduce_scatter(items_);
 }
 
 const std::vector<Tensor>& GradientStore::reduced(int slot) const {
@@ -88,7 +88,7 @@ void GradientStore::complete(int s) {
   if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
       replica_sums_.front().wait();
-      replica_sums_.pop_front();
+      replica_sums_.erase(replica_sums_.begin());
     }
     slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
     if (in_fp32) replica_sums_.push_back(std::move(slot.replica_sum));

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -57,8 +56,9 @@ class GradientStore {
   const comm::Communicator& replicate_group_;
   profile::StepTimer& timer_;
   std::vector<Slot> slots_;
-  std::deque<int> in_flight_;  ///< slots, oldest first
-  std::deque<comm::Request> replica_sums_;
+  std::vector<int> in_flight_;                                ///< slots, oldest first
+  std::vector<comm::Request> replica_sums_;                   ///< oldest first
+  std::vector<comm::Communicator::ReduceScatterItem> items_;  ///< of one reduction, while it is started
   int next_rotating_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fsdp/overlay.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::fsdp {
 
@@ -28,12 +28,15 @@ std::vector<UnitShards> make_shards(const std::vector<UnitShape>& units, const O
 
 }  // namespace
 
-UnitBuffers::UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas)
+UnitBuffers::UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas,
+                         const std::vector<Tensor>& lent)
     : units_(std::move(units)),
       options_(options),
       shards_(make_shards(units_, options_, arenas[MemoryKind::weights])),
       gather_(units_, shards_, options_, arenas[MemoryKind::gathered]) {
-  make_gradient_slots(arenas[MemoryKind::gradients]);
+  tensor::Arena& gradients = arenas[MemoryKind::gradients];
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) gradient_.push_back(gradient_shards(u, lent, gradients));
+  make_gradient_slots(gradients);
 }
 
 std::vector<Tensor> UnitBuffers::allocate(int unit, DType dtype, bool whole, tensor::Arena& arena) const {
@@ -56,16 +59,33 @@ GradientPlace UnitBuffers::lay_out_gradients(int unit, tensor::Arena& arena) con
   return place;
 }
 
+/// With one shard gradients are summed where they stay, while what is lent is still in use.
+std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Tensor>& lent,
+                                                 tensor::Arena& arena) const {
+  if (options_.shards > 1 && index(unit) < lent.size()) {
+    const Tensor& memory = lent[index(unit)];
+    auto needed = tensor::Arena::measure("needed", arena.kind());
+    allocate(unit, DType::fp32, false, needed);
+    if (needed.used() <= memory.bytes()) {
+      tensor::Arena borrowed("lent", arena.kind(), memory.data, memory.bytes());
+      return allocate(unit, DType::fp32, false, borrowed);
+    }
+  }
+  return allocate(unit, DType::fp32, false, arena);
+}
+
 void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
   std::vector<int> rotating, staying;
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
-    gradient_.push_back(allocate(u, DType::fp32, false, arena));
-    const bool rotates = units_[index(u)].rotating && options_.shards > 1 && !options_.accumulate;
+    const bool summed_once = units_[index(u)].rotating || units_[index(u)].brief;
+    const bool rotates = summed_once && options_.shards > 1 && !options_.accumulate;
     (rotates ? rotating : staying).push_back(u);
   }
   const auto add_slot = [&](const std::vector<int>& units) {
     GradientSlot& slot = gradient_slots_.emplace_back();
-    overlay(arena, units, [&](int u) { slot.emplace(u, lay_out_gradients(u, arena)); });
+    tensor::Overlay memory(arena);
+    for (const int u : units) memory.add([&] { slot.emplace(u, lay_out_gradients(u, arena)); });
+    memory.close();
   };
   own_gradient_slot_.assign(units_.size(), -1);
   rotating_gradient_slots_ = std::min(kGradientBuffers, static_cast<int>(rotating.size()));

@@ -22,7 +22,10 @@ struct GradientPlace {
 /// computed with as it is kept: fp32 masters, stored pieces, gradients.
 class UnitBuffers {
  public:
-  UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas);
+  /// lent[u], if there is one: memory, as bytes, that nobody else needs from the moment when the
+  /// gradients of u are all summed until the next step; the gradient shards of u lie there if they fit.
+  UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas,
+              const std::vector<tensor::Tensor>& lent = {});
 
   const std::vector<UnitShape>& units() const { return units_; }
   const Options& options() const { return options_; }
@@ -56,6 +59,8 @@ class UnitBuffers {
   const UnitShards& shards(int unit) const { return shards_[index(unit)]; }
   std::vector<tensor::Tensor> allocate(int unit, tensor::DType dtype, bool whole, tensor::Arena& arena) const;
   GradientPlace lay_out_gradients(int unit, tensor::Arena& arena) const;
+  std::vector<tensor::Tensor> gradient_shards(int unit, const std::vector<tensor::Tensor>& lent,
+                                              tensor::Arena& arena) const;
   void make_gradient_slots(tensor::Arena& arena);
 
   std::vector<UnitShape> units_;

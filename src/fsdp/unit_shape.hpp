@@ -56,8 +56,11 @@ struct ParameterShape {
 struct UnitShape {
   std::string name;
   std::vector<ParameterShape> parameters;
-  /// Layers share the rotating buffers; the embedding and the root have buffers of their own.
+  /// A layer: in use once in forward and once in backward, when its gradient is summed.
   bool rotating = false;
+  /// Not a layer, but in use, and its gradient summed, at one time each: not so a tied table, which the
+  /// embedding and the head use.
+  bool brief = false;
 };
 
 struct Options {

@@ -5,19 +5,7 @@
 
 #include <utility>
 
-#include "kernels/elementwise.hpp"
-
 namespace shard8::fsdp {
-
-using tensor::Tensor;
-
-namespace {
-
-void copy(const tensor::Exec& exec, const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
-  for (std::size_t i = 0; i < to.size(); ++i) kernels::cast(exec, to[i], from[i]);
-}
-
-}  // namespace
 
 GatherSchedule make_schedule(const UnitBuffers& buffers) {
   const GatherBuffers& gather = buffers.gather();
@@ -26,19 +14,44 @@ GatherSchedule make_schedule(const UnitBuffers& buffers) {
   return {std::move(own), gather.slots(), gather.rotating_slots(), buffers.options().prefetch};
 }
 
-WeightStore::WeightStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-                         profile::StepTimer& timer, GatherHooks hooks)
-    : exec_(exec),
-      buffers_(buffers),
+WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
+                         GatherHooks hooks)
+    : buffers_(buffers),
       shard_group_(shard_group),
       timer_(timer),
       hooks_(std::move(hooks)),
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
-      held_(buffers.units().size(), -1) {}
+      held_(buffers.units().size(), -1) {
+  const GatherBuffers& gather = buffers.gather();
+  for (int s = 0; s < gather.slots(); ++s) {
+    auto& calls = calls_.emplace_back(static_cast<std::size_t>(gather.copies()));
+    for (int c = 0; c < gather.copies(); ++c)
+      if (gather.holds(s, c)) calls[static_cast<std::size_t>(c)] = hook_calls(s, c);
+  }
+}
+
+WeightStore::HookCalls WeightStore::hook_calls(int slot, int copy) const {
+  const UnitPlace& place = buffers_.gather().place(slot, copy);
+  const int unit = buffers_.gather().unit_of(copy);
+  HookCalls calls;
+  for (int p = 0; p < static_cast<int>(place.parameters.size()); ++p) {
+    const ParameterPieces& pieces = buffers_.pieces(unit, p);
+    const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
+    const ShardLayout& layout = buffers_.layout(unit, p);
+    if (pieces.source == Source::hook) {
+      const std::int64_t first = layout.first_row(shard_group_.rank());
+      calls.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
+    }
+    if (pieces.converted())
+      calls.after.push_back({p, slice(parameter.travel, pieces.travel, 0, layout.rows), parameter.compute});
+  }
+  return calls;
+}
 
 void WeightStore::begin_step(std::span<const Visit> visits) {
-  schedule_.begin_step(buffers_.gather().copies_of(visits));
+  visits_ = buffers_.gather().copies_of(visits, std::move(visits_));
+  schedule_.begin_step(visits_);
   for (Slot& slot : slots_) ++slot.generation;
 }
 
@@ -65,34 +78,18 @@ void WeightStore::release(int unit) {
   schedule_.release(std::exchange(held, -1));
 }
 
-/// Puts this rank's rows of what travels where they belong, then lets the others' come.
+/// Has this rank's rows of what travels made where they are not stored, then lets all come.
 void WeightStore::start(const GatherSchedule::Start& gather) {
   const auto issue = timer_.issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   const UnitPlace& place = buffers_.gather().place(gather.slot, gather.copy);
-  const int unit = buffers_.gather().unit_of(gather.copy);
   slot.ready = false;
   slot.unit = {place.gathered, {&slot.generation, ++slot.generation}};
-  std::vector<GatherHooks::Own> asked;
-  for (int p = 0; p < static_cast<int>(place.parameters.size()); ++p) {
-    const ParameterPieces& pieces = buffers_.pieces(unit, p);
-    if (pieces.source == Source::in_place) continue;
-    const ShardLayout& layout = buffers_.layout(unit, p);
-    CopyTensors own = slice(place.parameters[static_cast<std::size_t>(p)].travel, pieces.travel,
-                            layout.first_row(shard_group_.rank()), layout.rows_per_shard);
-    if (pieces.source == Source::hook) {
-      asked.push_back({p, std::move(own)});
-    } else {
-      const CopyTensors& stored = buffers_.stored(unit)[static_cast<std::size_t>(p)];
-      copy(exec_, own.forward, stored.forward);
-      copy(exec_, own.backward, stored.backward);
-    }
-  }
-  if (!asked.empty()) {
+  if (const auto& own = calls_of(gather).before; !own.empty()) {
     auto part = timer_.part(profile::Part::elementwise);
-    hooks_.before(unit, asked);
+    hooks_.before(buffers_.gather().unit_of(gather.copy), own);
   }
-  if (!place.travelling.empty()) slot.request = shard_group_.all_gather_in_place(place.travelling);
+  if (!place.travelling.empty()) slot.request = shard_group_.all_gather_in_place(place.travelling, place.own);
 }
 
 /// Waits for what travels and has made of it what is computed with, once a gather.
@@ -103,19 +100,9 @@ void WeightStore::finish(const GatherSchedule::Start& gather) {
     auto phase = timer_.phase(profile::Phase::gather_wait);
     slot.request.wait();
   }
-  const UnitPlace& place = buffers_.gather().place(gather.slot, gather.copy);
-  const int unit = buffers_.gather().unit_of(gather.copy);
-  std::vector<GatherHooks::Arrived> arrived;
-  for (int p = 0; p < static_cast<int>(place.parameters.size()); ++p) {
-    const ParameterPieces& pieces = buffers_.pieces(unit, p);
-    const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
-    if (!pieces.converted()) continue;
-    const std::int64_t rows = buffers_.layout(unit, p).rows;
-    arrived.push_back({p, slice(parameter.travel, pieces.travel, 0, rows), parameter.compute});
-  }
-  if (!arrived.empty()) {
+  if (const auto& arrived = calls_of(gather).after; !arrived.empty()) {
     auto part = timer_.part(profile::Part::elementwise);
-    hooks_.after(unit, arrived);
+    hooks_.after(buffers_.gather().unit_of(gather.copy), arrived);
   }
   slot.ready = true;
 }

@@ -21,8 +21,8 @@ GatherSchedule make_schedule(const UnitBuffers& buffers);
 /// The life of the units' weights: gathered ahead of use, given back after it.
 class WeightStore {
  public:
-  WeightStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-              profile::StepTimer& timer, GatherHooks hooks);
+  WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
+              GatherHooks hooks);
 
   /// Begins a step in which units are used in this order. Everything gathered before is stale.
   void begin_step(std::span<const Visit> visits);
@@ -44,17 +44,27 @@ class WeightStore {
     bool ready = false;
     comm::Request request;
   };
+  /// What the hooks are given for a gather of a copy into a slot.
+  struct HookCalls {
+    std::vector<GatherHooks::Own> before;
+    std::vector<GatherHooks::Arrived> after;
+  };
+  HookCalls hook_calls(int slot, int copy) const;
+  const HookCalls& calls_of(const GatherSchedule::Start& gather) const {
+    return calls_[static_cast<std::size_t>(gather.slot)][static_cast<std::size_t>(gather.copy)];
+  }
   void start(const GatherSchedule::Start& gather);
   void finish(const GatherSchedule::Start& gather);
 
-  const tensor::Exec& exec_;
   const UnitBuffers& buffers_;
   const comm::Communicator& shard_group_;
   profile::StepTimer& timer_;
   GatherHooks hooks_;
   GatherSchedule schedule_;
   std::vector<Slot> slots_;
-  std::vector<int> held_;  ///< by unit: its copy in use, or -1
+  std::vector<std::vector<HookCalls>> calls_;  ///< by slot and copy
+  std::vector<int> held_;                      ///< by unit: its copy in use, or -1
+  std::vector<int> visits_;                    ///< of the step, as copies
 };
 
 }  // namespace shard8::fsdp

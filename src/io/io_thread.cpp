@@ -33,7 +33,7 @@ void IoThread::loop(const std::stop_token& stop) {
       wake_.wait(lock, stop, [this] { return !queue_.empty(); });
       if (queue_.empty()) return;  // stop was requested and nothing is left
       task = std::move(queue_.front());
-      queue_.pop_front();
+      queue_.erase(queue_.begin());
     }
     task();
   }

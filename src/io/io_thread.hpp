@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace shard8::io {
 
@@ -40,6 +40,9 @@ class IoThread {
     return future;
   }
 
+  /// Queues a task whose end and exceptions are its own business.
+  void post(std::function<void()> task) { push(std::move(task)); }
+
   /// Runs a task on the thread and waits for its result or exception; at once when already there.
   template <class F>
   std::invoke_result_t<F> call(F&& task) {
@@ -55,8 +58,8 @@ class IoThread {
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::deque<std::function<void()>> queue_;
-  std::jthread thread_;  // last: the others must exist while it runs
+  std::vector<std::function<void()>> queue_;  // in order; short
+  std::jthread thread_;                       // last: the others must exist while it runs
 };
 
 }  // namespace shard8::io

@@ -3,7 +3,10 @@
 
 #include "model/activations.hpp"
 
+#include <tuple>
+
 #include "model/workspace.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::model {
 
@@ -15,15 +18,22 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   tensor::Arena& kept = arenas[MemoryKind::activations];
   tensor::Arena& scratch = arenas[MemoryKind::buffers];
   Activations a;
-  const auto shared = TransformerLayer::allocate_shared(d, recompute, recipe, layers, scratch);
+  if (d.arch == deck::Arch::llama) a.rope_table = scratch.allocate({2, d.seq, d.head_dim / 2}, DType::fp32);
+  TransformerLayer::Shared shared;
+  // The head runs when no layer does.
+  tensor::overlay(
+      scratch, [&] { a.head_scratch = LossHead::allocate_scratch(d, scratch); },
+      [&] {
+        std::tie(shared, a.layer_scratch) =
+            TransformerLayer::allocate_scratch(d, recompute, recipe, layers, a.rope_table, scratch);
+      });
   for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const auto begin = kept.mark();
     a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
     a.layers.push_back(TransformerLayer::allocate_saved(d, recompute, recipe, layer, shared, kept));
+    a.kept.push_back(kept.since(begin));
   }
   a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
-  if (d.arch == deck::Arch::llama) a.rope_table = scratch.allocate({2, d.seq, d.head_dim / 2}, DType::fp32);
-  a.layer_scratch = TransformerLayer::allocate_scratch(d, recipe, a.rope_table, scratch);
-  a.head_scratch = LossHead::allocate_scratch(d, scratch);
   // The embedding runs when no layer does: it borrows the layers' gathered tokens.
   a.embedding_scratch.gathered = a.layer_scratch.attention.linear.gathered;
   a.dresidual = scratch.allocate({d.tokens_local(), d.hidden}, d.compute);

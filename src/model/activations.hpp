@@ -15,6 +15,7 @@ namespace shard8::model {
 struct Activations {
   std::vector<tensor::Tensor> residual;  ///< layers + 1 times (T_local, H): inputs of the layers, and of the root
   std::vector<TransformerLayer::Saved> layers;
+  std::vector<tensor::Tensor> kept;  ///< u8: all that is kept for each layer, from its forward to its backward
   TransformerLayer::Scratch layer_scratch;
   Embedding::Scratch embedding_scratch;
   LossHead::Scratch head_scratch;

@@ -131,18 +131,21 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
   return hooks;
 }
 
-std::vector<Weight> Fp8Weights::bind(int unit, const fsdp::GatheredUnit& gathered) const {
-  std::vector<Weight> weights;
-  for (std::size_t p = 0; p < gathered.parameters.size(); ++p) {
+std::span<const Weight> Fp8Weights::bind(std::span<Weight> weights, int unit,
+                                         const fsdp::GatheredUnit& gathered) const {
+  const std::size_t count = gathered.parameters.size();
+  SHARD8_REQUIRE(count <= weights.size(), "unit {} has {} parameters, and there is room for {}", unit, count,
+                 weights.size());
+  for (std::size_t p = 0; p < count; ++p) {
     const fsdp::Gathered& parameter = gathered[p];
     const Site s = site(unit, static_cast<int>(p));
     if (s.on())
-      weights.push_back({operand(s, parameter.forward, format_.recipe.by_rows(Role::weight)),
-                         operand(s, parameter.backward, format_.recipe.by_columns(Role::weight)), gathered.stamp});
+      weights[p] = {operand(s, parameter.forward, format_.recipe.by_rows(Role::weight)),
+                    operand(s, parameter.backward, format_.recipe.by_columns(Role::weight)), gathered.stamp};
     else
-      weights.push_back({Operand(parameter.forward.front()), Operand(parameter.backward.front()), gathered.stamp});
+      weights[p] = {Operand(parameter.forward.front()), Operand(parameter.backward.front()), gathered.stamp};
   }
-  return weights;
+  return weights.first(count);
 }
 
 }  // namespace shard8::model

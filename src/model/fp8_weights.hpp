@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -36,8 +37,8 @@ class Fp8Weights {
   void after_update();
 
   fsdp::GatherHooks hooks() const;
-  /// What products read of a gathered unit, a parameter each.
-  std::vector<Weight> bind(int unit, const fsdp::GatheredUnit& gathered) const;
+  /// What products read of a gathered unit, a parameter each: the first of `weights`, which must be enough.
+  std::span<const Weight> bind(std::span<Weight> weights, int unit, const fsdp::GatheredUnit& gathered) const;
 
  private:
   fp8::Site site(int unit, int parameter) const;

@@ -27,7 +27,7 @@ UnitSpec gpt2_layer(const deck::ModelConfig& model, const ParameterBuilder& buil
   const auto vector = [&](const char* name, const char* source, Initial initial) {
     return build.replicated_vector(to + name, from + source, hidden, initial);
   };
-  UnitSpec unit{fmt::format("layer {}", layer), {}, true, layer};
+  UnitSpec unit{fmt::format("layer {}", layer), {}, true, false, layer};
   auto& p = unit.parameters;
   const auto linear = [&p](fp8::Linear which, ParameterSpec weight) {
     weight.linear = which;

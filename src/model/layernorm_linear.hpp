@@ -37,7 +37,8 @@ struct LayernormLinear {
                 const LinearScratch& scratch) const;
 
  private:
-  void normalise(const Context& context, const Saved& saved, const tensor::Tensor& x, const Affine& w) const;
+  void normalise(const Context& context, const Saved& saved, const tensor::Tensor& x, const Affine& w,
+                 fp8::Quantizer::Made made) const;
 };
 
 }  // namespace shard8::model

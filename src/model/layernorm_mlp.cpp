@@ -11,7 +11,7 @@ using fp8::Quantizer;
 using profile::Part;
 using tensor::Tensor;
 
-void LayernormMlp::activate(const Context& context, const Saved& saved) const {
+void LayernormMlp::activate(const Context& context, const Saved& saved, Quantizer::Made made) const {
   const auto make = [&](const kernels::Outputs& a) {
     auto part = context.timer.part(Part::elementwise);
     if (fc1.norm.arch == deck::Arch::llama)
@@ -20,7 +20,7 @@ void LayernormMlp::activate(const Context& context, const Saved& saved) const {
       kernels::gelu_forward(context.exec, a, saved.preactivation);
   };
   if (!saved.fc2_site.on()) return make(saved.activation);
-  context.quantizer->make(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all, make);
+  context.quantizer->make(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all, make, made);
 }
 
 void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
@@ -32,7 +32,8 @@ void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved&
 void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
   fc1.forward(context, saved.preactivation, saved.fc1, x, w.fc1, scratch.linear);
-  activate(context, saved);
+  using Made = Quantizer::Made;
+  activate(context, saved, saved.fc1.recompute ? Made::for_forward : Made::for_both);
 }
 
 /// The gradient of fc1's output, in place of the output itself where it is plain.
@@ -60,7 +61,7 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
 
 void LayernormMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                             const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  if (saved.fc1.recompute) activate(context, saved);
+  if (saved.fc1.recompute) activate(context, saved, Quantizer::Made::again_for_backward);
   row_linear_backward(context, scratch.dactivation, dw.fc2,
                       output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.linear),
                       saved.fc2_input, w.fc2, scratch.linear);

@@ -43,7 +43,7 @@ struct LayernormMlp {
                 const Saved& saved, const Weights& w, const Scratch& scratch) const;
 
  private:
-  void activate(const Context& context, const Saved& saved) const;
+  void activate(const Context& context, const Saved& saved, fp8::Quantizer::Made made) const;
   OutputGradient activation_backward(const Context& context, const Saved& saved, const Scratch& scratch) const;
 };
 

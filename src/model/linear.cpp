@@ -26,9 +26,10 @@ const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
   return copy;
 }
 
-void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias) {
+void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias,
+           const Tensor& residual = {}) {
   auto part = context.timer.part(Part::gemm);
-  kernels::gemm_fprop(context.exec, y, x, copy_for(w, fsdp::Pass::forward), bias, context.workspace);
+  kernels::gemm_fprop(context.exec, y, x, copy_for(w, fsdp::Pass::forward), bias, context.workspace, residual);
   context.progress();
 }
 
@@ -88,6 +89,8 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
 
 void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                         const Tensor& residual, const LinearScratch& scratch) {
+  if (tensor::kDevice && context.tensor_group.size() == 1)
+    return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   const Tensor partial = partial_of(context, scratch.partial, sum);
   fprop(context, partial, x.by_rows, w.weight, {});

@@ -15,7 +15,7 @@ UnitSpec llama_layer(const deck::ModelConfig& model, const ParameterBuilder& bui
   const std::string to = fmt::format("layers.{}.", layer);
   const std::int64_t head_dim = model.hidden / model.heads;
   const std::int64_t kv = model.kv_heads * head_dim;
-  UnitSpec unit{fmt::format("layer {}", layer), {}, true, layer};
+  UnitSpec unit{fmt::format("layer {}", layer), {}, true, false, layer};
   auto& p = unit.parameters;
   const auto linear = [&p](fp8::Linear which, ParameterSpec weight) {
     weight.linear = which;

@@ -21,14 +21,16 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
   }
   attention.forward(context, saved.heads, saved.lse, saved.rotated);
   if (saved.proj_site.on())
-    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all);
+    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
+                            saved.qkv.recompute ? Quantizer::Made::for_forward : Quantizer::Made::for_both);
   row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.linear);
 }
 
 void MultiheadAttention::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                                   const Saved& saved, const Weights& w, const Scratch& scratch) const {
   if (saved.qkv.recompute && saved.proj_site.on())
-    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all);
+    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
+                            Quantizer::Made::again_for_backward);
   row_linear_backward(context, scratch.dheads, dw.proj,
                       output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.linear),
                       saved.proj_input, w.proj, scratch.linear);

@@ -31,7 +31,7 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int
   build.standard_deviation = model.init_std;
 
   std::vector<UnitSpec> units;
-  UnitSpec& embedding = units.emplace_back(UnitSpec{"embedding", {}, false});
+  UnitSpec& embedding = units.emplace_back(UnitSpec{"embedding", {}, false, true});
   if (!model.tie_embeddings)
     embedding.parameters.push_back(build.vocabulary("embedding.table", names.table, model.vocab, model.hidden));
   if (gpt2)
@@ -39,7 +39,7 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int
         build.replicated_matrix("embedding.positions", names.positions, model.seq, model.hidden));
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     units.push_back(gpt2 ? gpt2_layer(model, build, layer) : llama_layer(model, build, layer));
-  UnitSpec& root = units.emplace_back(UnitSpec{"root", {}, false});
+  UnitSpec& root = units.emplace_back(UnitSpec{"root", {}, false, !model.tie_embeddings});
   root.parameters.push_back(
       build.replicated_vector("norm.weight", names.norm + ".weight", model.hidden, Initial::ones));
   if (gpt2)
@@ -89,7 +89,7 @@ void make_fp8(fsdp::ParameterShape& shape, const WeightFormat& format) {
 std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format) {
   std::vector<fsdp::UnitShape> shapes;
   for (const UnitSpec& unit : units) {
-    fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating});
+    fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.brief});
     for (const ParameterSpec& p : unit.parameters) {
       auto& parameter = shape.parameters.emplace_back();
       parameter.name = p.name;
@@ -111,7 +111,7 @@ std::int64_t sum_over_parameters(const deck::ModelConfig& model, Count count) {
   one.layers = 1;
   std::int64_t sum = 0;
   for (const UnitSpec& unit : make_units(one, 1, 0))
-    for (const ParameterSpec& p : unit.parameters) sum += (unit.rotating ? model.layers : 1) * count(p);
+    for (const ParameterSpec& p : unit.parameters) sum += (unit.layer >= 0 ? model.layers : 1) * count(p);
   return sum;
 }
 

@@ -44,9 +44,13 @@ struct ParameterSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  bool rotating = false;
+  bool rotating = false;    ///< see fsdp::UnitShape
+  bool brief = false;       ///< likewise
   std::int64_t layer = -1;  ///< of a layer
 };
+
+/// Parameters of the largest unit, a gpt2 layer.
+inline constexpr std::size_t kMostParameters = 12;
 
 /// All units of one tensor rank, from the configuration alone.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);

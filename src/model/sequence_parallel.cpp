@@ -3,7 +3,8 @@
 
 #include "model/sequence_parallel.hpp"
 
-#include <vector>
+#include <array>
+#include <span>
 
 #include "kernels/elementwise.hpp"
 
@@ -31,12 +32,13 @@ Operand gather_tokens(const Context& context, const Tensor& whole, const fp8::Ca
     kernels::cast(context.exec, all.slice(context.tensor_group.rank() * own.rows(), own.rows()), own);
     return all;
   };
-  std::vector<Tensor> travelling{place(target.data, local.data)};
-  if (local.scaling == tensor::Scaling::tensor)
+  const bool one_scale = local.scaling == tensor::Scaling::tensor;
+  std::array<Tensor, 2> travelling{place(target.data, local.data)};
+  if (one_scale)
     target.scale_inv = local.scale_inv;
   else
-    travelling.push_back(place(target.scale_inv, local.scale_inv));
-  context.tensor_group.all_gather_in_place(travelling).wait();
+    travelling[1] = place(target.scale_inv, local.scale_inv);
+  context.tensor_group.all_gather_in_place(std::span(travelling).first(one_scale ? 1 : 2)).wait();
   return target;
 }
 

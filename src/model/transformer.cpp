@@ -84,7 +84,7 @@ void Transformer::forward_backward(const Context& context, UnitWeights weights, 
   backward_embedding(context, gradients, micro_batch);
 }
 
-void Transformer::forward_embedding(const Context& context, UnitWeights weights) {
+void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
   Embedding::Weights w;
   if (model_.tie_embeddings) w.table = weights.acquire(root_unit(model_.layers), Pass::forward).back().plain();
   if (embedding_has_parameters_) {
@@ -96,7 +96,7 @@ void Transformer::forward_embedding(const Context& context, UnitWeights weights)
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-void Transformer::forward_layers(const Context& context, UnitWeights weights) {
+void Transformer::forward_layers(const Context& context, UnitWeights& weights) {
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
@@ -107,7 +107,7 @@ void Transformer::forward_layers(const Context& context, UnitWeights weights) {
   }
 }
 
-void Transformer::head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   const bool gpt2 = dims_.arch == deck::Arch::gpt2;
@@ -124,14 +124,14 @@ void Transformer::head(const Context& context, UnitWeights weights, fsdp::Gradie
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
 
-void Transformer::recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer) {
+void Transformer::recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer) {
   const auto i = static_cast<std::size_t>(layer);
   const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(layer), Pass::forward));
   layer_.recompute(context, activations_.layers[i], activations_.residual[i], w, activations_.layer_scratch);
   weights.release(layer_unit(layer));
 }
 
-void Transformer::backward_layers(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+void Transformer::backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                                   const MicroBatch& micro_batch) {
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);

@@ -42,12 +42,13 @@ class Transformer {
   const Dims& dims() const { return dims_; }
 
  private:
-  void forward_embedding(const Context& context, UnitWeights weights);
-  void forward_layers(const Context& context, UnitWeights weights);
-  void recompute_layer(const Context& context, UnitWeights weights, std::int64_t layer);
-  void backward_layers(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+  void forward_embedding(const Context& context, UnitWeights& weights);
+  void forward_layers(const Context& context, UnitWeights& weights);
+  void recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer);
+  void backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch);
-  void head(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
+  void head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
+            const MicroBatch& micro_batch);
   void backward_embedding(const Context& context, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
 
   deck::ModelConfig model_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 
 #include "model/dims.hpp"
 #include "model/layernorm_mlp.hpp"
@@ -43,8 +44,10 @@ class TransformerLayer {
     tensor::Tensor activation;  ///< (tokens, F), likewise
     CastScratch input;          ///< inputs of linears in FP8 that are not kept
   };
-  static Shared allocate_shared(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
-                                std::int64_t layers, tensor::Arena& arena);
+  /// Both, of `layers` layers; what backward alone needs lies where what only forward needs does.
+  static std::pair<Shared, Scratch> allocate_scratch(const Dims& dims, deck::Recompute recompute,
+                                                     const fp8::Recipe& recipe, std::int64_t layers,
+                                                     const tensor::Tensor& rope_table, tensor::Arena& arena);
   /// What `recompute` keeps of a layer is allocated, the rest is of `shared`.
   static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
                               std::int64_t layer, const Shared& shared, tensor::Arena& arena);
@@ -54,8 +57,6 @@ class TransformerLayer {
     std::size_t linear_inputs = 0, beside_cast = 0;
   };
   static KeptBytes kept_bytes(const Saved& saved, deck::Recompute recompute);
-  static Scratch allocate_scratch(const Dims& dims, const fp8::Recipe& recipe, const tensor::Tensor& rope_table,
-                                  tensor::Arena& arena);
 
   /// The unit's tensors in the order of llama_layer or gpt2_layer.
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);

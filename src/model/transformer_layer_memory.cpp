@@ -2,9 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "model/parameters.hpp"
 #include "model/transformer_layer.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::model {
 
@@ -92,24 +97,53 @@ void set_sites(Saved& s, const fp8::Recipe& recipe, std::int64_t layer) {
 
 }  // namespace
 
-Shared TransformerLayer::allocate_shared(const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
-                                         std::int64_t layers, tensor::Arena& arena) {
-  Shared shared;
-  if (recipe.on() || recompute == Recompute::selective) {
-    shared.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-    shared.activation = arena.allocate({d.tokens(), d.ffn}, d.compute);
-  }
+namespace {
+
+void allocate_plain(Shared& shared, const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
+                    tensor::Arena& arena) {
+  if (!recipe.on() && recompute != Recompute::selective) return;
+  shared.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
+  shared.activation = arena.allocate({d.tokens(), d.ffn}, d.compute);
+}
+
+void allocate_rest(Shared& shared, const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers,
+                   tensor::Arena& arena) {
   const std::int64_t largest = std::max({d.tokens_local() * d.hidden, d.tokens() * d.q_width(), d.tokens() * d.ffn});
   if (recipe.two_copies(Role::input) || recipe.transposed(false) || recompute == Recompute::selective)
     shared.input = CastScratch::allocate(recipe, Role::input, largest, arena);
-  if (recompute != Recompute::full) return shared;
+  if (recompute != Recompute::full) return;
   const auto whole = [&](std::int64_t layer) {
     return SavedLayout(d, Recompute::none, recipe, layer, shared, arena).make();
   };
   if (recipe.layers < layers) shared.plain = whole(recipe.first_layer > 0 ? 0 : layers - 1);
   if (recipe.layers > 0) shared.cast = whole(recipe.first_layer);
-  return shared;
 }
+
+/// What backward alone needs, one module after the other.
+void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
+  const std::int64_t largest =
+      std::max({d.tokens_local() * d.hidden, d.tokens() * d.qkv_width(), d.tokens() * d.fc1_width()});
+  s.attention.linear.gradient = s.mlp.linear.gradient =
+      CastScratch::allocate(recipe, Role::output_gradient, largest, arena);
+  const auto dnormed = [&] { return arena.allocate({d.tokens_local(), d.hidden}, d.compute); };
+  tensor::overlay(
+      arena,
+      [&] {
+        s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
+      },
+      [&] { s.mlp.dnormed = dnormed(); },
+      [&] {
+        s.attention.dqkv = arena.allocate({d.tokens(), d.qkv_width()}, d.compute);
+        tensor::overlay(
+            arena,
+            [&] {
+              s.attention.dheads = arena.allocate({d.tokens(), d.q_width()}, d.compute);
+            },
+            [&] { s.attention.dnormed = dnormed(); });
+      });
+}
+
+}  // namespace
 
 Saved TransformerLayer::allocate_saved(const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
                                        std::int64_t layer, const Shared& shared, tensor::Arena& arena) {
@@ -133,25 +167,42 @@ TransformerLayer::KeptBytes TransformerLayer::kept_bytes(const Saved& s, Recompu
       cast ? s.attention.heads.bytes() : 0};
 }
 
-TransformerLayer::Scratch TransformerLayer::allocate_scratch(const Dims& d, const fp8::Recipe& recipe,
-                                                             const Tensor& rope_table, tensor::Arena& arena) {
+std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(const Dims& d, Recompute recompute,
+                                                                                const fp8::Recipe& recipe,
+                                                                                std::int64_t layers,
+                                                                                const Tensor& rope_table,
+                                                                                tensor::Arena& arena) {
   LinearScratch linear;
   linear.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
   if (d.tensor > 1) {
     linear.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
     if (recipe.on()) linear.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(Role::input));
   }
-  const std::int64_t largest =
-      std::max({d.tokens_local() * d.hidden, d.tokens() * d.qkv_width(), d.tokens() * d.fc1_width()});
-  linear.gradient = CastScratch::allocate(recipe, Role::output_gradient, largest, arena);
+  Shared shared;
   Scratch s;
   s.attention.linear = s.mlp.linear = linear;
-  s.attention.dnormed = s.mlp.dnormed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-  s.attention.dheads = arena.allocate({d.tokens(), d.q_width()}, d.compute);
-  s.attention.dqkv = arena.allocate({d.tokens(), d.qkv_width()}, d.compute);
   s.attention.rope_table = rope_table;
-  s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
-  return s;
+  const auto plain = [&] { allocate_plain(shared, d, recompute, recipe, arena); };
+  const auto rest = [&] { allocate_rest(shared, d, recompute, recipe, layers, arena); };
+  const auto backward = [&] { allocate_backward(s, d, recipe, arena); };
+  const bool made_at_once = recipe.per_tensor() && recipe.layers == layers;  // when they are computed again
+  if (recompute == Recompute::none) {
+    tensor::overlay(
+        arena,
+        [&] {
+          plain();
+          rest();
+        },
+        backward);
+  } else if (recompute == Recompute::selective && made_at_once) {
+    rest();
+    tensor::overlay(arena, plain, backward);
+  } else {
+    plain();
+    rest();
+    backward();
+  }
+  return {std::move(shared), std::move(s)};
 }
 
 TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> t) {
@@ -174,7 +225,11 @@ TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<cons
 
 TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
                                                              bool accumulate) {
-  const Weights w = bind(arch, std::vector<Weight>(tensors.begin(), tensors.end()));
+  SHARD8_REQUIRE(tensors.size() <= kMostParameters, "a layer has {} parameters at most, not {}", kMostParameters,
+                 tensors.size());
+  std::array<Weight, kMostParameters> all;
+  std::copy(tensors.begin(), tensors.end(), all.begin());
+  const Weights w = bind(arch, std::span(all).first(tensors.size()));
   const auto linear = [&](const LinearWeights& l) { return AffineGradient{{l.weight.plain(), l.bias}, accumulate}; };
   Gradients g;
   g.attention.qkv = {w.attention.qkv.norm, linear(w.attention.qkv.linear)};

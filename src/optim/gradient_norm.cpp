@@ -13,14 +13,16 @@ namespace shard8::optim {
 using comm::Communicator;
 using tensor::Tensor;
 
-void sum_replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated,
-                              const Communicator& tensor_group) {
-  if (tensor_group.size() == 1) return;
+std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated) {
   std::vector<Tensor> shared;
   for (std::size_t u = 0; u < replicated.size(); ++u)
     for (std::size_t p = 0; p < replicated[u].size(); ++p)
       if (replicated[u][p]) shared.push_back(buffers.gradient(static_cast<int>(u))[p]);
-  tensor_group.all_reduce(shared, Communicator::Reduce::sum).wait();
+  return shared;
+}
+
+void sum_replicated_gradients(std::span<const Tensor> gradients, const Communicator& tensor_group) {
+  if (tensor_group.size() > 1) tensor_group.all_reduce(gradients, Communicator::Reduce::sum).wait();
 }
 
 void add_squares(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,
@@ -34,9 +36,9 @@ void add_squares(const tensor::Exec& exec, const Tensor& total, const fsdp::Unit
 double norm_of(const tensor::Exec& exec, const Tensor& total, const Communicator& model_group,
                profile::StepTimer& timer) {
   auto wait = timer.phase(profile::Phase::reduce_wait);
-  auto sum = tensor::to_host<double>(exec, total);
-  model_group.all_reduce(sum, Communicator::Reduce::sum);
-  return std::sqrt(sum[0]);
+  auto sum = tensor::value_to_host<double>(exec, total);
+  model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
+  return std::sqrt(sum);
 }
 
 double gradient_norm(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -15,10 +16,10 @@ namespace shard8::optim {
 /// Which parameters every tensor rank holds, [unit][parameter].
 using Replicated = std::vector<std::vector<bool>>;
 
-/// Sums over the tensor group the gradient shards of what every tensor rank holds (each rank has
-/// its own tokens' part), all of the model as one call.
-void sum_replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated,
-                              const comm::Communicator& tensor_group);
+/// The gradient shards of what every tensor rank holds, of the whole model.
+std::vector<tensor::Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated);
+/// Sums them over the tensor group (each rank has its own tokens' part) as one call.
+void sum_replicated_gradients(std::span<const tensor::Tensor> gradients, const comm::Communicator& tensor_group);
 
 /// total (a double as 8 bytes of u8) += the squares of a unit's reduced gradients: of what tensor ranks
 /// hold each their part of, or, on tensor rank 0 alone, of what they share.

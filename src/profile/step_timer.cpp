@@ -59,6 +59,10 @@ const StepTimes& StepTimer::end_step() {
     if (phase == static_cast<int>(Phase::forward)) times.part[0][at(part)] += seconds[i];
     if (phase == static_cast<int>(Phase::backward)) times.part[1][at(part)] += seconds[i];
   }
+  if (const auto steps = std::exchange(expected_, 0); steps > 0) {
+    steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
+    issues_.reserve(steps);
+  }
   return steps_.emplace_back(times);
 }
 

@@ -29,6 +29,8 @@ class StepTimer {
 
   explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
+  /// About so many steps are to come: their lists get memory at the end of the first one, so that none later does.
+  void expect(std::int64_t steps) { expected_ = steps; }
   void begin_step();
   /// Ends the step, waits for what its clock times, and keeps its times; what no phase claimed is
   /// `other`.
@@ -74,6 +76,7 @@ class StepTimer {
   Owner left_owner_;
   std::vector<StepTimes> steps_;
   IssueTimes issues_;
+  std::int64_t expected_ = 0;  ///< steps for which there is no memory yet
 };
 
 }  // namespace shard8::profile

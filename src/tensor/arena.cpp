@@ -68,4 +68,8 @@ Tensor Arena::allocate(const Shape& shape, DType dtype) {
   return t;
 }
 
+Tensor Arena::since(std::size_t mark) const {
+  return {begin_ == nullptr ? nullptr : begin_ + mark, {static_cast<std::int64_t>(used_ - mark)}, DType::u8};
+}
+
 }  // namespace shard8::tensor

@@ -41,6 +41,8 @@ class Arena {
   /// Stack discipline: everything allocated after mark() is given back by release(mark).
   std::size_t mark() const { return used_; }
   void release(std::size_t mark) { used_ = mark; }
+  /// All of it as bytes.
+  Tensor since(std::size_t mark) const;
 
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }

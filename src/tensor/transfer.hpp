@@ -25,6 +25,16 @@ std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   return elements;
 }
 
+/// The one element of a tensor, as T.
+template <class T>
+T value_to_host(const Exec& exec, const Tensor& from) {
+  SHARD8_REQUIRE(from.bytes() == sizeof(T), "a tensor {} of {} bytes is read as one value of {} bytes",
+                 to_string(from.shape), from.bytes(), sizeof(T));
+  T value;
+  to_host(exec, &value, from);
+  return value;
+}
+
 /// Waits for all work of `exec`, of that stream alone.
 void finish(const Exec& exec);
 

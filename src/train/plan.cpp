@@ -99,8 +99,9 @@ Plan make_plan(const deck::Config& config, int threads) {
     plan.kept.beside_cast += kept.beside_cast;
   }
   plan.traffic = traffic(setup, state);
-  plan.reduction_buffers =
-      unit_reductions(setup, state.units) + tensor_reductions(setup, state.units) + scaling_reductions(setup);
+  plan.reduction_buffers = tensor::kDevice ? reduce_memory_bytes(setup, state.units)
+                                           : unit_reductions(setup, state.units) +
+                                                 tensor_reductions(setup, state.units) + scaling_reductions(setup);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

@@ -13,11 +13,12 @@ namespace shard8::train {
 struct Plan {
   tensor::MemoryBytes memory{};               ///< arenas of rank 0 by kind (other ranks take the same)
   model::TransformerLayer::KeptBytes kept{};  ///< of the activations, for the products of backward
-  std::size_t reduction_buffers = 0;          ///< memory in which the communicators receive what they sum
-  Traffic traffic;                            ///< collectives of a rank in a step
-  double flops_per_step = 0;                  ///< of the whole job
-  std::int64_t parameters = 0;                ///< of the whole model
-  std::int64_t tokens_per_step = 0;           ///< of the global batch
+  /// In which communicators receive what they sum; of a device, if its ranks can push to each other.
+  std::size_t reduction_buffers = 0;
+  Traffic traffic;                   ///< collectives of a rank in a step
+  double flops_per_step = 0;         ///< of the whole job
+  std::int64_t parameters = 0;       ///< of the whole model
+  std::int64_t tokens_per_step = 0;  ///< of the global batch
 
   std::size_t total_bytes() const { return tensor::total(memory) + reduction_buffers; }
 };

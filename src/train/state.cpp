@@ -3,19 +3,48 @@
 
 #include "train/state.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include "comm/communicator.hpp"
 
 namespace shard8::train {
 
+namespace {
+
+/// After a layer's backward nobody reads what was kept for it.
+std::vector<tensor::Tensor> lent_to_units(const model::Activations& activations) {
+  std::vector<tensor::Tensor> lent(activations.layers.size() + 1);
+  for (std::size_t layer = 0; layer < activations.layers.size(); ++layer)
+    lent[static_cast<std::size_t>(model::layer_unit(static_cast<std::int64_t>(layer)))] = activations.kept[layer];
+  return lent;
+}
+
+}  // namespace
+
 State::State(const Setup& setup, tensor::ArenaSet set)
     : arenas(std::move(set)),
-      units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas),
-      scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
                                                setup.weights.recipe, setup.threads, arenas)),
+      units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas, lent_to_units(activations)),
+      scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
       optimizer(setup.config.optimizer, units, arenas),
       squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
                                                            tensor::DType::u8)) {}
+
+std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers) {
+  constexpr std::size_t kEnough = std::size_t{256} << 20;  // turns then take far longer than their beginnings
+  std::size_t most = 0;
+  for (int unit = 0; unit < static_cast<int>(buffers.units().size()); ++unit) {
+    std::size_t bytes = 0;
+    for (const tensor::Tensor& shard : buffers.gradient(unit)) {
+      const auto own = static_cast<std::size_t>(shard.count()) * tensor::size_of(setup.fsdp.reduce);
+      bytes += comm::Communicator::reduce_memory_bytes(own, setup.fsdp.shards);
+    }
+    most = std::max(most, bytes);
+  }
+  return std::min(most, kEnough);
+}
 
 tensor::MemoryBytes state_bytes(const Setup& setup) { return State(setup, tensor::ArenaSet::measure()).arenas.bytes(); }
 

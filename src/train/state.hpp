@@ -15,9 +15,9 @@ namespace shard8::train {
 /// plan; with arenas of the plan's sizes it is the run.
 struct State {
   tensor::ArenaSet arenas;
-  fsdp::UnitBuffers units;
-  fp8::ScalingState scaling;
   model::Activations activations;
+  fsdp::UnitBuffers units;  ///< gradient shards of a layer may lie where its activations were
+  fp8::ScalingState scaling;
   optim::Adamw optimizer;
   tensor::Tensor squares;  ///< of the gradients, their sum, a double as 8 bytes of u8
 
@@ -28,5 +28,9 @@ struct State {
 
 /// Bytes that State takes for this setup, by kind.
 tensor::MemoryBytes state_bytes(const Setup& setup);
+
+/// Bytes for comm::Communicator::reduce_memory of the shard group: what the largest unit's gradients have use
+/// for, but not so much that what else is done with memory would suffer.
+std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
 }  // namespace shard8::train

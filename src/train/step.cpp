@@ -13,7 +13,7 @@ StepResult Trainer::step(std::int64_t step) {
   const std::int64_t micro_batches = setup_.layout.micro_batches;
   const double rate = optim::learning_rate(setup_.config.optimizer, step);
 
-  weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
+  weights_.begin_step(visits_);
   kernels::fill_zero(exec_, state_.activations.loss);
   for (std::int64_t m = 0; m < micro_batches; ++m) {
     load(step, m);        // tokens of this data rank

@@ -23,10 +23,14 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       timer_(timer),
       gather_memory_(mesh.shard.gather_memory(state_bytes(setup)[static_cast<int>(tensor::MemoryKind::gathered)])),
       state_(setup, tensor::ArenaSet(state_bytes(setup), gather_memory_ ? gather_memory_->data() : nullptr)),
+      reduce_memory_(mesh.shard.reduce_memory(reduce_memory_bytes(setup, state_.units))),
       fp8_weights_(exec, setup_.weights, setup_.units, state_.units, state_.scaling),
       model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state_.activations),
       replicated_(setup.replicated()),
-      weights_(exec, state_.units, mesh.shard, timer, fp8_weights_.hooks()),
+      replicated_gradients_(optim::replicated_gradients(state_.units, replicated_)),
+      visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
+      reductions_(model::reductions(setup.config.model)),
+      weights_(state_.units, mesh.shard, timer, fp8_weights_.hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
       quantizer_(state_.scaling, exec, mesh.tensor, timer),
       libraries_(tensor::kDevice ? std::make_unique<kernels::Libraries>() : nullptr),
@@ -38,6 +42,7 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
                &quantizer_} {}
 
 void Trainer::initialise(const io::TensorFile* file, kernels::Tuning tuning) {
+  timer_.expect(setup_.config.run.steps);
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
@@ -74,7 +79,6 @@ void Trainer::forward_backward(std::int64_t micro_batch) {
 
 double Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
   const Tensor& squares = state_.squares;
-  const auto units = model::reductions(setup_.config.model);
   const auto add = [&](int unit, optim::Held held) {
     optim::add_squares(exec_, squares, state_.units, replicated_, unit, held, setup_.place.tensor);
   };
@@ -87,7 +91,7 @@ double Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
   // the reductions of the units that come after it.
   const bool at_once = !state_.optimizer.clips() && mesh_.tensor.size() == 1;
   kernels::fill_zero(exec_, squares);
-  for (const int unit : units) {
+  for (const int unit : reductions_) {
     gradients_.finish(unit);
     auto phase = timer_.phase(Phase::optimizer);
     add(unit, optim::Held::in_parts);
@@ -98,15 +102,15 @@ double Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
   if (at_once) return optim::norm_of(exec_, squares, mesh_.model, timer_);
   {
     auto phase = timer_.phase(Phase::reduce_wait);
-    optim::sum_replicated_gradients(state_.units, replicated_, mesh_.tensor);
+    optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
   }
   {
     auto phase = timer_.phase(Phase::optimizer);
-    for (const int unit : units) add(unit, optim::Held::shared);
+    for (const int unit : reductions_) add(unit, optim::Held::shared);
   }
   const double norm = optim::norm_of(exec_, squares, mesh_.model, timer_);
   auto phase = timer_.phase(Phase::optimizer);
-  for (const int unit : units) update(unit, state_.optimizer.clip_scale(norm));
+  for (const int unit : reductions_) update(unit, state_.optimizer.clip_scale(norm));
   return norm;
 }
 
@@ -124,9 +128,9 @@ void Trainer::quantize_weights() {
 
 double Trainer::mean_loss() const {
   auto phase = timer_.phase(Phase::reduce_wait);
-  auto sum = tensor::to_host<double>(exec_, state_.activations.loss);
-  mesh_.data.all_reduce(sum, comm::Communicator::Reduce::sum);
-  return sum[0] / static_cast<double>(loader_.tokens_per_step());
+  auto sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
+  mesh_.data.all_reduce({&sum, 1}, comm::Communicator::Reduce::sum);
+  return sum / static_cast<double>(loader_.tokens_per_step());
 }
 
 }  // namespace shard8::train

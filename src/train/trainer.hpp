@@ -65,9 +65,13 @@ class Trainer {
   profile::StepTimer& timer_;
   std::shared_ptr<comm::DeviceMemory> gather_memory_;
   State state_;
+  std::shared_ptr<comm::DeviceMemory> reduce_memory_;
   model::Fp8Weights fp8_weights_;
   model::Transformer model_;
   optim::Replicated replicated_;
+  std::vector<tensor::Tensor> replicated_gradients_;
+  std::vector<fsdp::Visit> visits_;  ///< of units in a step
+  std::vector<int> reductions_;      ///< of units in a step
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;
   fp8::Quantizer quantizer_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "base/error.hpp"
@@ -29,6 +30,9 @@ TEST(AllGather, in_place_equals_plain_mpi) {
       const std::vector<tensor::Tensor> tensors{whole.tensor()};
       group.all_gather_in_place(tensors).wait();
       EXPECT_EQ(whole.bytes(), plain_all_gather(shard.bytes(), group.size())) << rows << " rows of " << name_of(dtype);
+      Buffer apart({rows * group.size(), 3}, dtype);
+      group.all_gather_in_place(std::array{apart.tensor()}, std::array{shard.tensor()}).wait();
+      EXPECT_EQ(apart.bytes(), whole.bytes()) << "own rows elsewhere, " << rows << " of " << name_of(dtype);
     }
   }
 }
@@ -39,7 +43,7 @@ void gather_unit(const Communicator& group) {
       {{64}, DType::fp32}, {{0, 5}, DType::fp32},    {{7, 33}, DType::bf16},    {{200, 256}, DType::fp32},
       {{1}, DType::u8},    {{3, 5, 7}, DType::bf16}, {{1000, 77}, DType::bf16}, {{64}, DType::fp32}};
   std::vector<Buffer> mine, whole;
-  std::vector<tensor::Tensor> tensors;
+  std::vector<tensor::Tensor> tensors, own;  // of every other tensor this rank's rows lie elsewhere
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto& [shape, dtype] = shards[i];
     mine.emplace_back(shape, dtype).fill(group.rank(), static_cast<int>(i));
@@ -47,12 +51,13 @@ void gather_unit(const Communicator& group) {
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto bytes = mine[i].bytes().size();
-    if (bytes > 0)
+    own.push_back(i % 2 == 0 ? mine[i].tensor() : tensor::Tensor{});
+    if (bytes > 0 && i % 2 != 0)
       std::memcpy(whole[i].bytes().data() + bytes * static_cast<std::size_t>(group.rank()), mine[i].bytes().data(),
                   bytes);
     tensors.push_back(whole[i].tensor());
   }
-  group.all_gather_in_place(tensors).wait();
+  group.all_gather_in_place(tensors, own).wait();
   for (std::size_t i = 0; i < shards.size(); ++i) {
     EXPECT_EQ(whole[i].bytes(), plain_all_gather(mine[i].bytes(), group.size())) << "tensor " << i;
   }
@@ -105,6 +110,10 @@ TEST(AllGather, refuses_what_does_not_fit) {
   EXPECT_THROW(group.all_gather(other.tensor(), mine.tensor()), base::Error);
   if (group.size() == 1) return;
   EXPECT_THROW((void)group.all_gather_in_place(std::vector{whole.tensor()}), base::Error);
+  Buffer even({group.size() * 2, 2}, DType::fp32), three({3, 2}, DType::fp32);
+  EXPECT_THROW((void)group.all_gather_in_place(std::array{even.tensor()}, std::array{three.tensor()}), base::Error);
+  EXPECT_THROW((void)group.all_gather_in_place(std::array{even.tensor()}, std::array{three.tensor(), three.tensor()}),
+               base::Error);
   const tensor::Tensor nothing{nullptr, {4 * group.size()}, DType::fp32};
   EXPECT_THROW((void)group.all_gather_in_place(std::vector{nothing}), base::Error);
 }

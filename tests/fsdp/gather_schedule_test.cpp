@@ -86,6 +86,21 @@ TEST(GatherSchedule, OneAhead) {
   EXPECT_EQ(schedule.peak_rotating_units(), 2);
 }
 
+/// The embedding and the root have one between them: the root waits until the embedding was used.
+TEST(GatherSchedule, OneBufferForTwo) {
+  const auto shared = [](int prefetch) {
+    std::vector<int> own(2 * kLayers + 2, -1);
+    own[kEmbedding] = own[kRoot] = prefetch + 1;
+    return GatherSchedule(own, prefetch + 2, prefetch + 1, prefetch);
+  };
+  auto one = shared(1);
+  EXPECT_EQ(run_step(one, copies(tests::visits(1)), false, true),
+            "0:0@2,1@0 1:2@1 2:3@0 3:4@1 4:5@2 5: 4: 3:2@1 2:1@0 1:");
+  auto many = shared(5);
+  EXPECT_EQ(run_step(many, copies(tests::visits(1)), false, true),
+            "0:0@6,1@0,2@1,3@2,4@3 1:5@6 2: 3: 4: 5: 4: 3: 2: 1:");
+}
+
 TEST(GatherSchedule, NoneAhead) {
   auto schedule = rotating(0);
   EXPECT_EQ(run_step(schedule, copies(tests::visits(1))), "0:0 1:1 2:2 3:3 4:4 5:5 4: 3:3 2:2 1:1");

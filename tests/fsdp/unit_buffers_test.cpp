@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/fsdp/units.hpp"
@@ -77,6 +78,27 @@ TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
   }
 }
 
+// They share a buffer, as large as the larger; their gradients rotate with the layers'. Not with micro-batches.
+TEST(UnitBuffers, OfBriefUnitsOneIsGatheredAtATime) {
+  auto units = tests::small_units();
+  units[kEmbedding].brief = units[kRoot].brief = true;
+  const std::size_t embedding = block(12 * 6, 4), root = block(4, 4) + block(12 * 6, 4);
+  const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
+  for (const bool accumulate : {false, true}) {
+    const Options options{4, 1, 1, true, accumulate, DType::fp32, DType::fp32, DType::fp32};
+    auto arenas = tensor::ArenaSet::measure(), apart = tensor::ArenaSet::measure();
+    const UnitBuffers buffers(units, options, arenas);
+    const UnitBuffers own(tests::small_units(), options, apart);
+    EXPECT_EQ(arenas[MemoryKind::gathered].used(),
+              2 * layer + (accumulate ? embedding + root : std::max(embedding, root)));
+    EXPECT_EQ(buffers.gather().own_slot(kEmbedding) == buffers.gather().own_slot(kRoot), !accumulate);
+    EXPECT_EQ(buffers.gather().rotating_slots(), 2);
+    EXPECT_EQ(buffers.own_gradient_slot(kRoot) < 0, !accumulate);
+    EXPECT_EQ(apart[MemoryKind::gradients].used() - arenas[MemoryKind::gradients].used(),
+              accumulate ? 0 : embedding + root - 2 * (std::max(layer, root) - layer));
+  }
+}
+
 TEST(UnitBuffers, TravellingInAnotherTypeTakesBoth) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32},
@@ -140,6 +162,34 @@ TEST(UnitBuffers, LayersMayBeCutDifferently) {
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water() - equal[MemoryKind::gathered].high_water(), two_buffers);
   EXPECT_EQ(arenas[MemoryKind::gradients].high_water() - equal[MemoryKind::gradients].high_water(),
             two_buffers + block(8 * 6, 4) - block(4 * 6, 4));
+}
+
+/// Of units 1 and 2 a layer's worth of memory is lent, but for unit 2 a byte too little.
+TEST(UnitBuffers, GradientShardsLieInWhatIsLentIfTheyFit) {
+  const auto units = tests::small_units();
+  const auto needed = block(2 * 1, 4) + block(4 * 6, 4) + block(1 * 9, 4);
+  auto lender = tensor::Arena("lent", MemoryKind::activations, 2 * needed);
+  std::vector<tensor::Tensor> lent(3);
+  lent[1] = lender.allocate({static_cast<std::int64_t>(needed)}, DType::u8);
+  lent[2] = lender.allocate({static_cast<std::int64_t>(needed) - 1}, DType::u8);
+  for (const int shards : {1, 4}) {
+    const Options options{shards, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
+    auto measured = tensor::ArenaSet::measure(), without = tensor::ArenaSet::measure();
+    const UnitBuffers plain(units, options, without);
+    const UnitBuffers planned(units, options, measured, lent);
+    EXPECT_EQ(without[MemoryKind::gradients].used() - measured[MemoryKind::gradients].used(), shards == 4 ? needed : 0);
+    tensor::ArenaSet arenas(measured.bytes());
+    const UnitBuffers buffers(units, options, arenas, lent);
+    EXPECT_EQ(arenas.bytes(), measured.bytes());
+    EXPECT_EQ(buffers.gradient(1).front().data == lent[1].data, shards == 4);
+    if (shards == 4) {
+      EXPECT_LE(buffers.gradient(1).back().data + buffers.gradient(1).back().bytes(), lent[1].data + needed);
+    }
+    for (std::size_t p = 0; p < units[1].parameters.size(); ++p)
+      EXPECT_EQ(buffers.gradient(1)[p].shape, plain.gradient(1)[p].shape);
+    EXPECT_NE(buffers.gradient(2).front().data, lent[2].data);
+    EXPECT_NE(buffers.gradient(kEmbedding).front().data, nullptr);
+  }
 }
 
 TEST(UnitBuffers, ShapesOfShards) {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cmath>
 
 #include "kernels/adamw.hpp"
@@ -42,6 +43,13 @@ void expect_same_state(const State& got, const State& want) {
   EXPECT_EQ(bytes_of(got.remainder), bytes_of(want.remainder));
   EXPECT_EQ(bytes_of(got.m), bytes_of(want.m));
   EXPECT_EQ(bytes_of(got.v), bytes_of(want.v));
+}
+
+/// The bits of fp32 numbers, all NaN as one: a remainder does not keep the low half of what a NaN carries.
+std::vector<std::uint32_t> numbers_of(const Tensor& t) {
+  std::vector<std::uint32_t> bits;
+  for (const float x : stored<float>(t)) bits.push_back(std::isnan(x) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(x));
+  return bits;
 }
 
 class AdamwForms : public ::testing::TestWithParam<DType> {
@@ -95,7 +103,7 @@ TEST_P(AdamwForms, RemainderKeepsTheMaster) {
       const auto g = draw(kind, shape, DType::fp32, static_cast<unsigned>(step) + 2);
       kernels::adamw_step(Exec(), whole.tensors(g), adamw_scalars(step));
       kernels::adamw_step(Exec(), halves.tensors(g), adamw_scalars(step));
-      ASSERT_EQ(bytes_of(halves.joined()), bytes_of(whole.master)) << "step " << step;
+      ASSERT_TRUE(same_bits(numbers_of(halves.joined()), numbers_of(whole.master))) << "step " << step;
       State split(shape, DType::bf16, moments_);
       split.set_master(whole.master);
       ASSERT_EQ(bytes_of(halves.master), bytes_of(split.master)) << "step " << step;

@@ -40,6 +40,10 @@ using tensor::Tensor;
 constexpr std::int64_t kHidden = 4096, kFfn = 14336, kQkv = 6144, kRotated = 40, kHalf = 64, kSeq = 4096,
                        kVocab = 32768, kWeights = 218'103'808;
 
+struct Nothing {
+  KOKKOS_FUNCTION void operator()(int) const {}
+};
+
 class Bench {
  public:
   explicit Bench(std::int64_t tokens)
@@ -53,6 +57,9 @@ class Bench {
     const Bytes a(from.data, n), b(to.data, n);
     copy_ = 2 * static_cast<double>(n) / seconds([&] { Kokkos::deep_copy(exec_, b, a); });
     std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, static_cast<double>(n) * 1e-6);
+    const double empty = seconds(
+        [&] { Kokkos::parallel_for("shard8::tests::empty", Kokkos::RangePolicy<Exec>(exec_, 0, 1), Nothing{}); });
+    std::printf("a kernel that does nothing: %.1f us\n", empty * 1e6);
     arena_.release(0);
   }
 

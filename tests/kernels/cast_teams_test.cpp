@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
 #include "tests/kernels/quantize_cases.hpp"
 #include "tests/support/compare.hpp"
@@ -124,6 +128,40 @@ TEST(CastTeams, TransposeTiles) {
     }
     EXPECT_TRUE(same_bits(raw(got), want));
   }
+}
+
+struct OneThread {
+  int rank, size;
+  int team_rank() const { return rank; }
+  int team_size() const { return size; }
+};
+
+/// What threads put into a tile by rows comes out by columns, as far as there are any.
+template <int N>
+void check_code_tile(std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kSide = kernels::CodeTile::kSide;
+  const auto code = [](int r, int c) { return static_cast<std::uint8_t>(7 * r + 31 * c + r * c / 16); };
+  const auto tile = std::make_unique<kernels::CodeTile>();
+  for (int four = 0; four < kSide / 4; ++four) {
+    for (int c = 0; c < kSide; c += N) {
+      kernels::Words<N> row[4] = {};
+      for (int r = 0; r < 4; ++r) {
+        for (int k = 0; k < N; ++k) row[r].put(k, code(4 * four + r, c + k));
+      }
+      tile->put(four, c, row);
+    }
+  }
+  std::vector<std::uint8_t> got(static_cast<std::size_t>(kSide * kSide), 0), want = got;
+  for (int rank = 0; rank < 96; ++rank) tile->store<N>(OneThread{rank, 96}, got.data(), kSide, rows, cols);
+  for (int c = 0; c < cols; ++c) {
+    for (int r = 0; r < std::min(rows, kSide); ++r) want[static_cast<std::size_t>(c * kSide + r)] = code(r, c);
+  }
+  EXPECT_TRUE(same_bits(got, want)) << rows << " by " << cols;
+}
+TEST(CastTeams, TurnTilesOfCodes) {
+  check_code_tile<8>(128, 128);
+  check_code_tile<8>(48, 72);
+  check_code_tile<4>(1000, 124);
 }
 
 }  // namespace

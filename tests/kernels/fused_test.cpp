@@ -9,8 +9,10 @@ namespace shard8::tests {
 namespace {
 
 // One row; odd columns; rows of several stretches of vector code; many rows and stretches; rows of
-// whole packs, and of so many that a thread has several.
-const std::vector<Shape> kShapes{{1, 1}, {1, 37}, {3, 515}, {131, 66}, {48, 80}, {2, 5136}};
+// whole packs, of so many that a thread has several, and such as a team can hold in registers; several
+// tiles, not all whole.
+const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
+                                 {2, 5136}, {5, 1024}, {144, 264}, {32, 512}};
 
 struct Case {
   DType dtype;

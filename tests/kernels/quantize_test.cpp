@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "kernels/delayed_scaling.hpp"
 #include "tests/kernels/quantize_cases.hpp"
 #include "tests/support/compare.hpp"
 
@@ -22,7 +23,7 @@ using tensor::Operand;
 using tensor::Scaling;
 
 /// One row, few columns, no multiple of a vector, several stretches of work.
-const std::vector<Shape> kShapes{{1, 1}, {1, 77}, {3, 5}, {9, 129}, {64, 128}, {29, 331}, {48, 208}};
+const std::vector<Shape> kShapes{{1, 1}, {1, 77}, {3, 5}, {9, 129}, {64, 128}, {29, 331}, {48, 208}, {144, 264}};
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 Buffer bits_of(const std::vector<float>& values) {
@@ -296,8 +297,10 @@ TEST_F(Dequantize, RoundsOnce) {
   }
 }
 
-TEST_F(Dequantize, EveryKindOfScale) {
-  const std::int64_t rows = 256, cols = 384;
+class DequantizeShapes : public Dequantize, public ::testing::WithParamInterface<Shape> {};
+
+TEST_P(DequantizeShapes, EveryKindOfScale) {
+  const std::int64_t rows = GetParam()[0], cols = GetParam()[1];
   const auto codes = Buffer::normal({rows, cols}, DType::e4m3, 11, 30);
   const auto values = codes.get();
   for (const Scaling scaling : {Scaling::tensor, Scaling::row_128, Scaling::column_128, Scaling::tile_128,
@@ -321,6 +324,39 @@ TEST_F(Dequantize, EveryKindOfScale) {
     }
   }
   EXPECT_THROW(kernels::dequantize(exec_, codes, Operand(codes)), Error);
+}
+// Several blocks down; rows of several packs a thread.
+INSTANTIATE_TEST_SUITE_P(, DequantizeShapes, ::testing::Values(Shape{256, 384}, Shape{128, 4224}),
+                         [](const auto& shape) { return std::to_string(shape.param[1]); });
+
+/// The step's amaxes take the place of a row, and the largest of the filled rows makes the scale.
+TEST_F(ScaleOfAmax, OfAHistory) {
+  constexpr std::int64_t kLength = 700, kFilled = 600, kTensors = 9, kRow = 417;
+  std::vector<float> past, now;
+  for (std::int64_t i = 0; i < kLength * kTensors; ++i) past.push_back(static_cast<float>(1 + i * 7919 % 10007));
+  for (std::int64_t t = 0; t < kTensors; ++t) now.push_back(t % 3 == 0 ? 20000.0f : 0.5f);
+  past[kRow * kTensors + 1] = 30000.0f;     // is forgotten
+  past[kFilled * kTensors + 2] = 30000.0f;  // is not yet
+  for (const auto of : {kernels::AmaxOf::all, kernels::AmaxOf::last}) {
+    const Buffer scale({kTensors}, DType::fp32, 1), change({kTensors}, DType::i32, 0), amax = bits_of(now);
+    std::vector<double> bits;
+    for (const float x : past) bits.push_back(magnitude_bits(x));
+    const Buffer history({kLength, kTensors}, DType::i32, bits);
+    kernels::delayed_update(exec_, scale, change, history, amax, kRow, kFilled, of, {448, 0, false});
+    std::vector<double> scales, kept = bits;
+    for (std::int64_t t = 0; t < kTensors; ++t) {
+      float largest = now[static_cast<std::size_t>(t)];
+      kept[static_cast<std::size_t>(kRow * kTensors + t)] = magnitude_bits(largest);
+      for (std::int64_t h = 0; of == kernels::AmaxOf::all && h < kFilled; ++h) {
+        if (h != kRow) largest = std::max(largest, past[static_cast<std::size_t>(h * kTensors + t)]);
+      }
+      scales.push_back(448.0f / largest);
+    }
+    EXPECT_EQ(scale.get(), scales);
+    EXPECT_EQ(history.get(), kept);
+    EXPECT_EQ(amax.get(), std::vector<double>(kTensors, 0));
+    EXPECT_EQ(change.get(), std::vector<double>(kTensors, std::bit_cast<std::int32_t>(1.0f)));
+  }
 }
 
 }  // namespace

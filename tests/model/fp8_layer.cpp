@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "kernels/rope.hpp"
 
 namespace shard8::tests {
@@ -17,15 +19,15 @@ using tensor::Tensor;
 Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
     : weights(TransformerLayer::bind(m.model.arch, m.fp8_weights())),
       gradient_tensors(m.gradients(Fp8Module::kLayer)),
-      gradients(TransformerLayer::bind_gradients(m.model.arch, gradient_tensors, false)),
-      shared(TransformerLayer::allocate_shared(m.dims, recompute, m.recipe, m.model.layers, m.arena())),
-      saved(TransformerLayer::allocate_saved(m.dims, recompute, m.recipe, 0, shared, m.arena())) {
+      gradients(TransformerLayer::bind_gradients(m.model.arch, gradient_tensors, false)) {
   Tensor table;
   if (m.model.arch == deck::Arch::llama) {
     table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, tensor::DType::fp32);
     kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
   }
-  scratch = TransformerLayer::allocate_scratch(m.dims, m.recipe, table, m.arena());
+  std::tie(shared, scratch) =
+      TransformerLayer::allocate_scratch(m.dims, recompute, m.recipe, m.model.layers, table, m.arena());
+  saved = TransformerLayer::allocate_saved(m.dims, recompute, m.recipe, 0, shared, m.arena());
 }
 
 void Fp8Layer::keep_all_inputs(Fp8Module& m) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <tuple>
 
 #include "kernels/rope.hpp"
 #include "model/transformer_layer.hpp"
@@ -35,9 +36,10 @@ struct Layer {
       table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, DType::fp32);
       kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
     }
-    const auto shared = TransformerLayer::allocate_shared(m.dims, recompute, {}, m.model.layers, m.arena());
+    TransformerLayer::Shared shared;
+    std::tie(shared, scratch) =
+        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table, m.arena());
     saved = TransformerLayer::allocate_saved(m.dims, recompute, {}, 0, shared, m.arena());
-    scratch = TransformerLayer::allocate_scratch(m.dims, {}, table, m.arena());
   }
   static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {
     return TransformerLayer::bind(arch, std::vector<model::Weight>(plain.begin(), plain.end()));

@@ -42,7 +42,7 @@ void check(const comm::MeshShape& shape) {
     vector.as<float>()[r] = vector_part(mesh.place.shard * vector.rows() + r, mesh.place.tensor);
 
   const Replicated replicated = {{false, true}};
-  sum_replicated_gradients(units, replicated, mesh.tensor);
+  sum_replicated_gradients(replicated_gradients(units, replicated), mesh.tensor);
   double squares = 0, share = 0;
   for (int t = 0; t < shape.tensor; ++t) share += t + 1;
   for (std::int64_t r = 0; r < kRows; ++r) {

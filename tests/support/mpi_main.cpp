@@ -3,24 +3,41 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <Kokkos_Core.hpp>
+#include <optional>
 
 #include "tests/support/cases.hpp"
+#include "tests/support/execution.hpp"
 #include "tests/support/rank_printer.hpp"
 
+#if defined(SHARD8_CUDA)
+#include "tests/support/rank_device.hpp"
+#endif
+
 namespace {
+
+/// Nothing, on every rank, where tests need devices and there are not as many as ranks.
+std::optional<int> device_of(MPI_Comm comm) {
+#if defined(SHARD8_CUDA)
+  return shard8::tests::rank_device(comm);
+#else
+  static_cast<void>(comm);
+  return 0;
+#endif
+}
 
 // The test fails on every rank if it fails on one. Rank 0 prints GoogleTest's own lines, the
 // others only their failures.
 int run(int argc, char** argv, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
+  const auto device = device_of(comm);
+  if (!device) return 77;  // skipped
   int failed = shard8::tests::init_cases(argc, argv) ? 0 : 1;
   if (failed == 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
     if (rank != 0) delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new shard8::tests::RankPrinter(comm, rank));
-    const Kokkos::ScopeGuard kokkos(Kokkos::InitializationSettings().set_disable_warnings(true));
+    const shard8::tests::Execution execution(*device);
     failed = RUN_ALL_TESTS();
   }
   int any_failed = 0;

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "tensor/arena_set.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::tensor {
 namespace {
@@ -38,6 +39,43 @@ TEST(Arena, HandsOutAlignedMemoryOfItsOwn) {
   EXPECT_EQ(b.data - a.data, static_cast<std::ptrdiff_t>(Arena::kAlignment));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data) % 16, 0u);
   for (int i = 0; i < 10; ++i) a.data[i] = b.data[i] = std::byte{1};
+}
+
+TEST(Arena, OverlaidThingsTakeTheLargest) {
+  const auto lay_out = [](Arena& arena) {
+    std::array<Tensor, 5> t;
+    t[0] = arena.allocate({10}, DType::u8);
+    overlay(
+        arena, [&] { t[1] = arena.allocate({300}, DType::u8); },
+        [&] {
+          t[2] = arena.allocate({1}, DType::u8);
+          t[3] = arena.allocate({600}, DType::u8);
+        });
+    t[4] = arena.allocate({10}, DType::u8);
+    return t;
+  };
+  Arena measured = Arena::measure("test", MemoryKind::buffers);
+  lay_out(measured);
+  EXPECT_EQ(measured.used(), 256u + 1024u + 256u);
+  Arena arena("test", MemoryKind::buffers, measured.used());
+  const auto t = lay_out(arena);
+  EXPECT_EQ(t[1].data, t[0].data + 256);
+  EXPECT_EQ(t[2].data, t[1].data);
+  EXPECT_EQ(t[3].data, t[2].data + 256);
+  EXPECT_EQ(t[4].data, t[2].data + 1024);
+}
+
+TEST(Arena, SinceAMarkIsAllOfIt) {
+  for (const bool real : {false, true}) {
+    Arena arena = real ? Arena("test", MemoryKind::buffers, 1024) : Arena::measure("test", MemoryKind::buffers);
+    arena.allocate({10}, DType::u8);
+    const auto mark = arena.mark();
+    const Tensor first = arena.allocate({3}, DType::fp32);
+    arena.allocate({257}, DType::u8);
+    const Tensor all = arena.since(mark);
+    EXPECT_EQ(all.data, first.data);
+    EXPECT_EQ(all.bytes(), 768u);
+  }
 }
 
 TEST(Arena, MeasuredTensorsHaveShapesButNoData) {

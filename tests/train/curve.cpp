@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tensor/transfer.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/train/training.hpp"
 
@@ -19,8 +20,10 @@ Curve train_curve(const deck::Config& config) {
   }
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
-    for (const auto& t : units.master(u))
-      curve.weights.insert(curve.weights.end(), t.as<float>(), t.as<float>() + t.count());
+    for (const auto& t : units.master(u)) {
+      const auto elements = tensor::to_host<float>(training.exec(), t);
+      curve.weights.insert(curve.weights.end(), elements.begin(), elements.end());
+    }
   return curve;
 }
 

@@ -40,7 +40,7 @@ run: {{steps: 20}}
     worst = std::max(worst, error);
     EXPECT_LE(error, kAllowed) << "loss of step " << r.step;
   }
-  for (const auto& row : training.trainer().state().scaling.figures(tensor::Exec()))
+  for (const auto& row : training.trainer().state().scaling.figures(training.exec()))
     EXPECT_GT(row.elements, 0U) << row.tensor << " was never cast";
   if (training.mesh().world.rank() == 0)
     fmt::print("{}, {}, mesh {}x{}x{}: loss {:.2e}\n", recipe, compute, mesh[0], mesh[1], mesh[2], worst);

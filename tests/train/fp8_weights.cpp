@@ -62,14 +62,14 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
   const auto& buffers = trainer.state().units;
   const int shard = training.mesh().place.shard;
   profile::StepTimer timer;
-  tensor::Exec exec;
-  fsdp::WeightStore store(exec, buffers, training.mesh().shard, timer, trainer.fp8_weights().hooks());
+  fsdp::WeightStore store(buffers, training.mesh().shard, timer, trainer.fp8_weights().hooks());
   deck::ModelConfig model = setup.config.model;
   model.recompute = deck::Recompute::none;  // each copy once
   const auto visits = model::visits(model, setup.weights.recipe, 1);
   store.begin_step(visits);
   for (const auto& visit : visits) {
-    const auto weights = trainer.fp8_weights().bind(visit.unit, store.acquire(visit.unit, visit.pass));
+    std::array<model::Weight, model::kMostParameters> memory;
+    const auto weights = trainer.fp8_weights().bind(memory, visit.unit, store.acquire(visit.unit, visit.pass));
     const auto& unit = setup.units[static_cast<std::size_t>(visit.unit)];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
       GatheredWeight w;

@@ -3,19 +3,85 @@
 
 #include "tests/train/training.hpp"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <utility>
 
 #include "model/initialise.hpp"
+#include "tensor/transfer.hpp"
+#include "train/device_clock.hpp"
+
+#if defined(SHARD8_CUDA)
+#include <cstdio>
+#include <cstdlib>
+
+#include "comm/nccl/device.hpp"
+#include "tensor/cuda/stream.hpp"
+#endif
 
 namespace shard8::test {
 
+namespace {
+
+#if defined(SHARD8_CUDA)
+
+/// A folder of this process for the algorithms of its matrix products: equal trainings take equal ones.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("shard8_training_" + std::to_string(getpid()))) {}
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+deck::Config prepared(deck::Config config) {
+  static const Folder folder;
+  config.output.dir = folder.path();
+  return config;
+}
+
+void attach(comm::Communicator& world) {
+  comm::nccl::Settings settings;
+  settings.limit = settings.first_limit = std::chrono::seconds(60);
+  settings.alarm = [](const std::string& text) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::_Exit(5);
+  };
+  world.attach(comm::nccl::make_device(world, tensor::cuda::stream_of(tests::exec()), settings), {.compute = true});
+}
+
+#else
+
+const deck::Config& prepared(const deck::Config& config) { return config; }
+void attach(comm::Communicator&) {}
+
+#endif
+
+comm::Mesh make_mesh(MPI_Comm comm, profile::CollectiveLog& log, const deck::Config& config) {
+  comm::Communicator world(comm, "world", comm::Waiting::yield, &log);
+  attach(world);
+  return comm::make_mesh(std::move(world), train::mesh_shape(config.mesh));
+}
+
+}  // namespace
+
 Training::Training(const deck::Config& config, MPI_Comm comm)
-    : mesh_(comm::make_mesh(comm::Communicator(comm, "world", comm::Waiting::yield, &log_),
-                            train::mesh_shape(config.mesh))),
-      setup_(train::Setup::make(config, mesh_.place, exec_.concurrency())),
+    : timer_(train::make_clock(exec())),
+      mesh_(make_mesh(comm, log_, config)),
+      setup_(train::Setup::make(prepared(config), mesh_.place, tests::threads())),
       loader_(setup_.data(), config.model.seq, config.model.vocab, mesh_.shape.data_ranks(), mesh_.data_rank(), io_),
-      trainer_(std::make_unique<train::Trainer>(exec_, setup_, mesh_, loader_, timer_)) {
+      trainer_(std::make_unique<train::Trainer>(exec(), setup_, mesh_, loader_, timer_)) {
   std::unique_ptr<io::TensorFile> file;
   if (!config.model.init_file.empty()) file = io::open_tensor_file(io_, config.model.init_file);
   trainer_->initialise(file.get());
@@ -47,11 +113,11 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
           file.read_box(box.name, {box.col, box.cols, box.row, box.rows}, reference.data(), box.rows);
         else
           file.read_box(box.name, {box.row, box.rows, box.col, box.cols}, reference.data(), box.cols);
-        const float* ours = shards[p].slice(box.local_row, box.rows).as<float>();
+        const auto ours = tensor::to_host<float>(training.exec(), shards[p].slice(box.local_row, box.rows));
         for (std::int64_t r = 0; r < box.rows; ++r) {
           if (skip && skip(box.name, box.row + r)) continue;
           for (std::int64_t c = 0; c < box.cols; ++c) {
-            const double a = ours[r * box.cols + c];
+            const double a = ours[static_cast<std::size_t>(r * box.cols + c)];
             const double b =
                 reference[static_cast<std::size_t>(box.stored_transposed ? c * box.rows + r : r * box.cols + c)];
             sum[0] += (a - b) * (a - b);

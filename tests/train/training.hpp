@@ -4,8 +4,6 @@
 
 #include <mpi.h>
 
-#include <Kokkos_Core.hpp>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,11 +11,13 @@
 
 #include "deck/load.hpp"
 #include "io/tensor_file.hpp"
+#include "tests/support/execution.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::test {
 
-/// A mesh, data and trainer on a communicator, as the program puts them together.
+/// A mesh, data and trainer on a communicator, as the program puts them together; on a device with the
+/// device that the program's main function took.
 class Training {
  public:
   Training(const deck::Config& config, MPI_Comm comm);
@@ -25,6 +25,7 @@ class Training {
   /// Runs the deck's steps from `first`.
   std::vector<train::StepResult> run(std::int64_t first, std::int64_t steps);
 
+  const tensor::Exec& exec() const { return tests::exec(); }
   const comm::Mesh& mesh() const { return mesh_; }
   const train::Setup& setup() const { return setup_; }
   train::Trainer& trainer() { return *trainer_; }
@@ -37,7 +38,6 @@ class Training {
   profile::StepTimer timer_;
   io::IoThread io_;
   comm::Mesh mesh_;
-  tensor::Exec exec_;
   train::Setup setup_;
   data::Loader loader_;
   std::unique_ptr<train::Trainer> trainer_;

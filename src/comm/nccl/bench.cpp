@@ -27,7 +27,8 @@ std::uint64_t rounded_up(std::uint64_t x, std::uint64_t step) { return (x + step
 // Memory of the device for one case after the other.
 class Memory {
  public:
-  Memory(const Communicator& group, std::size_t bytes) : gather_(group.gather_memory(bytes)) {
+  Memory(const Communicator& group, std::size_t bytes)
+      : gather_(group.gather_memory(bytes)), reduce_(group.reduce_memory(bytes + kSlack)) {
     if (gather_ == nullptr) SHARD8_CUDA_CHECK(cudaMalloc(&plain_, bytes));
   }
   ~Memory() { cudaFree(plain_); }
@@ -36,7 +37,8 @@ class Memory {
   std::byte* data() const { return gather_ == nullptr ? static_cast<std::byte*>(plain_) : gather_->data(); }
 
  private:
-  std::shared_ptr<DeviceMemory> gather_;
+  static constexpr std::size_t kSlack = 1 << 20;  ///< for shards that are rounded up
+  std::shared_ptr<DeviceMemory> gather_, reduce_;
   void* plain_ = nullptr;
 };
 

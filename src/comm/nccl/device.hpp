@@ -29,6 +29,8 @@ struct Settings {
   Gather gather = Gather::automatic;
   int gather_ctas = 0;  ///< thread blocks that one collective of NCCL may take, at most; 0: as it chooses
   int reduce_ctas = 0;  ///< the same of reductions on a lane of their own
+  /// Groups with a reduce lane whose ranks can push to each other use reduce memory; see PushSums.
+  bool push_sums = true;
   /// A call that takes longer ends the job; `first_limit` holds until record_calls() was called once.
   std::chrono::milliseconds limit = std::chrono::seconds(120);
   std::chrono::milliseconds first_limit = std::chrono::seconds(600);

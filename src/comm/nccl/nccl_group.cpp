@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/check.hpp"
+#include "comm/nccl/sum_parts.hpp"
 #include "comm/nccl/window_memory.hpp"
 
 namespace shard8::comm::nccl {
@@ -67,7 +68,7 @@ Gather NcclGroup::choose_gather(const Communicator& group, DeviceLanes lanes) {
     return Gather::nccl;
   }
   if (asked == Gather::zero_cta) return asked;  // said when there is memory
-  if (const auto problem = PushMemory::problem(group, device_.gather_lane().stream())) {
+  if (const auto problem = PushBlock::problem(group, device_.gather_lane().stream())) {
     device_.state(fmt::format("group '{}': gathers by NCCL; by copy engines is not active: {}", info_->name, *problem));
     return Gather::nccl;
   }
@@ -92,6 +93,23 @@ std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group
   return memory;
 }
 
+std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group, std::size_t bytes) {
+  const auto watched = device_.health().watch_host(fmt::format("making reduce memory {}", where(*info_)));
+  if (!device_.settings().push_sums || reduce_.lane != &device_.reduce_lane()) return nullptr;
+  const cudaStream_t stream = device_.reduce_lane().stream();
+  const auto problem = group.size() > kMostParts ? fmt::format("the group has more than {} ranks", kMostParts)
+                                                 : PushBlock::problem(group, stream).value_or("");
+  if (!problem.empty()) {
+    device_.state(fmt::format("group '{}': sums by NCCL; of parts that copy engines push is not active: {}",
+                              info_->name, problem));
+    return nullptr;
+  }
+  auto memory = std::make_shared<PushSums>(group, bytes, stream);
+  push_sums_ = memory;
+  device_.state(fmt::format("group '{}': sums of parts that copy engines push to peers: active", info_->name));
+  return memory;
+}
+
 std::shared_ptr<PushMemory> NcclGroup::pushes(std::span<const Tensor> whole) const {
   for (const auto& weak : push_memories_) {
     if (auto memory = weak.lock(); memory != nullptr && memory->holds(whole)) return memory;
@@ -107,21 +125,23 @@ void NcclGroup::end_group(const char* purpose, const Route& route) const {
   SHARD8_NCCL_CHECK(ncclGroupEnd(), purpose, *info_, route.communicator->get());
 }
 
-DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole) {
+DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::span<const Tensor> own) {
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather);
   for (const Tensor& t : whole) call.count(t);
   route.lane->start(call);
   if (const auto memory = pushes(whole)) {
-    memory->gather(whole);
+    memory->gather(whole, own);
     return route.lane->end(call);
   }
   begin_group("all_gather", route);
-  for (const Tensor& t : whole) {
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const Tensor& t = whole[i];
     const std::size_t shard = t.bytes() / static_cast<std::size_t>(info_->size);
     if (shard == 0) continue;
-    SHARD8_NCCL_CHECK(ncclAllGather(t.data + static_cast<std::size_t>(info_->rank) * shard, t.data, shard, ncclUint8,
-                                    route.communicator->get(), route.lane->stream()),
+    const bool elsewhere = !own.empty() && !own[i].empty();
+    const std::byte* const rows = elsewhere ? own[i].data : t.data + static_cast<std::size_t>(info_->rank) * shard;
+    SHARD8_NCCL_CHECK(ncclAllGather(rows, t.data, shard, ncclUint8, route.communicator->get(), route.lane->stream()),
                       "all_gather", *info_, route.communicator->get());
   }
   end_group("all_gather", route);
@@ -146,6 +166,10 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
   Call& call = route.lane->next(info_, Collective::reduce_scatter);
   for (const auto& item : items) call.count(item.whole);
   route.lane->start(call);
+  if (const auto memory = push_sums_.lock(); memory != nullptr) {
+    memory->reduce_scatter(items);
+    return route.lane->end(call);
+  }
   begin_group("reduce_scatter", route);
   for (const auto& [out, whole] : items) {
     if (out.empty()) continue;

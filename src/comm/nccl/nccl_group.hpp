@@ -8,6 +8,7 @@
 
 #include "comm/nccl/nccl_device.hpp"
 #include "comm/nccl/push_memory.hpp"
+#include "comm/nccl/push_sums.hpp"
 
 namespace shard8::comm::nccl {
 
@@ -17,11 +18,12 @@ class NcclGroup final : public DeviceGroup {
   NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log);
   ~NcclGroup() override;
 
-  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole) override;
+  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) override;
   DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) override;
   DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override;
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
+  std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
 
  private:
   struct Route {
@@ -40,6 +42,7 @@ class NcclGroup final : public DeviceGroup {
   Gather how_;
   Route gather_, reduce_;
   std::vector<std::weak_ptr<PushMemory>> push_memories_;
+  std::weak_ptr<PushSums> push_sums_;
 };
 
 }  // namespace shard8::comm::nccl

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,25 @@ TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
     for (const Piece& piece : pieces)
       EXPECT_EQ(download(j, piece.whole), gathered_by_mpi(*group, piece.mine.bytes())) << group->name();
   }
+}
+
+// Also from memory that no peer sees.
+TEST_P(Gathers, own_rows_from_elsewhere) {
+  Job& j = job(GetParam());
+  const auto pieces = unit(j, *j.beside, *j.pool, 20);
+  std::deque<Block> blocks;
+  std::vector<Tensor> own;
+  for (const Piece& piece : pieces) {
+    const bool apart = own.size() % 2 == 0 && !piece.mine.bytes().empty();
+    own.push_back({});
+    if (!apart) continue;
+    const std::int64_t rows = piece.whole.rows() / j.world.size();
+    own.back() = blocks.emplace_back(piece.mine.bytes().size()).tensor({rows, piece.whole.cols()}, piece.whole.dtype);
+    upload(j, own.back(), piece.mine.bytes());
+    upload(j, piece.whole.slice(j.world.rank() * rows, rows), std::vector<std::byte>(piece.mine.bytes().size()));
+  }
+  j.beside->all_gather_in_place(wholes(pieces), own).wait();
+  for (const Piece& piece : pieces) EXPECT_EQ(download(j, piece.whole), gathered_by_mpi(*j.beside, piece.mine.bytes()));
 }
 
 TEST_P(Gathers, in_any_memory) {

@@ -3,37 +3,19 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-#include <mpi.h>
-
-#include <cstdio>
 
 #include "tensor/cuda/check.hpp"
-#include "tensor/cuda/device.hpp"
+#include "tests/support/rank_device.hpp"
 
 namespace shard8::comm::tests {
 
-/// What CTest takes for "skipped".
-inline constexpr int kSkipped = 77;
+using shard8::tests::kSkipped;
 
-/// Gives each rank of a node a device of its own. False, on every rank and with the reason on stderr, where
-/// there are not as many.
+/// Makes this rank's device the current one. False, on every rank, where a node has fewer than ranks.
 inline bool take_device(MPI_Comm world) {
-  MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  int local = 0, ranks = 0, rank = 0;
-  MPI_Comm_rank(node, &local);
-  MPI_Comm_size(node, &ranks);
-  MPI_Comm_rank(world, &rank);
-  MPI_Comm_free(&node);
-  const int devices = tensor::cuda::device_count();
-  int enough = devices >= ranks ? 1 : 0;
-  MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, world);
-  if (enough == 0) {
-    if (rank == 0) std::fprintf(stderr, "skipped: %d ranks on a node with %d devices\n", ranks, devices);
-    return false;
-  }
-  SHARD8_CUDA_CHECK(cudaSetDevice(local));
-  return true;
+  const auto device = shard8::tests::rank_device(world);
+  if (device) SHARD8_CUDA_CHECK(cudaSetDevice(*device));
+  return device.has_value();
 }
 
 }  // namespace shard8::comm::tests

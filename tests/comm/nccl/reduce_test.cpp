@@ -61,6 +61,48 @@ TEST(ReduceScatter, in_place_and_out_of_place_at_once) {
   }
 }
 
+/// What hosts get: in rank order, with sums in fp32.
+std::vector<std::byte> host_sums(const std::vector<Buffer>& of_ranks, std::int64_t first, std::int64_t count) {
+  Buffer sums({count}, of_ranks.front().dtype());
+  for (std::int64_t i = 0; i < count; ++i) {
+    float total = static_cast<float>(of_ranks.front().get(first + i));
+    for (std::size_t r = 1; r < of_ranks.size(); ++r) total += static_cast<float>(of_ranks[r].get(first + i));
+    sums.set(i, total);
+  }
+  return sums.bytes();
+}
+
+// Vectors and elements; shards that end between them; in place; in one turn, and in several.
+TEST(ReduceScatter, of_pushed_parts_gives_the_bytes_of_hosts) {
+  Job& j = job();
+  const int n = j.world.size(), rank = j.world.rank();
+  constexpr std::size_t kBytes = 100000;
+  const auto memory = j.beside->reduce_memory(kBytes);
+  if (memory == nullptr) GTEST_SKIP() << "ranks cannot push to each other, or there is one";
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const std::int64_t rows : {1, 3, 16, 1003, 4096, 70000}) {
+      for (const bool in_place : {false, true}) {
+        const Tensor a = j.allocate({rows * n, 3}, dtype), b = j.allocate({n * 8}, dtype),
+                     empty = j.allocate({0}, dtype);
+        const Tensor of_a = in_place ? a.slice(rank * rows, rows) : j.allocate({rows, 3}, dtype);
+        const Tensor of_b = j.allocate({8}, dtype);
+        std::vector<Buffer> all_a, all_b;
+        for (int r = 0; r < n; ++r) {
+          all_a.emplace_back(a.shape, dtype).fill(r, 1);
+          all_b.emplace_back(b.shape, dtype).fill(r, 2);
+        }
+        upload(j, a, all_a[static_cast<std::size_t>(rank)].bytes());
+        upload(j, b, all_b[static_cast<std::size_t>(rank)].bytes());
+        j.beside->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{of_a, a}, {empty, empty}, {of_b, b}})
+            .wait();
+        EXPECT_EQ(download(j, of_a), host_sums(all_a, rank * rows * 3, rows * 3))
+            << rows << " rows of " << name_of(dtype);
+        EXPECT_EQ(download(j, of_b), host_sums(all_b, rank * 8, 8));
+      }
+    }
+  }
+}
+
 TEST(AllReduce, of_several_tensors) {
   Job& j = job();
   const int n = j.world.size(), rank = j.world.rank();

@@ -142,19 +142,24 @@ class Linear {
     SHARD8_CUDA_CHECK(cudaMemsetAsync(memory_->data() + bytes_, kUntouched, kBehind, stream));
   }
 
-  void fprop(DType out, std::optional<DType> bias_dtype) {
+  void fprop(DType out, std::optional<DType> bias_dtype, bool with_residual = false) {
     const Matrix x(stream_, s_.t, s_.k, recipe_.forward, recipe_.by_rows, false, 1);
     const Matrix w(stream_, s_.n, s_.k, recipe_.forward, recipe_.weight_by_rows, false, 2);
     const std::optional<Matrix> bias = bias_of(bias_dtype);
-    const Tensor no_bias;
+    const std::optional<Matrix> residual =
+        with_residual ? std::optional<Matrix>(std::in_place, stream_, s_.t, s_.n, out, Scaling::none, false, 6)
+                      : std::nullopt;
+    const Tensor none;
     const auto want = [&](std::int64_t r, std::int64_t c) {
       return reference(
-          s_.k, [&](std::int64_t i) { return x.at(r, i) * w.at(c, i); }, bias ? bias->at(0, c) : 0.0);
+          s_.k, [&](std::int64_t i) { return x.at(r, i) * w.at(c, i); },
+          (bias ? bias->at(0, c) : 0.0) + (residual ? residual->at(r, c) : 0.0));
     };
-    compare(name("fprop") + (bias ? " with bias" : ""), s_.t, s_.n, out, recipe_.fprop, false, s_.k, want,
-            [&](const Tensor& y, const Tensor& memory) {
-              const Tensor b = bias ? bias->operand().data.reshaped({s_.n}) : no_bias;
-              cuda::gemm_fprop(gemm_, stream_, y, x.operand(), w.operand(), b, memory);
+    compare(name("fprop") + (bias ? " with bias" : "") + (residual ? " on a residual" : ""), s_.t, s_.n, out,
+            recipe_.fprop, false, s_.k, want, [&](const Tensor& y, const Tensor& memory) {
+              const Tensor b = bias ? bias->operand().data.reshaped({s_.n}) : none;
+              cuda::gemm_fprop(gemm_, stream_, y, x.operand(), w.operand(), b, memory,
+                               residual ? residual->operand().data : none);
             });
   }
 
@@ -285,6 +290,8 @@ void check_linear(cudaStream_t stream, Totals& totals) {
           linear.fprop(out, std::nullopt);
           // FP8 takes a bias of the output's dtype, others one of their own.
           linear.fprop(out, float8 ? out : recipe.forward);
+          linear.fprop(out, std::nullopt, true);
+          if (!float8 || out == DType::bf16) linear.fprop(out, recipe.forward == DType::fp32 ? out : DType::bf16, true);
           linear.dgrad(out, false);
           if (transposed) linear.dgrad(out, false, true);
           if (out == DType::fp32) linear.dgrad(out, true);

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/execution.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <cstdlib>
+
+#if defined(SHARD8_CUDA)
+#include "tensor/cuda/stream.hpp"
+#endif
+
+namespace shard8::tests {
+
+namespace {
+
+const tensor::Exec* current = nullptr;
+
+Kokkos::InitializationSettings settings_for(int device) {
+  auto settings = Kokkos::InitializationSettings().set_disable_warnings(true);
+  if constexpr (tensor::kDevice) settings.set_device_id(device);
+  return settings;
+}
+
+}  // namespace
+
+struct Execution::Instance {
+  explicit Instance(int device) : scope(settings_for(device)) { current = &exec; }
+  ~Instance() { current = nullptr; }
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  Kokkos::ScopeGuard scope;
+#if defined(SHARD8_CUDA)
+  tensor::cuda::Stream stream;
+  tensor::Exec exec{stream.get()};
+#else
+  tensor::Exec exec;
+#endif
+};
+
+Execution::Execution(int device) : instance_(std::make_unique<Instance>(device)) {}
+Execution::~Execution() = default;
+
+const tensor::Exec& exec() {
+  if (current == nullptr) std::abort();  // the program's main function makes no Execution
+  return *current;
+}
+
+int threads() { return tensor::kDevice ? 1 : exec().concurrency(); }
+
+}  // namespace shard8::tests

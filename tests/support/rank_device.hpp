@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "tensor/cuda/device.hpp"
+
+namespace shard8::tests {
+
+/// What CTest takes for "skipped".
+inline constexpr int kSkipped = 77;
+
+/// The device of this rank: each rank of a node has one of its own. Nothing, on every rank and with the
+/// reason on stderr, where there are not as many. Collective.
+inline std::optional<int> rank_device(MPI_Comm world) {
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int local = 0, ranks = 0, rank = 0;
+  MPI_Comm_rank(node, &local);
+  MPI_Comm_size(node, &ranks);
+  MPI_Comm_rank(world, &rank);
+  MPI_Comm_free(&node);
+  const int devices = tensor::cuda::device_count();
+  int enough = devices >= ranks ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, world);
+  if (enough != 0) return local;
+  if (rank == 0) std::fprintf(stderr, "skipped: %d ranks on a node with %d devices\n", ranks, devices);
+  return std::nullopt;
+}
+
+}  // namespace shard8::tests
