@@ -111,7 +111,7 @@ void fp8_layers(const Counter& group, const Setup& setup, std::uint64_t layers, 
   group.add(Collective::reduce_scatter, setup.dims.compute, hidden, layers * (again > 0 ? 5 : 4));
   // One amax for each cast of a gathered matrix. Delayed scaling has none after its first step.
   if (recipe.kind == deck::Recipe::current)
-    group.add(Collective::all_reduce, DType::i32, 4, layers * (recompute == Recompute::none ? 4 : 6));
+    group.add(Collective::all_reduce, DType::i32, 4, layers * (recompute == Recompute::full ? 6 : 4));
 }
 
 }  // namespace

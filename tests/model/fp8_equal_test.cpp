@@ -65,7 +65,8 @@ void run_fused(const Fp8Setting& setting) {
   const Fp8Layer layer(m, Recompute::none);
   const bool llama = m.model.arch == deck::Arch::llama;
   const auto& saved = layer.saved.mlp;
-  const auto& scratch = layer.scratch.mlp;
+  auto scratch = layer.scratch.mlp;
+  scratch.dactivation = m.output(m.dims.tokens(), m.dims.ffn);  // elsewhere than what backward needs after it
   const model::LayernormMlp mlp{{{m.model.arch, m.dims.norm_eps}}};
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const Tensor dx = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 2));

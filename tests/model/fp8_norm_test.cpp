@@ -38,7 +38,6 @@ Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, co
   const Tensor my_x = m.put_tokens(x);
   Results r{m.output(m.dims.tokens(), m.dims.qkv_width()), m.put_tokens(residual), {}};
   module.forward(m.context, r.y, saved, my_x, w, scratch.linear);
-  r.input = Fp8Module::see(saved.input);
   std::memset(saved.normed.data, 0xff, saved.normed.bytes());
   if (recompute)
     for (const Tensor& t : {saved.input.by_columns.data, saved.input.by_columns.scale_inv})
@@ -47,6 +46,7 @@ Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, co
   const auto gradient = output_gradient(m.context, kInput, my_dy, m.share(kGradient).tokens(), scratch.linear);
   module.backward(m.context, r.dx, layer.gradients.attention.qkv, gradient, my_x, saved, w, scratch.dnormed,
                   scratch.linear);
+  r.input = Fp8Module::see(saved.input);  // computed again, the copies for backward are made there
   return r;
 }
 
@@ -60,7 +60,7 @@ void run_setting(const Fp8Setting& setting, bool recompute) {
         false);
     m.end_step();
   }
-  Fp8Layer layer(m, deck::Recompute::none);
+  Fp8Layer layer(m, recompute ? deck::Recompute::selective : deck::Recompute::none);
   layer.keep_all_inputs(m);
   const Matrix x = random(m.dims.hidden, 1), residual = random(m.dims.hidden, 3);
   const Matrix dy = Fp8Module::widened(random(width, 2), 1, 0);
