@@ -26,7 +26,14 @@ struct AdamwTensors {
   tensor::Tensor remainder;
   tensor::Tensor m, v;  ///< fp32 or bf16 (computed in fp32, rounded to nearest even)
   tensor::Tensor g;     ///< fp32
+  /// Empty, or for adamw_square_parts() doubles, as u8: the sums of the squares of stretches of g, not scaled.
+  tensor::Tensor squares = {};
 };
+
+/// How many sums a parameter of `count` elements leaves.
+std::int64_t adamw_square_parts(std::int64_t count);
+/// total, a double as 8 bytes of u8, += the sums of any parameters, in their order.
+void add_square_parts(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts);
 
 /// One pass over a shard: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g²,
 /// p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps), g the scaled gradient, all in fp32 without contraction to

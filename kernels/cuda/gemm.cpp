@@ -9,6 +9,7 @@
 #include "kernels/cuda/bias.hpp"
 #include "kernels/cuda/dequantize.hpp"
 #include "kernels/cuda/transpose.hpp"
+#include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::kernels::cuda {
@@ -20,10 +21,7 @@ using tensor::Scaling;
 using tensor::Tensor;
 
 constexpr std::int64_t kBlock = 128;
-constexpr std::size_t kAlignment = 256;       // of what is put into the workspace
 constexpr std::int64_t kScaleAlignment = 16;  // that cuBLASLt wants
-
-constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
 
@@ -36,12 +34,12 @@ std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintp
 class Memory {
  public:
   explicit Memory(const Tensor& memory) : memory_(memory), next_(memory.data) {
-    next_ += (kAlignment - address(next_) % kAlignment) % kAlignment;
+    next_ += (tensor::kAlignment - address(next_) % tensor::kAlignment) % tensor::kAlignment;
   }
 
   std::byte* take(std::size_t bytes) {
     std::byte* const part = next_;
-    next_ += rounded_up(bytes);
+    next_ += tensor::aligned(bytes);
     if (memory_.data == nullptr || next_ > memory_.data + memory_.bytes()) {
       base::fail(base::ExitCode::failed, "gemm: workspace of {} bytes; needed are at least {} (gemm_workspace_bytes)",
                  memory_.bytes(), next_ - memory_.data);
@@ -242,11 +240,11 @@ void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const Tensor& dw, const Opera
 std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               Scaling scaling, bool transposed) {
   const auto bytes = [](std::int64_t count, std::size_t size) {
-    return rounded_up(static_cast<std::size_t>(count) * size);
+    return tensor::aligned(static_cast<std::size_t>(count) * size);
   };
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
   const std::int64_t t = tokens, k = inputs, n = outputs;
-  const std::size_t common = kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // a bias at most
+  const std::size_t common = tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // a bias at most
   if (!is_float8(operands)) return common;
 
   const std::size_t of_scales =

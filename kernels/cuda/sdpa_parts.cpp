@@ -3,18 +3,16 @@
 #include "kernels/cuda/sdpa_parts.hpp"
 
 #include "kernels/cuda/sdpa.hpp"
+#include "tensor/alignment.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
 // What cuDNN 9.19 takes beside those on compute capability 9.0: 128 or 256 bytes were seen.
 constexpr std::size_t kBeside = 512;
 constexpr std::size_t kScoresLimit = std::size_t{512} << 20;
 
-std::size_t aligned(std::int64_t bytes) {
-  return (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::size_t aligned(std::int64_t bytes) { return tensor::aligned(static_cast<std::size_t>(bytes)); }
 
 /// The gradients of all scores in BF16, as deterministic backward keeps them.
 std::size_t scores_bytes(const SdpaPart& part) {

@@ -50,7 +50,26 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe
 #endif
 }
 
-/// The same, at any time.
+/// Σ of the values of a team's threads, known to its first; once in its life.
+template <class Member>
+KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
+#if defined(__CUDA_ARCH__)
+  __shared__ double of_warp[32];
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  const int rank = team.team_rank();
+  if (rank % 32 == 0) of_warp[rank / 32] = value;
+  team.team_barrier();
+  double total = 0;
+  if (rank == 0)
+    for (int warp = 0; warp < team.team_size() / 32; ++warp) total += of_warp[warp];
+  return total;
+#else
+  team.team_reduce(Kokkos::Sum<double>(value));
+  return value;
+#endif
+}
+
+/// The same as team_total, at any time.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const Op& op) {
   const float total = team_total(team, value, op, 0);

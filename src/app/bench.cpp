@@ -74,7 +74,6 @@ int bench_collective(Job& job) {
   const base::Logger logger(job.world.rank(), job.world.size());
   const auto shape = train::mesh_shape(job.deck.config.mesh);
   const comm::Mesh mesh = comm::make_mesh(std::move(job.world), shape);
-  for (const std::string& line : mesh.world.device()->describe()) logger.info("{}", line);
   const auto time = [&](const comm::Communicator& group) {
     if (group.size() == 1) return;
     logger.info("\ngroup '{}' of {} ranks", group.name(), group.size());
@@ -91,6 +90,7 @@ int bench_collective(Job& job) {
   time(mesh.shard);
   time(mesh.tensor);
   if (shape.replicate > 1) time(mesh.replicate);
+  for (const std::string& line : mesh.world.device()->describe()) logger.info("{}", line);
   return 0;
 }
 

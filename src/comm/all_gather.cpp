@@ -5,6 +5,7 @@
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
+#include "comm/own_rows.hpp"
 #include "comm/pending.hpp"
 
 namespace shard8::comm {
@@ -33,14 +34,13 @@ class PendingAllGather final : public PendingCollective {
     }
     for (std::size_t i = 0; i < whole.size(); ++i) {
       const tensor::Tensor& t = whole[i];
-      const bool elsewhere = i < own.size() && !own[i].empty();
-      const std::byte* const rows = elsewhere ? own[i].data : shard(t, group_->rank);
+      const OwnRows rows = own_rows(whole, own, i, group_->rank, group_->size);
       if (direct(t)) {
-        for (int k = 1; k < group_->size; ++k) send(rows, shard_bytes(t), destination(k));
-        if (elsewhere) group_->copy(shard(t, group_->rank), own[i]);
+        for (int k = 1; k < group_->size; ++k) send(rows.data, rows.bytes, destination(k));
+        if (rows.elsewhere()) group_->copy(rows.place, own[i]);
       } else if (!t.empty()) {
-        const int bytes = static_cast<int>(shard_bytes(t));
-        check_mpi(MPI_Iallgather(elsewhere ? rows : MPI_IN_PLACE, bytes, MPI_BYTE, t.data, bytes, MPI_BYTE,
+        const int bytes = static_cast<int>(rows.bytes);
+        check_mpi(MPI_Iallgather(rows.elsewhere() ? rows.data : MPI_IN_PLACE, bytes, MPI_BYTE, t.data, bytes, MPI_BYTE,
                                  group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Iallgather", "all_gather", group_.get());
       }
@@ -80,14 +80,7 @@ void Communicator::require_shard(const tensor::Tensor& whole, const tensor::Tens
 
 void Communicator::all_gather(const tensor::Tensor& out, const tensor::Tensor& in) const {
   require_shard(out, in);
-  require_data(out, *group_, "all_gather");
-  if (size_ > 1) {
-    if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather(out, in)).wait();
-  }
-  group_->copy(out.data + static_cast<std::size_t>(rank_) * in.bytes(), in);
-  if (size_ == 1) return;
-  PendingAllGather pending(group_, {&out, 1}, {});
-  pending.wait();
+  all_gather_in_place({&out, 1}, {&in, 1}).wait();
 }
 
 }  // namespace shard8::comm

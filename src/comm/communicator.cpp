@@ -8,6 +8,7 @@
 #include "comm/check.hpp"
 #include "comm/device.hpp"
 #include "comm/group.hpp"
+#include "tensor/alignment.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -65,8 +66,7 @@ std::shared_ptr<DeviceMemory> Communicator::reduce_memory(std::size_t bytes) con
 }
 
 std::size_t Communicator::reduce_memory_bytes(std::size_t shard_bytes, int group_size) {
-  constexpr std::size_t kAlignment = 256;
-  return (shard_bytes + kAlignment - 1) / kAlignment * kAlignment * static_cast<std::size_t>(group_size - 1);
+  return tensor::aligned(shard_bytes) * static_cast<std::size_t>(group_size - 1);
 }
 
 void Communicator::record_device_calls() const {

@@ -33,8 +33,8 @@ class Group;
 ///
 /// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so
 /// a result depends on neither message sizes nor library algorithms, and is the same on every rank.
-/// On a device the same holds of reduce-scatters in reduce_memory. Of others the library's order does, the
-/// same on every rank and in every run on the same machine; sums of bf16 are rounded to bf16 after each
+/// On a device the same holds of reduce-scatters in gather_memory and with reduce_memory. Of others the library's order
+/// does, the same on every rank and in every run on the same machine; sums of bf16 are rounded to bf16 after each
 /// addition; and in a maximum of floats NaN need not win.
 ///
 /// On a device a collective sees what the compute stream was given before the call, and the host waits
@@ -59,8 +59,9 @@ class Communicator {
   void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
   /// Null on hosts.
   Device* device() const;
-  /// Memory in which all_gather_in_place is fastest; null on hosts and in a group of one. Collective,
-  /// with as many bytes on every rank; tensors of one call must lie at the same places in it.
+  /// Memory in which all_gather_in_place is fastest, and reduce_scatter of wholes that lie in it, if both are
+  /// on the compute stream; null on hosts and in a group of one. Collective, with as many bytes on every rank;
+  /// tensors of one call must lie at the same places in it.
   std::shared_ptr<DeviceMemory> gather_memory(std::size_t bytes) const;
   /// Memory with which reduce_scatter is fastest: it is used while it is held, and lies apart from all
   /// tensors. The less there is of it, the more turns a call takes; more than reduce_memory_bytes() for each
@@ -84,9 +85,10 @@ class Communicator {
                                             std::span<const tensor::Tensor> own = {}) const;
 
   /// One item of a grouped reduce-scatter: out (R, ...) = Σ over ranks of this rank's rows of
-  /// whole (N·R, ...). out may be those rows of whole. whole may be overwritten.
+  /// whole (N·R, ...), and the addend last, if there is one. out may be those rows of whole, or the addend.
+  /// whole may be overwritten.
   struct ReduceScatterItem {
-    tensor::Tensor out, whole;
+    tensor::Tensor out, whole, addend = {};
   };
   /// fp32 or bf16. Both tensors must stay alive until waited for.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items) const;
@@ -98,8 +100,8 @@ class Communicator {
 
   /// out (N·R, ...) gathered from every rank's in (R, ...); blocking.
   void all_gather(const tensor::Tensor& out, const tensor::Tensor& in) const;
-  /// out (R, ...) of in (N·R, ...); blocking.
-  void reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in) const;
+  /// out (R, ...) of in (N·R, ...), and the addend; blocking.
+  void reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in, const tensor::Tensor& addend = {}) const;
 
   /// Small host values, blocking (not recorded: they are control, not traffic).
   void all_reduce(std::span<double> values, Reduce reduce) const;

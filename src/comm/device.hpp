@@ -46,7 +46,6 @@ class DeviceGroup {
   virtual ~DeviceGroup() = default;
   virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole,
                                           std::span<const tensor::Tensor> own) = 0;
-  virtual DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
   /// Collective over `group`, which this belongs to; see Communicator::gather_memory.

@@ -32,7 +32,7 @@ class PendingReduceScatter final : public PendingCollective {
       : PendingCollective(std::move(group), profile::Collective::reduce_scatter, whole),
         items_(items.begin(), items.end(), &group_->memory),
         received_(&group_->memory),
-        sources_(static_cast<std::size_t>(group_->size), &group_->memory) {
+        sources_(&group_->memory) {
     const int n = group_->size;
     std::size_t bytes = 0;
     for (const Item& item : items_) bytes += aligned(static_cast<std::size_t>(slots(item)) * item.out.bytes());
@@ -77,11 +77,13 @@ class PendingReduceScatter final : public PendingCollective {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       const std::byte* slot = received_[i];
+      sources_.clear();
       for (int rank = 0; rank < group_->size; ++rank) {
         const bool own = rank == group_->rank;
-        sources_[static_cast<std::size_t>(rank)] = own ? rows_of(item, rank) : slot;
+        sources_.push_back(own ? rows_of(item, rank) : slot);
         if (!own || !direct(item)) slot += item.out.bytes();
       }
+      if (!item.addend.empty()) sources_.push_back(item.addend.data);
       sum_in_order(item.out.data, sources_, item.out.count(), item.out.dtype);
     }
     return true;
@@ -89,7 +91,7 @@ class PendingReduceScatter final : public PendingCollective {
 
   std::pmr::vector<Item> items_;
   std::pmr::vector<std::byte*> received_;       // of each item: the slots, in rank order
-  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank
+  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank, and the addend
   ScratchPool::Block scratch_;                  // until waited for, so that what is held does not depend on timing
 };
 
@@ -101,6 +103,10 @@ void require_item(const Item& item, const Group& group) {
   require_summable(item.whole, group, "reduce_scatter");
   require_data(item.whole, group, "reduce_scatter");
   require_data(item.out, group, "reduce_scatter");
+  SHARD8_REQUIRE(
+      item.addend.empty() || (item.addend.dtype == item.out.dtype && item.addend.count() == item.out.count()),
+      "reduce_scatter in group '{}': the addend {} of {} is not as the sum {} of {}", group.name,
+      to_string(item.addend.shape), name_of(item.addend.dtype), to_string(item.out.shape), name_of(item.out.dtype));
 }
 
 }  // namespace
@@ -108,15 +114,19 @@ void require_item(const Item& item, const Group& group) {
 Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) const {
   for (const Item& item : items) require_item(item, *group_);
   if (size_ == 1) {
-    for (const Item& item : items) group_->copy(item.out.data, item.whole);
+    for (const Item& item : items) {
+      SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter in group '{}' of one rank with an addend", name());
+      group_->copy(item.out.data, item.whole);
+    }
     return {};
   }
   if (DeviceGroup* device = group_->on_device("reduce_scatter")) return Request(device->reduce_scatter(items));
   return Request(PendingCollective::make<PendingReduceScatter>(group_, items, wholes(items, group_->memory)));
 }
 
-void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in) const {
-  const std::array<Item, 1> items{{{out, in}}};
+void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in,
+                                  const tensor::Tensor& addend) const {
+  const std::array<Item, 1> items{{{out, in, addend}}};
   reduce_scatter(items).wait();
 }
 

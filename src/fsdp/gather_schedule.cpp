@@ -25,6 +25,12 @@ void GatherSchedule::begin_step(const std::vector<int>& visits) {
   cursor_ = 0;
 }
 
+std::span<const GatherSchedule::Start> GatherSchedule::ahead() {
+  starts_.clear();
+  start_next(static_cast<std::size_t>(prefetch_) + 1);
+  return starts_;
+}
+
 std::span<const GatherSchedule::Start> GatherSchedule::acquire(int copy) {
   SHARD8_REQUIRE(cursor_ < visits_.size() && visits_[cursor_] == copy, "copy {} is used out of turn (visit {})", copy,
                  cursor_);
@@ -35,10 +41,15 @@ std::span<const GatherSchedule::Start> GatherSchedule::acquire(int copy) {
   }
   slots_[static_cast<std::size_t>(slot_of(copy))].in_use = true;
   ++cursor_;
-  const std::size_t end = std::min(visits_.size(), cursor_ + static_cast<std::size_t>(prefetch_));
+  start_next(static_cast<std::size_t>(prefetch_));
+  return starts_;
+}
+
+/// The gathers of so many of the next visits, as far as there are buffers.
+void GatherSchedule::start_next(std::size_t count) {
+  const std::size_t end = std::min(visits_.size(), cursor_ + count);
   for (std::size_t i = cursor_; i < end; ++i)
     if (slot_of(visits_[i]) < 0 && !start(visits_[i])) break;
-  return starts_;
 }
 
 void GatherSchedule::release(int copy) {

@@ -24,6 +24,8 @@ class GatherSchedule {
   struct Start {
     int copy, slot;
   };
+  /// The gathers that the first acquire() would start, to start sooner. They hold until the next call.
+  std::span<const Start> ahead();
   /// The next visit, which must be of `copy`. Returns the gathers to start now, in this order: its
   /// own if it was not gathered ahead, then those of the next visits. They hold until the next call.
   std::span<const Start> acquire(int copy);
@@ -43,6 +45,7 @@ class GatherSchedule {
   std::size_t next_use(int copy) const;
   int choose_slot(int copy) const;
   bool start(int copy);
+  void start_next(std::size_t count);
 
   std::vector<int> own_slot_;
   std::vector<Slot> slots_;

@@ -55,6 +55,10 @@ void WeightStore::begin_step(std::span<const Visit> visits) {
   for (Slot& slot : slots_) ++slot.generation;
 }
 
+void WeightStore::gather_ahead() {
+  for (const auto& gather : schedule_.ahead()) start(gather);
+}
+
 GatheredUnit WeightStore::acquire(int unit, Pass pass) {
   int& held = held_[static_cast<std::size_t>(unit)];
   SHARD8_REQUIRE(held < 0, "unit {} is acquired again before it was released", unit);

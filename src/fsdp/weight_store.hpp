@@ -26,6 +26,9 @@ class WeightStore {
 
   /// Begins a step in which units are used in this order. Everything gathered before is stale.
   void begin_step(std::span<const Visit> visits);
+  /// Starts the gathers that the first acquire() would start: as soon as the units of the first visits have
+  /// the weights of this step.
+  void gather_ahead();
 
   /// The weights of the next visit, which must be this one. Starts the gathers of the next visits and
   /// waits for this one's (phase gather_wait).

@@ -19,14 +19,19 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   tensor::Arena& scratch = arenas[MemoryKind::buffers];
   Activations a;
   if (d.arch == deck::Arch::llama) a.rope_table = scratch.allocate({2, d.seq, d.head_dim / 2}, DType::fp32);
+  LinearScratch linear;
+  if (d.tensor > 1) linear = LinearScratch::allocate_exchanged(d, recipe, arenas[MemoryKind::exchanged]);
   TransformerLayer::Shared shared;
   // The head runs when no layer does.
   tensor::overlay(
       scratch, [&] { a.head_scratch = LossHead::allocate_scratch(d, scratch); },
       [&] {
+        if (d.tensor == 1) linear = LinearScratch::allocate_exchanged(d, recipe, scratch);
         std::tie(shared, a.layer_scratch) =
-            TransformerLayer::allocate_scratch(d, recompute, recipe, layers, a.rope_table, scratch);
+            TransformerLayer::allocate_scratch(d, recompute, recipe, layers, a.rope_table, linear, scratch);
       });
+  a.head_scratch.gathered = linear.gathered;
+  a.head_scratch.partial = linear.partial;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto begin = kept.mark();
     a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
@@ -34,8 +39,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
     a.kept.push_back(kept.since(begin));
   }
   a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
-  // The embedding runs when no layer does: it borrows the layers' gathered tokens.
-  a.embedding_scratch.gathered = a.layer_scratch.attention.linear.gathered;
+  a.embedding_scratch.gathered = linear.gathered;  // it runs when no layer does, either
   a.dresidual = scratch.allocate({d.tokens_local(), d.hidden}, d.compute);
   a.tokens = scratch.allocate({d.tokens()}, DType::i32);
   a.targets = scratch.allocate({d.tokens()}, DType::i32);

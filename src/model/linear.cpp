@@ -62,6 +62,15 @@ Operand gather(const Context& context, const LinearScratch& scratch, const Opera
 
 }  // namespace
 
+LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
+  LinearScratch s;
+  if (d.tensor > 1 || !tensor::kDevice) s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
+  if (d.tensor == 1) return s;
+  s.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
+  if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(fp8::Role::input));
+  return s;
+}
+
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
   if (!site.on()) return dy;
@@ -91,6 +100,11 @@ void row_linear_forward(const Context& context, const Tensor& y, const Operands&
                         const Tensor& residual, const LinearScratch& scratch) {
   if (tensor::kDevice && context.tensor_group.size() == 1)
     return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
+  if (w.bias.empty() && context.tensor_group.size() > 1) {
+    const Tensor partial = partial_of(context, scratch.partial, y);
+    fprop(context, partial, x.by_rows, w.weight, {});
+    return reduce_scatter_tokens(context, y, partial, residual);
+  }
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   const Tensor partial = partial_of(context, scratch.partial, sum);
   fprop(context, partial, x.by_rows, w.weight, {});

@@ -5,6 +5,8 @@
 #include "model/affine.hpp"
 #include "model/cast_scratch.hpp"
 #include "model/context.hpp"
+#include "model/dims.hpp"
+#include "tensor/arena.hpp"
 
 namespace shard8::model {
 
@@ -15,10 +17,13 @@ namespace shard8::model {
 ///
 /// x, w and dy are plain or all in FP8; what is gathered travels as it is.
 struct LinearScratch {
-  tensor::Tensor gathered;        ///< (tokens, max(in, out)) of the sharded side; unused with one rank
+  tensor::Tensor gathered;        ///< (tokens, max(in, out)) of the sharded side; on a device unused with one rank
   tensor::Tensor partial;         ///< the same; unused with one rank
   fp8::CastBuffer gathered_cast;  ///< the same in FP8
   CastScratch gradient;           ///< output gradients of this rank in FP8
+
+  /// All but the last, of linears between activations of `hidden` columns.
+  static LinearScratch allocate_exchanged(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena);
 };
 
 /// The gradient of a linear's output, as its products read it, and plain where there is a bias.

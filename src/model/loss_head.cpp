@@ -30,10 +30,6 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
   s.statistics = NormStatistics::allocate(d.arch, d.tokens_local(), arena);
   s.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
   s.dnormed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
-  if (d.tensor > 1) {
-    s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-    s.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  }
   s.logits = arena.allocate({chunk, d.vocab_local}, DType::fp32);
   s.dlogits = d.compute == DType::fp32 ? s.logits : arena.allocate({chunk, d.vocab_local}, d.compute);
   s.row_max = arena.allocate({chunk}, DType::fp32);

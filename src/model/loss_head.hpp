@@ -27,10 +27,11 @@ class LossHead {
     NormStatistics statistics;
     tensor::Tensor normed;             ///< (T_local, H)
     tensor::Tensor dnormed;            ///< (T_local, H)
-    tensor::Tensor gathered, partial;  ///< (tokens, H), with more than one tensor rank
+    tensor::Tensor gathered, partial;  ///< (tokens, H), with more than one tensor rank; as linears have them
     tensor::Tensor logits, dlogits;    ///< (chunk, vocab_local) fp32, and in the compute dtype
     tensor::Tensor row_max, sums;      ///< (chunk), (2·chunk) fp32
   };
+  /// All but those that linears have, too.
   static Scratch allocate_scratch(const Dims& dims, tensor::Arena& arena);
 
   /// What is learned from: (tokens) i32 and fp32.

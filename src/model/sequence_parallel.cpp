@@ -6,8 +6,6 @@
 #include <array>
 #include <span>
 
-#include "kernels/elementwise.hpp"
-
 namespace shard8::model {
 
 using tensor::Operand;
@@ -17,7 +15,7 @@ Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& 
   if (context.tensor_group.size() == 1) return local;
   auto part = context.timer.part(profile::Part::tensor_comm);
   const Tensor target = whole.reshaped({local.rows() * context.tensor_group.size(), local.cols()});
-  context.tensor_group.all_gather(target, local);
+  context.tensor_group.all_gather_in_place({&target, 1}, {&local, 1}).wait();
   return target;
 }
 
@@ -28,27 +26,22 @@ Operand gather_tokens(const Context& context, const Tensor& whole, const fp8::Ca
   if (ranks == 1) return local;
   auto part = context.timer.part(profile::Part::tensor_comm);
   Operand target = whole_cast.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
-  const auto place = [&](const Tensor& all, const Tensor& own) {
-    kernels::cast(context.exec, all.slice(context.tensor_group.rank() * own.rows(), own.rows()), own);
-    return all;
-  };
   const bool one_scale = local.scaling == tensor::Scaling::tensor;
-  std::array<Tensor, 2> travelling{place(target.data, local.data)};
-  if (one_scale)
-    target.scale_inv = local.scale_inv;
-  else
-    travelling[1] = place(target.scale_inv, local.scale_inv);
-  context.tensor_group.all_gather_in_place(std::span(travelling).first(one_scale ? 1 : 2)).wait();
+  if (one_scale) target.scale_inv = local.scale_inv;
+  const std::array wholes{target.data, target.scale_inv}, own{local.data, local.scale_inv};
+  const std::size_t travelling = one_scale ? 1 : 2;
+  context.tensor_group.all_gather_in_place(std::span(wholes).first(travelling), std::span(own).first(travelling))
+      .wait();
   return target;
 }
 
-void reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial) {
+void reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial, const Tensor& addend) {
   if (context.tensor_group.size() == 1) {
-    SHARD8_REQUIRE(local.data == partial.data, "with one tensor rank the partial sum is the sum");
+    SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
     return;
   }
   auto part = context.timer.part(profile::Part::tensor_comm);
-  context.tensor_group.reduce_scatter(local, partial);
+  context.tensor_group.reduce_scatter(local, partial, addend);
 }
 
 Tensor partial_of(const Context& context, const Tensor& scratch, const Tensor& local) {

@@ -19,9 +19,10 @@ tensor::Tensor gather_tokens(const Context& context, const tensor::Tensor& whole
 tensor::Operand gather_tokens(const Context& context, const tensor::Tensor& whole, const fp8::CastBuffer& whole_cast,
                               const tensor::Operand& local);
 
-/// local (T_local, N) = this rank's tokens of the sum over the group of `partial` (T, N). With one
-/// rank, partial must be local's own memory.
-void reduce_scatter_tokens(const Context& context, const tensor::Tensor& local, const tensor::Tensor& partial);
+/// local (T_local, N) = this rank's tokens of the sum over the group of `partial` (T, N), and the addend like
+/// local, if there is one, which may be local. With one rank, partial must be local's own memory, and no addend.
+void reduce_scatter_tokens(const Context& context, const tensor::Tensor& local, const tensor::Tensor& partial,
+                           const tensor::Tensor& addend = {});
 
 /// Where to write a sum over the group before reduce_scatter_tokens: scratch, or `local` when the
 /// group has one rank.

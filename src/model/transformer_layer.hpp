@@ -44,10 +44,12 @@ class TransformerLayer {
     tensor::Tensor activation;  ///< (tokens, F), likewise
     CastScratch input;          ///< inputs of linears in FP8 that are not kept
   };
-  /// Both, of `layers` layers; what backward alone needs lies where what only forward needs does.
+  /// Both, of `layers` layers, whose linears exchange in `linear`; what backward alone needs lies where what only
+  /// forward needs does.
   static std::pair<Shared, Scratch> allocate_scratch(const Dims& dims, deck::Recompute recompute,
                                                      const fp8::Recipe& recipe, std::int64_t layers,
-                                                     const tensor::Tensor& rope_table, tensor::Arena& arena);
+                                                     const tensor::Tensor& rope_table, const LinearScratch& linear,
+                                                     tensor::Arena& arena);
   /// What `recompute` keeps of a layer is allocated, the rest is of `shared`.
   static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
                               std::int64_t layer, const Shared& shared, tensor::Arena& arena);

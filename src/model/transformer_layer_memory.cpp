@@ -167,17 +167,9 @@ TransformerLayer::KeptBytes TransformerLayer::kept_bytes(const Saved& s, Recompu
       cast ? s.attention.heads.bytes() : 0};
 }
 
-std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(const Dims& d, Recompute recompute,
-                                                                                const fp8::Recipe& recipe,
-                                                                                std::int64_t layers,
-                                                                                const Tensor& rope_table,
-                                                                                tensor::Arena& arena) {
-  LinearScratch linear;
-  linear.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  if (d.tensor > 1) {
-    linear.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
-    if (recipe.on()) linear.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(Role::input));
-  }
+std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
+    const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers, const Tensor& rope_table,
+    const LinearScratch& linear, tensor::Arena& arena) {
   Shared shared;
   Scratch s;
   s.attention.linear = s.mlp.linear = linear;

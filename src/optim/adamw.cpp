@@ -10,12 +10,14 @@
 
 namespace shard8::optim {
 
+using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
 
-Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas)
+Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
+             const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas)
     : config_(config), buffers_(buffers) {
-  const auto moments = config.moments == deck::FloatType::bf16 ? tensor::DType::bf16 : tensor::DType::fp32;
+  const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto like_master = [&](int unit) {
     std::vector<Tensor> tensors;
     for (const Tensor& p : buffers.master(unit))
@@ -25,6 +27,27 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
   for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
     first_moment_.push_back(like_master(u));
     second_moment_.push_back(like_master(u));
+  }
+  allocate_squares(counted, arenas[MemoryKind::buffers]);
+}
+
+void Adamw::allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena) {
+  const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
+    if (clips() || !counted[unit][parameter]) return std::int64_t{0};
+    const std::int64_t elements = buffers_.master(static_cast<int>(unit))[parameter].count();
+    return kernels::adamw_square_parts(elements) * static_cast<std::int64_t>(sizeof(double));
+  };
+  std::int64_t all = 0;
+  for (std::size_t u = 0; u < first_moment_.size(); ++u)
+    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) all += bytes_of(u, p);
+  all_squares_ = arena.allocate({all}, DType::u8);
+  std::int64_t next = 0;
+  for (std::size_t u = 0; u < first_moment_.size(); ++u) {
+    auto& of_unit = squares_.emplace_back();
+    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
+      of_unit.push_back(all_squares_.slice(next, bytes_of(u, p)));
+      next += bytes_of(u, p);
+    }
   }
 }
 
@@ -47,11 +70,15 @@ void Adamw::step(const tensor::Exec& exec, int unit, std::int64_t step, double l
   for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
     scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
     const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
-    kernels::adamw_step(
-        exec,
-        {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p], buffers_.gradient(unit)[p]},
-        scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == tensor::DType::bf16);
+    kernels::adamw_step(exec,
+                        {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p],
+                         buffers_.gradient(unit)[p], squares_[u][p]},
+                        scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == DType::bf16);
   }
+}
+
+void Adamw::add_squares(const tensor::Exec& exec, const Tensor& total) const {
+  kernels::add_square_parts(exec, total, all_squares_);
 }
 
 double Adamw::clip_scale(double gradient_norm) const {

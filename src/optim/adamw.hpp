@@ -8,6 +8,7 @@
 #include "deck/config.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "kernels/quantize.hpp"
+#include "tensor/arena_set.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::optim {
@@ -15,7 +16,9 @@ namespace shard8::optim {
 /// AdamW over the shards of all units: moments, fp32 or bf16, of the same shapes as the master shards.
 class Adamw {
  public:
-  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas);
+  /// `counted` [unit][parameter]: whose gradients this rank counts in their norm.
+  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
+        const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas);
 
   /// Moments start at zero.
   void prepare(const tensor::Exec& exec) const;
@@ -27,13 +30,21 @@ class Adamw {
   /// Whether gradients are scaled by something that needs the norm of all of them.
   bool clips() const { return config_.clip > 0; }
 
+  /// total (a double as 8 bytes of u8) += the squares of the gradients that are counted, of all units, which
+  /// step() has left: where nothing is clipped.
+  void add_squares(const tensor::Exec& exec, const tensor::Tensor& total) const;
+
   /// The factor that brings a gradient of this norm down to `clip`: min(1, clip/(norm + 1e-6)); 1 when off.
   double clip_scale(double gradient_norm) const;
 
  private:
+  void allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena);
+
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
+  tensor::Tensor all_squares_;                        ///< u8: kernels::AdamwTensors::squares, one after the other
+  std::vector<std::vector<tensor::Tensor>> squares_;  ///< of each parameter; empty if it is not counted
 };
 
 }  // namespace shard8::optim

@@ -23,6 +23,8 @@ std::string_view name_of(MemoryKind kind) {
       return "optimizer";
     case MemoryKind::activations:
       return "activations";
+    case MemoryKind::exchanged:
+      return "exchanged";
     case MemoryKind::buffers:
       return "buffers";
   }
@@ -57,7 +59,7 @@ Arena::~Arena() = default;
 
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   Tensor t{nullptr, shape, dtype};
-  const std::size_t bytes = (t.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t bytes = aligned(t.bytes());
   if (begin_ != nullptr) {
     SHARD8_REQUIRE(used_ + bytes <= capacity_, "arena '{}' of {} bytes has {} left, {} {} needs {}", label_, capacity_,
                    capacity_ - used_, to_string(shape), name_of(dtype), bytes);

@@ -7,13 +7,22 @@
 #include <string>
 #include <string_view>
 
+#include "tensor/alignment.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::tensor {
 
 /// What memory is for; `plan` and the report list it by these.
-enum class MemoryKind : std::uint8_t { weights, gathered, gradients, optimizer, activations, buffers };
-inline constexpr int kMemoryKinds = 6;
+enum class MemoryKind : std::uint8_t {
+  weights,
+  gathered,
+  gradients,
+  optimizer,
+  activations,
+  exchanged,  ///< what tensor ranks gather, and of what they sum
+  buffers
+};
+inline constexpr int kMemoryKinds = 7;
 std::string_view name_of(MemoryKind kind);
 
 /// A bump allocator over one block of the execution space's memory. The same code that lays out a
@@ -21,8 +30,6 @@ std::string_view name_of(MemoryKind kind);
 /// counts, so a plan cannot disagree with a run.
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 256;
-
   /// Counts only; every tensor it returns has data == nullptr.
   static Arena measure(std::string label, MemoryKind kind);
   /// One allocation of `bytes`, labelled for Kokkos Tools. Throws Error(environment) with both

@@ -13,7 +13,8 @@ namespace {
 template <class Make>
 std::array<Arena, kMemoryKinds> for_each_kind(Make make) {
   return {make(MemoryKind::weights),   make(MemoryKind::gathered),    make(MemoryKind::gradients),
-          make(MemoryKind::optimizer), make(MemoryKind::activations), make(MemoryKind::buffers)};
+          make(MemoryKind::optimizer), make(MemoryKind::activations), make(MemoryKind::exchanged),
+          make(MemoryKind::buffers)};
 }
 
 }  // namespace
@@ -24,11 +25,13 @@ ArenaSet ArenaSet::measure() {
   return ArenaSet(for_each_kind([](MemoryKind kind) { return Arena::measure(std::string(name_of(kind)), kind); }));
 }
 
-ArenaSet::ArenaSet(const MemoryBytes& bytes, std::byte* gathered)
+ArenaSet::ArenaSet(const MemoryBytes& bytes, const GivenMemory& given)
     : ArenaSet(for_each_kind([&](MemoryKind kind) {
         const std::size_t size = bytes[static_cast<std::size_t>(kind)];
-        if (kind == MemoryKind::gathered && gathered != nullptr)
-          return Arena(std::string(name_of(kind)), kind, gathered, size);
+        std::byte* const memory = kind == MemoryKind::gathered    ? given.gathered
+                                  : kind == MemoryKind::exchanged ? given.exchanged
+                                                                  : nullptr;
+        if (memory != nullptr) return Arena(std::string(name_of(kind)), kind, memory, size);
         return Arena(std::string(name_of(kind)), kind, size);
       })) {}
 

@@ -14,13 +14,17 @@ namespace shard8::tensor {
 using MemoryBytes = std::array<std::size_t, kMemoryKinds>;
 std::size_t total(const MemoryBytes& bytes);
 
+/// Memory for these kinds that somebody else owns, where it is not null.
+struct GivenMemory {
+  std::byte *gathered = nullptr, *exchanged = nullptr;
+};
+
 /// One arena for each kind of memory. Lay out with measure(), then make the real one from its
 /// bytes() and lay out again with the same code.
 class ArenaSet {
  public:
   static ArenaSet measure();
-  /// `gathered`, if not null, is memory for that kind that somebody else owns.
-  explicit ArenaSet(const MemoryBytes& bytes, std::byte* gathered = nullptr);
+  explicit ArenaSet(const MemoryBytes& bytes, const GivenMemory& given = {});
 
   Arena& operator[](MemoryKind kind) { return arenas_[static_cast<std::size_t>(kind)]; }
   /// High-water marks.

@@ -61,4 +61,11 @@ std::vector<std::vector<bool>> Setup::replicated() const {
   return result;
 }
 
+std::vector<std::vector<bool>> Setup::counted() const {
+  auto result = replicated();
+  for (auto& unit : result)
+    for (std::size_t p = 0; p < unit.size(); ++p) unit[p] = !unit[p] || place.tensor == 0;
+  return result;
+}
+
 }  // namespace shard8::train

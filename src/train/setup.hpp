@@ -30,6 +30,9 @@ struct Setup {
   deck::DataConfig data() const;
   /// [unit][parameter]: whether every tensor rank holds it.
   std::vector<std::vector<bool>> replicated() const;
+  /// [unit][parameter]: whether this rank counts it in the norm of the gradients: what all tensor ranks hold,
+  /// the first.
+  std::vector<std::vector<bool>> counted() const;
 };
 
 comm::MeshShape mesh_shape(const deck::MeshConfig& mesh);

@@ -28,7 +28,7 @@ State::State(const Setup& setup, tensor::ArenaSet set)
                                                setup.weights.recipe, setup.threads, arenas)),
       units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas, lent_to_units(activations)),
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
-      optimizer(setup.config.optimizer, units, arenas),
+      optimizer(setup.config.optimizer, units, setup.counted(), arenas),
       squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
                                                            tensor::DType::u8)) {}
 

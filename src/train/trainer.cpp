@@ -12,7 +12,35 @@
 namespace shard8::train {
 
 using profile::Phase;
+using tensor::MemoryKind;
 using tensor::Tensor;
+
+namespace {
+
+std::size_t bytes_of(const Setup& setup, MemoryKind kind) { return state_bytes(setup)[static_cast<std::size_t>(kind)]; }
+
+/// The units of the visits whose gathers start together at the beginning of a step.
+std::vector<int> first_units(const std::vector<fsdp::Visit>& visits, int prefetch) {
+  std::vector<int> units;
+  for (std::size_t i = 0; i < visits.size() && i <= static_cast<std::size_t>(prefetch); ++i)
+    units.push_back(visits[i].unit);
+  return units;
+}
+
+/// As they are reduced, but of those that the next step gathers first, which are reduced last, one comes after:
+/// behind its update they are gathered.
+std::vector<int> update_order(std::vector<int> reductions, const std::vector<int>& first) {
+  const auto is_first = [&](int unit) { return std::find(first.begin(), first.end(), unit) != first.end(); };
+  const auto middle = std::stable_partition(reductions.begin(), reductions.end(), [&](int u) { return !is_first(u); });
+  if (middle != reductions.begin()) std::rotate(middle - 1, middle, reductions.end());
+  return reductions;
+}
+
+std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
+  return memory == nullptr ? nullptr : memory->data();
+}
+
+}  // namespace
 
 Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, data::Loader& loader,
                  profile::StepTimer& timer)
@@ -21,8 +49,9 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       mesh_(mesh),
       loader_(loader),
       timer_(timer),
-      gather_memory_(mesh.shard.gather_memory(state_bytes(setup)[static_cast<int>(tensor::MemoryKind::gathered)])),
-      state_(setup, tensor::ArenaSet(state_bytes(setup), gather_memory_ ? gather_memory_->data() : nullptr)),
+      gather_memory_(mesh.shard.gather_memory(bytes_of(setup, MemoryKind::gathered))),
+      exchange_memory_(mesh.tensor.gather_memory(bytes_of(setup, MemoryKind::exchanged))),
+      state_(setup, tensor::ArenaSet(state_bytes(setup), {data_of(gather_memory_), data_of(exchange_memory_)})),
       reduce_memory_(mesh.shard.reduce_memory(reduce_memory_bytes(setup, state_.units))),
       fp8_weights_(exec, setup_.weights, setup_.units, state_.units, state_.scaling),
       model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state_.activations),
@@ -30,6 +59,8 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       replicated_gradients_(optim::replicated_gradients(state_.units, replicated_)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       reductions_(model::reductions(setup.config.model)),
+      first_(first_units(visits_, setup.fsdp.prefetch)),
+      updates_(update_order(reductions_, first_)),
       weights_(state_.units, mesh.shard, timer, fp8_weights_.hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
       quantizer_(state_.scaling, exec, mesh.tensor, timer),
@@ -77,41 +108,65 @@ void Trainer::forward_backward(std::int64_t micro_batch) {
   model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
 }
 
-double Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
-  const Tensor& squares = state_.squares;
-  const auto add = [&](int unit, optim::Held held) {
-    optim::add_squares(exec_, squares, state_.units, replicated_, unit, held, setup_.place.tensor);
-  };
+std::optional<double> Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
+  const bool clips = state_.optimizer.clips();
   const auto update = [&](int unit, double scale) {
+    auto phase = timer_.phase(Phase::optimizer);
     const auto issue = timer_.issue(profile::Issue::optimizer);
     state_.optimizer.step(exec_, unit, step, learning_rate, scale,
                           [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
   };
   // What needs neither the norm of all gradients nor a sum with other tensor ranks is updated behind
-  // the reductions of the units that come after it.
-  const bool at_once = !state_.optimizer.clips() && mesh_.tensor.size() == 1;
-  kernels::fill_zero(exec_, squares);
-  for (const int unit : reductions_) {
+  // the reductions of the units that come after it; and what is clipped adds up its squares there.
+  const bool at_once = !clips && mesh_.tensor.size() == 1;
+  kernels::fill_zero(exec_, state_.squares);
+  for (std::size_t i = 0; i < updates_.size(); ++i) {
+    const int unit = at_once ? updates_[i] : reductions_[i];
     gradients_.finish(unit);
-    auto phase = timer_.phase(Phase::optimizer);
-    add(unit, optim::Held::in_parts);
-    if (at_once) add(unit, optim::Held::shared);
-    if (at_once) update(unit, 1);
+    if (clips) add_squares(unit, optim::Held::in_parts);
+    if (!at_once) continue;
+    if (i + 1 == updates_.size() && complete_when_updated()) begin_next_step(step);
+    update(unit, 1);
   }
   gradients_.finish();
-  if (at_once) return optim::norm_of(exec_, squares, mesh_.model, timer_);
+  if (at_once) return std::nullopt;
   {
     auto phase = timer_.phase(Phase::reduce_wait);
     optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
   }
+  std::optional<double> norm;
+  if (clips) {
+    for (const int unit : reductions_) add_squares(unit, optim::Held::shared);
+    norm = optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
+  }
+  for (const int unit : reductions_) update(unit, norm ? state_.optimizer.clip_scale(*norm) : 1);
+  return norm;
+}
+
+bool Trainer::complete_when_updated() const {
+  const model::WeightFormat& format = setup_.weights;
+  return !format.recipe.on() || (format.recipe.delayed() && format.primary_fp8);
+}
+
+void Trainer::begin_next_step(std::int64_t step) {
+  if (begun_ || step + 1 >= setup_.config.run.steps) return;
+  begun_ = true;
+  weights_.begin_step(visits_);
+  auto phase = timer_.phase(Phase::forward);
+  weights_.gather_ahead();
+}
+
+void Trainer::add_squares(int unit, optim::Held held) {
+  auto phase = timer_.phase(Phase::optimizer);
+  optim::add_squares(exec_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
+}
+
+double Trainer::norm_of_update() {
   {
     auto phase = timer_.phase(Phase::optimizer);
-    for (const int unit : reductions_) add(unit, optim::Held::shared);
+    state_.optimizer.add_squares(exec_, state_.squares);
   }
-  const double norm = optim::norm_of(exec_, squares, mesh_.model, timer_);
-  auto phase = timer_.phase(Phase::optimizer);
-  for (const int unit : reductions_) update(unit, state_.optimizer.clip_scale(norm));
-  return norm;
+  return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
 }
 
 void Trainer::quantize_weights() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
@@ -53,8 +54,17 @@ class Trainer {
   void rehearse(kernels::Tuning tuning);
   void load(std::int64_t step, std::int64_t micro_batch);
   void forward_backward(std::int64_t micro_batch);
-  /// The norm of the gradients before clipping.
-  double reduce_and_update(std::int64_t step, double learning_rate);
+  /// The norm of the gradients before clipping, if it clips.
+  std::optional<double> reduce_and_update(std::int64_t step, double learning_rate);
+  void add_squares(int unit, optim::Held held);
+  /// Whether the shards of a unit are those of the next step as soon as it is updated, without scales that are
+  /// found later.
+  bool complete_when_updated() const;
+  /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
+  void begin_next_step(std::int64_t step);
+  /// That norm, of the squares that the update left: for a step that does not clip, at its end, so that the
+  /// device has its work until then.
+  double norm_of_update();
   void quantize_weights();
   double mean_loss() const;
 
@@ -63,7 +73,7 @@ class Trainer {
   const comm::Mesh& mesh_;
   data::Loader& loader_;
   profile::StepTimer& timer_;
-  std::shared_ptr<comm::DeviceMemory> gather_memory_;
+  std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   State state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_;
   model::Fp8Weights fp8_weights_;
@@ -72,6 +82,9 @@ class Trainer {
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< of units in a step
   std::vector<int> reductions_;      ///< of units in a step
+  std::vector<int> first_;           ///< units that are gathered before any is computed with
+  std::vector<int> updates_;         ///< of units in a step that updates them as they are reduced
+  bool begun_ = false;               ///< the next step
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;
   fp8::Quantizer quantizer_;

@@ -45,6 +45,32 @@ TEST(ReduceScatter, sums_in_rank_order) {
   }
 }
 
+// Last, before the one rounding; it may be out.
+TEST(ReduceScatter, adds_an_addend) {
+  const Communicator group = world();
+  if (group.size() == 1) {
+    Buffer one({3}, DType::fp32), two({3}, DType::fp32);
+    EXPECT_THROW(group.reduce_scatter(one.tensor(), two.tensor(), one.tensor()), base::Error);
+    return;
+  }
+  const auto rounded = [](float x) { return static_cast<float>(tensor::BFloat16(x)); };
+  for (const std::int64_t rows : kRows) {
+    for (const bool in_out : {false, true}) {
+      Buffer whole({rows * group.size()}, DType::bf16), out({rows}, DType::bf16), addend({rows}, DType::bf16);
+      whole.fill(group.rank(), 1);
+      for (Buffer* buffer : {&out, &addend}) buffer->fill(group.rank(), 2);
+      group.reduce_scatter(out.tensor(), whole.tensor(), in_out ? out.tensor() : addend.tensor());
+      for (std::int64_t i = 0; i < rows; ++i) {
+        float sum = 0;
+        for (int r = 0; r < group.size(); ++r) sum += rounded(value(r, rows * group.rank() + i, 1));
+        ASSERT_EQ(out.get(i), rounded(sum + rounded(value(group.rank(), i, 2)))) << i << " of " << rows;
+      }
+    }
+  }
+  Buffer whole({4 * group.size()}, DType::fp32), out({4}, DType::fp32), other({5}, DType::fp32);
+  EXPECT_THROW(group.reduce_scatter(out.tensor(), whole.tensor(), other.tensor()), base::Error);
+}
+
 TEST(ReduceScatter, its_test_would_see_another_order) {
   if (world().size() < 3) return;  // two summands commute
   int differ = 0;

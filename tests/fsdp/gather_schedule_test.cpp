@@ -119,6 +119,27 @@ TEST(GatherSchedule, ThreeAheadHoldsFourLayers) {
   EXPECT_EQ(schedule.peak_rotating_units(), 4);
 }
 
+TEST(GatherSchedule, AheadAreThoseOfTheFirstUse) {
+  for (const int prefetch : {0, 1, 3}) {
+    auto schedule = rotating(prefetch), usual = rotating(prefetch);
+    const auto order = copies(tests::visits(1));
+    schedule.begin_step(order);
+    usual.begin_step(order);
+    const auto started = [](std::span<const GatherSchedule::Start> starts) {
+      std::vector<std::pair<int, int>> all;
+      for (const auto& start : starts) all.emplace_back(start.copy, start.slot);
+      return all;
+    };
+    const auto ahead = started(schedule.ahead());
+    EXPECT_EQ(ahead.size(), static_cast<std::size_t>(prefetch) + 1);
+    EXPECT_EQ(ahead, started(usual.acquire(order[0])));
+    EXPECT_TRUE(schedule.acquire(order[0]).empty());
+    schedule.release(order[0]);
+    usual.release(order[0]);
+    EXPECT_EQ(started(schedule.acquire(order[1])), started(usual.acquire(order[1])));
+  }
+}
+
 // The embedding and the root keep their buffers over the micro-batches; layer 1 ends one and begins
 // the next.
 TEST(GatherSchedule, MicroBatches) {

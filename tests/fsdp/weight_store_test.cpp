@@ -89,7 +89,7 @@ fsdp::GatherHooks hooks_of(const Units& units) {
 
 /// Three steps, the weights changed before each; every use sees the step's values from its begin to
 /// its end, while the next gathers are under way.
-void run(const Options& options, int micro_batches) {
+void run(const Options& options, int micro_batches, bool ahead = false) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
   Units units(options);
   fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
@@ -97,6 +97,7 @@ void run(const Options& options, int micro_batches) {
     write_masters(units, step);
     const auto order = tests::visits(micro_batches);
     store.begin_step(order);
+    if (ahead) store.gather_ahead();
     for (const auto& [unit, pass] : order) {
       const auto weights = store.acquire(unit, pass);
       expect_weights(units, weights, step, unit);
@@ -117,6 +118,13 @@ TEST(WeightStore, GathersTheStepsWeights) {
   for (const auto& [compute, gather] : types()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2);
   for (const auto& [compute, gather] : types()) run({n, 1, 2, false, false, compute, gather, DType::fp32}, 1);
   for (const int prefetch : {0, 2, 3}) run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1);
+}
+
+TEST(WeightStore, GathersAheadOfTheFirstUse) {
+  const int n = tests::world_size();
+  for (const auto& [compute, gather] : types()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2, true);
+  for (const int prefetch : {0, 2, 3})
+    run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1, true);
 }
 
 TEST(WeightStore, EveryReplicaGathersItsOwn) {

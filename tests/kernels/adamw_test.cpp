@@ -6,6 +6,9 @@
 
 #include <cmath>
 
+#include "base/error.hpp"
+#include "kernels/elementwise.hpp"
+#include "tensor/transfer.hpp"
 #include "tests/kernels/adamw_scalars.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
@@ -46,6 +49,39 @@ TEST(Adamw, FirstStepMovesByTheRate) {
   const Buffer g({3}, DType::fp32, Doubles{1e-3, -50, 0});
   kernels::adamw_step(Exec(), {p, {}, m, v, g}, {.lr = 0.125, .eps = 1e-12});
   EXPECT_TRUE(all_close(p.get(), Doubles{0.875, 1.125, 1}, {1e-6, 0}));
+}
+
+// The squares of what comes in, before it is scaled, and nothing else differs for a bit.
+TEST(Adamw, LeavesTheSquaresOfItsGradient) {
+  const Buffer total({8}, DType::u8);
+  double expected = 0;
+  kernels::fill_zero(Exec(), total);
+  for (const std::int64_t n : {0, 1, 63, 5003, 8192, 8193, 100000}) {
+    for (const bool emits : {false, true}) {
+      const auto p = Buffer::normal({n}, DType::fp32, 1), q = Buffer::normal({n}, DType::fp32, 1);
+      const auto g = Buffer::normal({n}, DType::fp32, 2);
+      const Buffer m({n}, DType::fp32), v({n}, DType::fp32), m2({n}, DType::fp32), v2({n}, DType::fp32);
+      const Buffer amax({1}, DType::i32, Doubles{0}), amax2({1}, DType::i32, Doubles{0});
+      const Buffer parts({kernels::adamw_square_parts(n) * 8}, DType::u8);
+      const auto outputs = [&](const Buffer& to) {
+        kernels::Outputs out;
+        if (emits) out.amax = to;
+        return out;
+      };
+      kernels::adamw_step(Exec(), {p, {}, m, v, g}, adamw_scalars(3), outputs(amax));
+      kernels::adamw_step(Exec(), {q, {}, m2, v2, g, parts}, adamw_scalars(3), outputs(amax2));
+      EXPECT_EQ(p.get(), q.get());
+      EXPECT_EQ(m.get(), m2.get());
+      EXPECT_EQ(v.get(), v2.get());
+      EXPECT_EQ(amax.get(), amax2.get());
+      for (const double x : g.get()) expected += x * x;
+      kernels::add_square_parts(Exec(), total, parts);
+    }
+  }
+  EXPECT_NEAR(tensor::value_to_host<double>(Exec(), total), expected, 1e-13 * expected);
+  const Buffer g({9}, DType::fp32), few({4}, DType::u8);
+  EXPECT_THROW(kernels::adamw_step(Exec(), {g, {}, g, g, g, few}, adamw_scalars(0)), base::Error);
+  EXPECT_THROW(kernels::add_square_parts(Exec(), total, few), base::Error);
 }
 
 }  // namespace

@@ -182,6 +182,10 @@ class Bench {
     time("adamw", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s); });
     time("adamw + amax", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, amax, true); });
     time("adamw + quantize", 7.25 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, both, true); });
+    const Tensor squares = bytes(static_cast<std::size_t>(kernels::adamw_square_parts(weights_)) * sizeof(double));
+    time("adamw + quantize + squares", 7.25 * n, [&] {
+      kernels::adamw_step(exec_, {p, {}, m, v, g, squares}, s, both, true);
+    });
     time("adamw bf16 moments + amax", 5 * n, [&] { kernels::adamw_step(exec_, {p, {}, mh, vh, g}, s, amax, true); });
     time("adamw bf16 + remainder", 5 * n, [&] { kernels::adamw_step(exec_, {half, rest, mh, vh, g}, s, amax, true); });
     time("sum of squares", n, [&] { kernels::sum_of_squares(exec_, total, g); });

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "model/embedding.hpp"
+#include "model/linear.hpp"
 #include "model/loss_head.hpp"
 #include "model/workspace.hpp"
 #include "tests/model/module.hpp"
@@ -95,7 +96,10 @@ void run_head(const Setting& setting, const deck::ModelConfig& config, bool accu
   const auto dw = m.gradients(kRoot);
   if (accumulate) std::memset(dw.back().data, 0, dw.back().bytes());
   const model::LossHead module(m.dims, m.rank());
-  const auto scratch = model::LossHead::allocate_scratch(m.dims, m.arena());
+  auto scratch = model::LossHead::allocate_scratch(m.dims, m.arena());
+  const auto exchanged = model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena());
+  scratch.gathered = exchanged.gathered;
+  scratch.partial = exchanged.partial;
   const Tensor ids = put_tokens_i32(m, targets), my_x = m.put_tokens(x->value);
   const Tensor token_weights = m.arena().allocate({m.dims.tokens()}, DType::fp32);
   for (std::size_t i = 0; i < weights.size(); ++i) token_weights.as<float>()[i] = static_cast<float>(weights[i]);

@@ -25,8 +25,9 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
     table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, tensor::DType::fp32);
     kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
   }
-  std::tie(shared, scratch) =
-      TransformerLayer::allocate_scratch(m.dims, recompute, m.recipe, m.model.layers, table, m.arena());
+  std::tie(shared, scratch) = TransformerLayer::allocate_scratch(
+      m.dims, recompute, m.recipe, m.model.layers, table,
+      model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena()), m.arena());
   saved = TransformerLayer::allocate_saved(m.dims, recompute, m.recipe, 0, shared, m.arena());
 }
 

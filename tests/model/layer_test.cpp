@@ -38,7 +38,8 @@ struct Layer {
     }
     TransformerLayer::Shared shared;
     std::tie(shared, scratch) =
-        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table, m.arena());
+        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table,
+                                           model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena()), m.arena());
     saved = TransformerLayer::allocate_saved(m.dims, recompute, {}, 0, shared, m.arena());
   }
   static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {

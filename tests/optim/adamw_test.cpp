@@ -20,14 +20,16 @@ struct Fixture {
   static std::vector<fsdp::UnitShape> shapes() {
     return {{"unit", {{"matrix", 4, 3, 1, true, false}, {"vector", 5, 1, 1, false, true}}, false}};
   }
+  /// The matrix, not the vector.
+  static std::vector<std::vector<bool>> counted() { return {{true, false}}; }
   static tensor::MemoryBytes bytes(const deck::OptimizerConfig& config) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers units(shapes(), {}, arenas);
-    const Adamw adamw(config, units, arenas);
+    const Adamw adamw(config, units, counted(), arenas);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config)
-      : arenas(bytes(config)), units(shapes(), {}, arenas), adamw(config, units, arenas) {
+      : arenas(bytes(config)), units(shapes(), {}, arenas), adamw(config, units, counted(), arenas) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
@@ -78,6 +80,26 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
         EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
             << "step " << step << ", tensor " << i << ", " << k;
   }
+}
+
+// Of what is counted, where no norm was needed before; where one was, nothing has room for them.
+TEST(Adamw, LeavesTheSquaresOfWhatIsCounted) {
+  deck::OptimizerConfig unclipped = config();
+  unclipped.clip = 0;
+  Fixture f(unclipped);
+  std::array<double, 1> total{0.5};
+  double expected = 0.5;
+  for (std::int64_t k = 0; k < 17; ++k) {
+    const bool matrix = k < 12;
+    const float g = std::cos(static_cast<float>(k));
+    f.units.gradient(0)[matrix ? 0 : 1].as<float>()[matrix ? k : k - 12] = g;
+    if (matrix) expected += static_cast<double>(g) * static_cast<double>(g);
+  }
+  f.adamw.step(f.exec, 0, 0, 1e-2, 1, nothing);
+  f.adamw.add_squares(f.exec, {reinterpret_cast<std::byte*>(total.data()), {8}, tensor::DType::u8});
+  EXPECT_NEAR(total[0], expected, 1e-14 * expected);
+  EXPECT_GT(Fixture::bytes(unclipped)[static_cast<std::size_t>(tensor::MemoryKind::buffers)],
+            Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);
 }
 
 /// One more step of `f` with gradients that a seed tells apart.

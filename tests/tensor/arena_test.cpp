@@ -36,7 +36,7 @@ TEST(Arena, MeasuringCountsWhatARealOneTakes) {
 TEST(Arena, HandsOutAlignedMemoryOfItsOwn) {
   Arena arena("test", MemoryKind::weights, 4096);
   const Tensor a = arena.allocate({10}, DType::u8), b = arena.allocate({10}, DType::u8);
-  EXPECT_EQ(b.data - a.data, static_cast<std::ptrdiff_t>(Arena::kAlignment));
+  EXPECT_EQ(b.data - a.data, static_cast<std::ptrdiff_t>(tensor::kAlignment));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data) % 16, 0u);
   for (int i = 0; i < 10; ++i) a.data[i] = b.data[i] = std::byte{1};
 }
@@ -113,7 +113,7 @@ TEST(Arena, ASetKeepsKindsApart) {
   measured[MemoryKind::weights].allocate({100}, DType::fp32);
   measured[MemoryKind::buffers].allocate({1}, DType::fp32);
   const MemoryBytes bytes = measured.bytes();
-  EXPECT_EQ(bytes, (MemoryBytes{512, 0, 0, 0, 0, 256}));
+  EXPECT_EQ(bytes, (MemoryBytes{512, 0, 0, 0, 0, 0, 256}));
   EXPECT_EQ(total(bytes), 768u);
   ArenaSet real(bytes);
   EXPECT_FALSE(real.measuring());

@@ -85,6 +85,10 @@ Training::Training(const deck::Config& config, MPI_Comm comm)
   std::unique_ptr<io::TensorFile> file;
   if (!config.model.init_file.empty()) file = io::open_tensor_file(io_, config.model.init_file);
   trainer_->initialise(file.get());
+  if (!tensor::kDevice) return;
+  tensor::finish(exec());  // what a device's products are chosen with communicates, too
+  mesh_.world.record_device_calls();
+  log_.clear();
 }
 
 std::vector<train::StepResult> Training::run(std::int64_t first, std::int64_t steps) {

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "comm/device.hpp"
+#include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {
@@ -20,7 +21,6 @@ using tensor::Tensor;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kRow = 16;  // elements that rows are a multiple of
-constexpr std::size_t kAlignment = 256;
 
 std::uint64_t rounded_up(std::uint64_t x, std::uint64_t step) { return (x + step - 1) / step * step; }
 
@@ -48,7 +48,7 @@ std::vector<Tensor> lay_out(const BenchCase& one, int ranks, std::byte* memory) 
     const std::uint64_t step = static_cast<std::uint64_t>(ranks) * kRow;
     const std::uint64_t count = rounded_up(std::max<std::uint64_t>(bytes / size_of(one.dtype), 1), step);
     tensors.push_back({memory, {static_cast<std::int64_t>(count)}, one.dtype});
-    memory += rounded_up(tensors.back().bytes(), kAlignment);
+    memory += tensor::aligned(tensors.back().bytes());
   }
   return tensors;
 }
@@ -56,7 +56,7 @@ std::vector<Tensor> lay_out(const BenchCase& one, int ranks, std::byte* memory) 
 std::size_t bytes_of(const BenchCase& one, int ranks) {
   const auto tensors = lay_out(one, ranks, nullptr);
   std::size_t bytes = 0;
-  for (const Tensor& t : tensors) bytes += rounded_up(t.bytes(), kAlignment);
+  for (const Tensor& t : tensors) bytes += tensor::aligned(t.bytes());
   return bytes;
 }
 
@@ -127,7 +127,7 @@ std::vector<BenchRow> bench_collectives(const Communicator& group, cudaStream_t 
                                         std::span<const BenchCase> cases, const BenchSettings& settings) {
   SHARD8_REQUIRE(settings.warmup > 0 && settings.repetitions > 0, "a benchmark of {} + {} repetitions", settings.warmup,
                  settings.repetitions);
-  std::size_t most = kAlignment;
+  std::size_t most = tensor::kAlignment;
   for (const BenchCase& one : cases) most = std::max(most, bytes_of(one, group.size()));
   const Memory memory(group, most);
   std::vector<BenchRow> rows;

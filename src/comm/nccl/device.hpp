@@ -15,13 +15,13 @@
 
 namespace shard8::comm::nccl {
 
-/// How groups with a gather lane gather in memory of Communicator::gather_memory. Elsewhere, and in
-/// groups that cannot, NCCL gathers in the plain way; Device::describe says so.
+/// How groups gather in memory of Communicator::gather_memory, and those on the compute stream alone reduce in
+/// it. Elsewhere, and in groups that cannot, NCCL does it in the plain way; Device::describe says so.
 enum class Gather : std::uint8_t {
   automatic,  ///< push where ranks can, else nccl
   nccl,       ///< kernels of NCCL
-  zero_cta,   ///< copy engines driven by NCCL on a symmetric window
-  push,       ///< copy engines driven by this program, see PushMemory
+  zero_cta,   ///< copy engines driven by NCCL on a symmetric window, in groups with a gather lane
+  push,       ///< copy engines driven by this program, see PeerMemory
 };
 std::string_view name_of(Gather gather);
 
@@ -29,8 +29,6 @@ struct Settings {
   Gather gather = Gather::automatic;
   int gather_ctas = 0;  ///< thread blocks that one collective of NCCL may take, at most; 0: as it chooses
   int reduce_ctas = 0;  ///< the same of reductions on a lane of their own
-  /// Groups with a reduce lane whose ranks can push to each other use reduce memory; see PushSums.
-  bool push_sums = true;
   /// A call that takes longer ends the job; `first_limit` holds until record_calls() was called once.
   std::chrono::milliseconds limit = std::chrono::seconds(120);
   std::chrono::milliseconds first_limit = std::chrono::seconds(600);

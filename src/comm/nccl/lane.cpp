@@ -11,6 +11,7 @@
 namespace shard8::comm::nccl {
 
 void Call::wait() {
+  measured_ = timed_ && group_->log->measuring();
   if (measured_) times_->wait.record(lane_.compute_);
   done().hold(lane_.compute_);
   released_ = true;
@@ -36,8 +37,9 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
   call.op_ = op;
   call.sizes_.clear();
   call.launched_ = call.complete_ = call.released_ = false;
-  call.measured_ = group->log != nullptr && group->log->measuring();
-  if (call.measured_ && !call.times_) call.times_.emplace();
+  call.timed_ = group->log != nullptr;
+  call.measured_ = false;
+  if (call.timed_ && !call.times_) call.times_.emplace();
   return call;
 }
 
@@ -54,7 +56,7 @@ void Lane::start(Call& call) {
     ready_.record(compute_);
     ready_.hold(*own_);
   }
-  if (call.measured_) call.times_->begin.record(stream());
+  if (call.timed_) call.times_->begin.record(stream());
 }
 
 DeviceCall* Lane::end(Call& call) {
@@ -64,6 +66,7 @@ DeviceCall* Lane::end(Call& call) {
     call.launched_ = true;
   }
   if (own_) return &call;
+  call.measured_ = call.timed_ && call.group_->log->measuring();
   call.released_ = true;
   return nullptr;
 }

@@ -38,7 +38,7 @@ class Call final : public DeviceCall {
     Event begin{Event::Times::yes}, end{Event::Times::yes}, wait{Event::Times::yes};
   };
   explicit Call(Lane& lane) : lane_(lane) {}
-  const Event& done() const { return measured_ ? times_->end : done_; }
+  const Event& done() const { return timed_ ? times_->end : done_; }
 
   Lane& lane_;
   Call* next_ = nullptr;
@@ -50,7 +50,8 @@ class Call final : public DeviceCall {
   bool launched_ = false;  ///< the device has it; with complete_ under the lane's mutex
   bool complete_ = false;
   bool released_ = false;  ///< nobody looks at it any more
-  bool measured_ = false;
+  bool timed_ = false;     ///< there is a log
+  bool measured_ = false;  ///< which was measuring when this was waited for
   Event done_;
   std::optional<Times> times_;
 };

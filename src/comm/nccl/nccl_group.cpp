@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/nccl_group.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "comm/nccl/check.hpp"
-#include "comm/nccl/sum_parts.hpp"
+#include "comm/nccl/sum_item.hpp"
 #include "comm/nccl/window_memory.hpp"
+#include "comm/own_rows.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
@@ -36,15 +38,14 @@ std::size_t count_of(const Tensor& t) { return static_cast<std::size_t>(t.count(
 }  // namespace
 
 NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
-    : device_(device),
-      info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})),
-      how_(choose_gather(group, lanes)) {
+    : device_(device), info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})) {
   const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
     const NcclCommunicator::Options options{ctas, zero_cta};
     return std::make_shared<NcclCommunicator>(group, *info_, purpose, options, device_.health());
   };
   const Settings& settings = device_.settings();
-  if (lanes.gather) gather_ = {&device_.gather_lane(), make("gathers", settings.gather_ctas, how_ == Gather::zero_cta)};
+  if (lanes.gather)
+    gather_ = {&device_.gather_lane(), make("gathers", settings.gather_ctas, settings.gather == Gather::zero_cta)};
   if (lanes.reduce) reduce_ = {&device_.reduce_lane(), make("reductions", settings.reduce_ctas, false)};
   if (lanes.compute) {
     const Route compute{&device_.compute_lane(), device_.on_compute_lane(group, *info_)};
@@ -59,31 +60,35 @@ NcclGroup::~NcclGroup() {
   }
 }
 
-/// How to gather in gather memory. Collective.
-Gather NcclGroup::choose_gather(const Communicator& group, DeviceLanes lanes) {
-  const Gather asked = device_.settings().gather;
-  if (!lanes.gather) return Gather::nccl;
-  if (asked == Gather::nccl) {
-    device_.state(fmt::format("group '{}': gathers by NCCL", info_->name));
-    return Gather::nccl;
-  }
-  if (asked == Gather::zero_cta) return asked;  // said when there is memory
-  if (const auto problem = PushBlock::problem(group, device_.gather_lane().stream())) {
-    device_.state(fmt::format("group '{}': gathers by NCCL; by copy engines is not active: {}", info_->name, *problem));
-    return Gather::nccl;
-  }
-  device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers: active", info_->name));
-  return Gather::push;
+/// Why peers cannot use each other's memory on a stream; empty if they can. Collective.
+std::string NcclGroup::problem_with_peers(const Communicator& group, cudaStream_t stream) {
+  if (group.size() > kMostRanks) return fmt::format("the group has more than {} ranks", kMostRanks);
+  return PeerBlock::problem(group, stream).value_or("");
 }
 
 std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group, std::size_t bytes) {
   const auto watched = device_.health().watch_host(fmt::format("making gather memory {}", where(*info_)));
-  if (how_ == Gather::push) {
-    auto memory = std::make_shared<PushMemory>(group, bytes, device_.gather_lane().stream());
-    push_memories_.push_back(memory);
-    return memory;
+  const Route& route = route_of(gather_, "gather memory");
+  const Gather asked = device_.settings().gather;
+  const bool beside = route.lane == &device_.gather_lane();
+  if (asked == Gather::zero_cta && beside) return window_memory(group, bytes);
+  if (asked == Gather::automatic || asked == Gather::push) {
+    const std::string problem = problem_with_peers(group, route.lane->stream());
+    if (problem.empty()) {
+      device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers{}: active", info_->name,
+                                beside ? "" : ", and sums of what is read from peers"));
+      auto memory = std::make_shared<PeerMemory>(group, bytes, route.lane->stream());
+      peer_memories_.push_back(memory);
+      return memory;
+    }
+    device_.state(fmt::format("group '{}': gathers by NCCL; by copy engines is not active: {}", info_->name, problem));
+  } else {
+    device_.state(fmt::format("group '{}': gathers by NCCL", info_->name));
   }
-  if (how_ == Gather::nccl) return std::make_shared<PlainMemory>(bytes);
+  return std::make_shared<PlainMemory>(bytes);
+}
+
+std::shared_ptr<DeviceMemory> NcclGroup::window_memory(const Communicator& group, std::size_t bytes) {
   auto memory = std::make_shared<WindowMemory>(group, *info_, gather_.communicator, bytes);
   device_.state(memory->symmetric()
                     ? fmt::format("group '{}': gathers by copy engines of NCCL: active", info_->name)
@@ -95,10 +100,9 @@ std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group
 
 std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group, std::size_t bytes) {
   const auto watched = device_.health().watch_host(fmt::format("making reduce memory {}", where(*info_)));
-  if (!device_.settings().push_sums || reduce_.lane != &device_.reduce_lane()) return nullptr;
+  if (reduce_.lane != &device_.reduce_lane()) return nullptr;
   const cudaStream_t stream = device_.reduce_lane().stream();
-  const auto problem = group.size() > kMostParts ? fmt::format("the group has more than {} ranks", kMostParts)
-                                                 : PushBlock::problem(group, stream).value_or("");
+  const std::string problem = problem_with_peers(group, stream);
   if (!problem.empty()) {
     device_.state(fmt::format("group '{}': sums by NCCL; of parts that copy engines push is not active: {}",
                               info_->name, problem));
@@ -110,9 +114,14 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
   return memory;
 }
 
-std::shared_ptr<PushMemory> NcclGroup::pushes(std::span<const Tensor> whole) const {
-  for (const auto& weak : push_memories_) {
-    if (auto memory = weak.lock(); memory != nullptr && memory->holds(whole)) return memory;
+/// The memory of this lane's stream that holds all of them.
+template <class Items, class WholeOf>
+std::shared_ptr<PeerMemory> NcclGroup::memory_of(const Route& route, const Items& items, const WholeOf& whole) const {
+  for (const auto& weak : peer_memories_) {
+    auto memory = weak.lock();
+    if (memory == nullptr || memory->stream() != route.lane->stream()) continue;
+    if (std::all_of(items.begin(), items.end(), [&](const auto& item) { return memory->holds(whole(item)); }))
+      return memory;
   }
   return nullptr;
 }
@@ -130,34 +139,19 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
   Call& call = route.lane->next(info_, Collective::all_gather);
   for (const Tensor& t : whole) call.count(t);
   route.lane->start(call);
-  if (const auto memory = pushes(whole)) {
+  if (const auto memory = memory_of(route, whole, [](const Tensor& t) { return t; })) {
     memory->gather(whole, own);
     return route.lane->end(call);
   }
   begin_group("all_gather", route);
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    const Tensor& t = whole[i];
-    const std::size_t shard = t.bytes() / static_cast<std::size_t>(info_->size);
-    if (shard == 0) continue;
-    const bool elsewhere = !own.empty() && !own[i].empty();
-    const std::byte* const rows = elsewhere ? own[i].data : t.data + static_cast<std::size_t>(info_->rank) * shard;
-    SHARD8_NCCL_CHECK(ncclAllGather(rows, t.data, shard, ncclUint8, route.communicator->get(), route.lane->stream()),
-                      "all_gather", *info_, route.communicator->get());
-  }
-  end_group("all_gather", route);
-  return route.lane->end(call);
-}
-
-DeviceCall* NcclGroup::all_gather(const Tensor& out, const Tensor& in) {
-  const Route& route = route_of(gather_, "all_gather");
-  Call& call = route.lane->next(info_, Collective::all_gather);
-  call.count(out);
-  route.lane->start(call);
-  if (!in.empty()) {
+    const OwnRows rows = own_rows(whole, own, i, info_->rank, info_->size);
+    if (rows.bytes == 0) continue;
     SHARD8_NCCL_CHECK(
-        ncclAllGather(in.data, out.data, in.bytes(), ncclUint8, route.communicator->get(), route.lane->stream()),
+        ncclAllGather(rows.data, whole[i].data, rows.bytes, ncclUint8, route.communicator->get(), route.lane->stream()),
         "all_gather", *info_, route.communicator->get());
   }
+  end_group("all_gather", route);
   return route.lane->end(call);
 }
 
@@ -170,14 +164,29 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
     memory->reduce_scatter(items);
     return route.lane->end(call);
   }
+  if (const auto memory = memory_of(route, items, [](const auto& item) { return item.whole; })) {
+    memory->reduce_scatter(items);
+    return route.lane->end(call);
+  }
+  const auto sum_of = [&](const auto& item) {  // where it is made: in the whole if something is added yet
+    return item.addend.empty() ? item.out.data
+                               : item.whole.data + static_cast<std::size_t>(info_->rank) * item.out.bytes();
+  };
   begin_group("reduce_scatter", route);
-  for (const auto& [out, whole] : items) {
-    if (out.empty()) continue;
-    SHARD8_NCCL_CHECK(ncclReduceScatter(whole.data, out.data, count_of(out), arithmetic_type(out.dtype), ncclSum,
-                                        route.communicator->get(), route.lane->stream()),
-                      "reduce_scatter", *info_, route.communicator->get());
+  for (const auto& item : items) {
+    if (item.out.empty()) continue;
+    SHARD8_NCCL_CHECK(
+        ncclReduceScatter(item.whole.data, sum_of(item), count_of(item.out), arithmetic_type(item.out.dtype), ncclSum,
+                          route.communicator->get(), route.lane->stream()),
+        "reduce_scatter", *info_, route.communicator->get());
   }
   end_group("reduce_scatter", route);
+  for (const auto& item : items) {
+    if (item.addend.empty()) continue;
+    Parts sum;
+    sum.add(sum_of(item));
+    sum_item(route.lane->stream(), item, 0, item.out.bytes(), sum);
+  }
   return route.lane->end(call);
 }
 

@@ -4,10 +4,11 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/nccl/nccl_device.hpp"
-#include "comm/nccl/push_memory.hpp"
+#include "comm/nccl/peer_memory.hpp"
 #include "comm/nccl/push_sums.hpp"
 
 namespace shard8::comm::nccl {
@@ -19,7 +20,6 @@ class NcclGroup final : public DeviceGroup {
   ~NcclGroup() override;
 
   DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) override;
-  DeviceCall* all_gather(const tensor::Tensor& out, const tensor::Tensor& in) override;
   DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override;
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
@@ -30,18 +30,18 @@ class NcclGroup final : public DeviceGroup {
     Lane* lane = nullptr;
     std::shared_ptr<NcclCommunicator> communicator;
   };
-  Gather choose_gather(const Communicator& group, DeviceLanes lanes);
+  static std::string problem_with_peers(const Communicator& group, cudaStream_t stream);
+  std::shared_ptr<DeviceMemory> window_memory(const Communicator& group, std::size_t bytes);
   const Route& route_of(const Route& route, const char* operation) const;
-  /// The memory to push in, if all of `whole` lies in one.
-  std::shared_ptr<PushMemory> pushes(std::span<const tensor::Tensor> whole) const;
+  template <class Items, class WholeOf>
+  std::shared_ptr<PeerMemory> memory_of(const Route& route, const Items& items, const WholeOf& whole) const;
   void begin_group(const char* purpose, const Route& route) const;
   void end_group(const char* purpose, const Route& route) const;
 
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
-  Gather how_;
   Route gather_, reduce_;
-  std::vector<std::weak_ptr<PushMemory>> push_memories_;
+  std::vector<std::weak_ptr<PeerMemory>> peer_memories_;
   std::weak_ptr<PushSums> push_sums_;
 };
 

@@ -5,16 +5,13 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "comm/nccl/sum_parts.hpp"
+#include "comm/nccl/sum_item.hpp"
+#include "tensor/alignment.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
 
 using Item = Communicator::ReduceScatterItem;
-
-constexpr std::size_t kAlignment = 256;
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 const std::byte* rows_of(const Item& item, int rank) {
   return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();
@@ -24,10 +21,10 @@ const std::byte* rows_of(const Item& item, int rank) {
 
 PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
     : block_(group, bytes, stream),
-      slot_bytes_(bytes / 2 / static_cast<std::size_t>(group.size() - 1) / kAlignment * kAlignment) {
-  SHARD8_REQUIRE(group.size() <= kMostParts && slot_bytes_ > 0,
+      slot_bytes_(bytes / 2 / static_cast<std::size_t>(group.size() - 1) / tensor::kAlignment * tensor::kAlignment) {
+  SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
                  "sums in group '{}' of {} ranks with {} bytes; needed are at most {} ranks and {} bytes of each other",
-                 group.name(), group.size(), bytes, kMostParts, 2 * kAlignment);
+                 group.name(), group.size(), bytes, kMostRanks, 2 * tensor::kAlignment);
 }
 
 /// Where rank `of` pushes to at rank `at`: all others' slots in rank order.
@@ -49,7 +46,7 @@ void PushSums::take(const Item& item) {
     const std::size_t bytes = std::min(all - first, slot_bytes_ - used_);
     pieces_[half_].push_back({&item, first, bytes, used_});
     first += bytes;
-    used_ += aligned(bytes);
+    used_ += tensor::aligned(bytes);
     if (used_ == slot_bytes_) end_turn();
   }
 }
@@ -71,14 +68,10 @@ void PushSums::end_turn() {
 void PushSums::sum(int half) {
   const int rank = block_.rank();
   for (const Piece& piece : pieces_[half]) {
-    const tensor::Tensor& out = piece.item->out;
     Parts parts;
-    parts.count = block_.size();
-    for (int r = 0; r < parts.count; ++r)
-      parts.data[r] =
-          r == rank ? rows_of(*piece.item, r) + piece.first : data() + slot_of(half, rank, r) + piece.offset;
-    sum_parts(block_.stream(), out.data + piece.first, out.dtype,
-              static_cast<std::int64_t>(piece.bytes / tensor::size_of(out.dtype)), parts);
+    for (int r = 0; r < block_.size(); ++r)
+      parts.add(r == rank ? rows_of(*piece.item, r) + piece.first : data() + slot_of(half, rank, r) + piece.offset);
+    sum_item(block_.stream(), *piece.item, piece.first, piece.bytes, parts);
   }
   pieces_[half].clear();
 }

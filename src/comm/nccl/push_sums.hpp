@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/device.hpp"
-#include "comm/nccl/push_block.hpp"
+#include "comm/nccl/peer_block.hpp"
 
 namespace shard8::comm::nccl {
 
@@ -15,7 +15,7 @@ namespace shard8::comm::nccl {
 /// multiprocessors, the next turn's parts arrive in the other half.
 class PushSums final : public DeviceMemory {
  public:
-  /// As PushBlock.
+  /// As PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
 
   std::byte* data() const override { return block_.data(); }
@@ -34,7 +34,7 @@ class PushSums final : public DeviceMemory {
   void end_turn();
   void sum(int half);
 
-  PushBlock block_;
+  PeerBlock block_;
   std::size_t slot_bytes_;        ///< of a half, for what one other rank pushes
   std::vector<Piece> pieces_[2];  ///< of each half's turn
   int half_ = 0;                  ///< of this turn

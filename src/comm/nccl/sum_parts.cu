@@ -82,7 +82,9 @@ void sum(cudaStream_t stream, T* out, const Parts& parts, std::int64_t count) {
   const std::int64_t vectors = all % 16 == 0 ? count / Vector<T>::kN : 0;
   if (vectors > 0) {
     const auto kernel = parts.count == 2   ? sum_vectors<T, 2>
+                        : parts.count == 3 ? sum_vectors<T, 3>
                         : parts.count == 4 ? sum_vectors<T, 4>
+                        : parts.count == 5 ? sum_vectors<T, 5>
                         : parts.count == 8 ? sum_vectors<T, 8>
                                            : sum_vectors<T, 0>;
     kernel<<<blocks_of(vectors, kThreads * kVectors), kThreads, 0, stream>>>(out, parts, vectors);

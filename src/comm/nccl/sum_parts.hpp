@@ -12,11 +12,13 @@
 namespace shard8::comm::nccl {
 
 /// Ranks of a node.
-inline constexpr int kMostParts = 16;
+inline constexpr int kMostRanks = 16;
 
 struct Parts {
-  const std::byte* data[kMostParts] = {};  ///< as many elements as the sum each, of its dtype
-  int count = 0;                           ///< from 1 on
+  const std::byte* data[kMostRanks + 1] = {};  ///< as many elements as the sum each, of its dtype
+  int count = 0;                               ///< from 1 on
+
+  void add(const std::byte* part) { data[count++] = part; }
 };
 
 /// out, `count` elements, = the sum of the parts in their order, added in fp32 and rounded once. fp32 or bf16;

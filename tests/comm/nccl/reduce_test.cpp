@@ -61,12 +61,14 @@ TEST(ReduceScatter, in_place_and_out_of_place_at_once) {
   }
 }
 
-/// What hosts get: in rank order, with sums in fp32.
-std::vector<std::byte> host_sums(const std::vector<Buffer>& of_ranks, std::int64_t first, std::int64_t count) {
+/// What hosts get: in rank order, the addend last, with sums in fp32.
+std::vector<std::byte> host_sums(const std::vector<Buffer>& of_ranks, std::int64_t first, std::int64_t count,
+                                 const Buffer* addend = nullptr) {
   Buffer sums({count}, of_ranks.front().dtype());
   for (std::int64_t i = 0; i < count; ++i) {
     float total = static_cast<float>(of_ranks.front().get(first + i));
     for (std::size_t r = 1; r < of_ranks.size(); ++r) total += static_cast<float>(of_ranks[r].get(first + i));
+    if (addend != nullptr) total += static_cast<float>(addend->get(i));
     sums.set(i, total);
   }
   return sums.bytes();
@@ -100,6 +102,67 @@ TEST(ReduceScatter, of_pushed_parts_gives_the_bytes_of_hosts) {
         EXPECT_EQ(download(j, of_b), host_sums(all_b, rank * 8, 8));
       }
     }
+  }
+}
+
+// On the compute stream, each rank reading its rows of all others: with and without an addend, which may be out,
+// and again and again in the same memory, which a rank that is ahead must not overwrite.
+TEST(ReduceScatter, of_what_peers_have_gives_the_bytes_of_hosts) {
+  Job& j = job(nccl::Gather::push);
+  const int n = j.world.size(), rank = j.world.rank();
+  Pool pool(j.world);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const std::int64_t rows : {1, 16, 1003, 70000}) {
+      for (const bool adds : {false, true}) {
+        if (adds && n == 1) continue;
+        pool.used = 0;
+        const Tensor a = pool.allocate({rows * n, 3}, dtype);
+        const Block outside(a.bytes()), more(a.bytes());
+        const Tensor out = outside.tensor({rows, 3}, dtype);
+        const Tensor addend = adds ? (rows == 16 ? out : more.tensor({rows, 3}, dtype)) : Tensor{};
+        Buffer own_addend({rows, 3}, dtype);
+        own_addend.fill(rank, 77);
+        for (int turn = 0; turn < 3; ++turn) {
+          std::vector<Buffer> all;
+          for (int r = 0; r < n; ++r) all.emplace_back(a.shape, dtype).fill(r, turn);
+          if (adds) upload(j, addend, own_addend.bytes());
+          upload(j, a, all[static_cast<std::size_t>(rank)].bytes());
+          j.world.reduce_scatter(out, a, addend);
+          if (rank == 0) SHARD8_CUDA_CHECK(cudaMemsetAsync(a.data, 0xff, a.bytes(), j.compute));
+          EXPECT_EQ(download(j, out), host_sums(all, rank * rows * 3, rows * 3, adds ? &own_addend : nullptr))
+              << rows << " rows of " << name_of(dtype) << (adds ? " and an addend" : "");
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceScatter, with_an_addend_of_another_shape_is_refused) {
+  Job& j = job();
+  const int n = j.world.size();
+  const Tensor whole = j.allocate({4 * n}, DType::fp32), out = j.allocate({4}, DType::fp32),
+               addend = j.allocate({5}, DType::fp32);
+  EXPECT_THROW(j.world.reduce_scatter(out, whole, addend), base::Error);
+}
+
+// By NCCL the sum is rounded before the addend is added.
+TEST(ReduceScatter, by_nccl_adds_the_addend_last) {
+  Job& j = job();
+  const int n = j.world.size(), rank = j.world.rank();
+  if (n == 1) return;
+  const std::int64_t rows = 1003;
+  const Tensor whole = j.allocate({rows * n}, DType::fp32), out = j.allocate({rows}, DType::fp32);
+  Buffer mine(whole.shape, DType::fp32), addend(out.shape, DType::fp32);
+  mine.fill(rank, 3);
+  addend.fill(rank, 4);
+  upload(j, whole, mine.bytes());
+  upload(j, out, addend.bytes());
+  j.beside->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{out, whole, out}}).wait();
+  const Buffer sums = download_buffer(j, out);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double expected = addend.get(i);
+    for (int r = 0; r < n; ++r) expected += input(r, rank * rows + i, 3, DType::fp32);
+    ASSERT_NEAR(sums.get(i), expected, tolerance(n + 1, DType::fp32)) << i;
   }
 }
 

@@ -1,40 +1,37 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/nccl/push_block.hpp"
+#include "comm/nccl/peer_block.hpp"
 
 #include <exception>
 
 #include "comm/agree.hpp"
+#include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
 
-// Flags begin behind the memory at such a multiple.
-constexpr std::size_t kAlignment = 256;
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
+// Behind the memory.
 constexpr std::size_t flag_bytes(int ranks) {
-  return aligned(2 * static_cast<std::size_t>(ranks) * sizeof(std::uint32_t));
+  return tensor::aligned(2 * static_cast<std::size_t>(ranks) * sizeof(std::uint32_t));
 }
 
 }  // namespace
 
-PushBlock::PushBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream)
+PeerBlock::PeerBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream)
     : rank_(group.rank()),
       size_(group.size()),
       bytes_(bytes),
-      block_(group, aligned(bytes) + flag_bytes(group.size()), stream),
+      block_(group, tensor::aligned(bytes) + flag_bytes(group.size()), stream),
       stream_(stream) {}
 
-PushBlock::~PushBlock() {
+PeerBlock::~PeerBlock() {
   if (std::uncaught_exceptions() == 0) static_cast<void>(cudaStreamSynchronize(stream_));
 }
 
-std::optional<std::string> PushBlock::problem(const Communicator& group, cudaStream_t stream) {
+std::optional<std::string> PeerBlock::problem(const Communicator& group, cudaStream_t stream) {
   try {
-    const IpcBlock trial(group, kAlignment, stream);
+    const IpcBlock trial(group, tensor::kAlignment, stream);
     return std::nullopt;
   } catch (const AgreedError& e) {
     return e.what();
@@ -42,23 +39,23 @@ std::optional<std::string> PushBlock::problem(const Communicator& group, cudaStr
 }
 
 /// The word of rank `of` that rank `by` writes to.
-FlagAddress PushBlock::flag(int of, Flag kind, int by) const {
-  return reinterpret_cast<FlagAddress>(block_.of(of) + aligned(bytes_)) + kind * size_ + by;
+FlagAddress PeerBlock::flag(int of, Flag kind, int by) const {
+  return reinterpret_cast<FlagAddress>(block_.of(of) + tensor::aligned(bytes_)) + kind * size_ + by;
 }
 
-void PushBlock::add(int to, std::size_t offset, const std::byte* from, std::size_t bytes) {
+void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size_t bytes) {
   to_.push_back(block_.of(to) + offset);
   from_.push_back(from);
   sizes_.push_back(bytes);
 }
 
-void PushBlock::tell_and_await(Flag kind) {
+void PeerBlock::tell_and_await(Flag kind) {
   for (int k = 1; k < size_; ++k) flags_.write(flag(peer(k), kind, rank_), number_);
   for (int k = 1; k < size_; ++k) flags_.await(flag(rank_, kind, peer(k)), number_);
   flags_.enqueue(stream_);
 }
 
-void PushBlock::copy() {
+void PeerBlock::copy() {
   if (!sizes_.empty()) {
     cudaMemcpyAttributes attributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
@@ -72,11 +69,8 @@ void PushBlock::copy() {
   sizes_.clear();
 }
 
-void PushBlock::push() {
-  ++number_;
-  tell_and_await(ready);
-  copy();
-  tell_and_await(arrived);
+void PeerBlock::push() {
+  exchange([this] { copy(); });
 }
 
 }  // namespace shard8::comm::nccl

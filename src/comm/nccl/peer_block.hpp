@@ -12,20 +12,20 @@
 
 namespace shard8::comm::nccl {
 
-/// Memory of every rank of a group into which the others push by copy engines, all copies of a call at
-/// once, so that no multiprocessor is taken from kernels. Peers are on one node.
+/// Memory of every rank of a group that the others can read and write. Into it they push by copy engines, all
+/// copies of a call at once, so that no multiprocessor is taken from kernels. Peers are on one node.
 ///
-/// Each call has a number. A rank tells every peer that its memory may be written to (its stream has
-/// come to the call), waits until all have told it so, copies, tells every peer that its bytes have
-/// arrived, and waits until all of theirs have. On every rank what is told is given to the stream before
-/// what is waited for, so calls that ranks make in the same order cannot wait for each other.
-class PushBlock {
+/// Each call has a number. A rank tells every peer that its memory may be used (its stream has come to
+/// the call), waits until all have told it so, does what the call does, tells every peer that it has, and
+/// waits until all have. On every rank what is told is given to the stream before what is waited for, so
+/// calls that ranks make in the same order cannot wait for each other.
+class PeerBlock {
  public:
   /// Collective; throws AgreedError(environment) where it cannot be. Copies and waits go to `stream`.
-  PushBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
-  ~PushBlock();
-  PushBlock(const PushBlock&) = delete;
-  PushBlock& operator=(const PushBlock&) = delete;
+  PeerBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+  ~PeerBlock();
+  PeerBlock(const PeerBlock&) = delete;
+  PeerBlock& operator=(const PeerBlock&) = delete;
 
   /// Collective: nothing if ranks can push to each other, else why not.
   static std::optional<std::string> problem(const Communicator& group, cudaStream_t stream);
@@ -42,9 +42,20 @@ class PushBlock {
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
   /// All copies that were added. What the stream is given then finds all ranks' bytes here.
   void push();
+  /// What `use` gives to the stream finds in all ranks' memory what their streams were given before, and all
+  /// have done theirs before what is given then.
+  template <class Use>
+  void exchange(const Use& use) {
+    ++number_;
+    tell_and_await(ready);
+    use();
+    tell_and_await(done);
+  }
+  /// A rank's memory, as this one reads it.
+  const std::byte* of(int rank) const { return block_.of(rank); }
 
  private:
-  enum Flag { ready, arrived };
+  enum Flag { ready, done };
   FlagAddress flag(int of, Flag kind, int by) const;
   void tell_and_await(Flag kind);
   void copy();

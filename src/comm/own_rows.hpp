@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "tensor/tensor.hpp"
+
+namespace shard8::comm {
+
+/// This rank's rows of a tensor that is gathered.
+struct OwnRows {
+  std::byte* place;       ///< where they belong in the whole
+  const std::byte* data;  ///< where they are
+  std::size_t bytes;
+
+  bool elsewhere() const { return data != place; }
+};
+
+/// Those of tensor i of Communicator::all_gather_in_place(whole, own).
+inline OwnRows own_rows(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, std::size_t i,
+                        int rank, int size) {
+  const std::size_t bytes = whole[i].bytes() / static_cast<std::size_t>(size);
+  std::byte* const place = bytes == 0 ? whole[i].data : whole[i].data + static_cast<std::size_t>(rank) * bytes;
+  return {place, own.empty() || own[i].empty() ? place : own[i].data, bytes};
+}
+
+}  // namespace shard8::comm
