@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
@@ -23,6 +24,13 @@ void bias_gradient(const tensor::Exec& exec, const tensor::Tensor& dbias, const 
 
 /// out = in, converted (fp32 ↔ bf16, round to nearest even) or copied; equal counts.
 void cast(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
+
+struct Cast {
+  tensor::Tensor out, in;
+};
+/// The same of each, on a device by one kernel for as many as kCastsAtOnce of them, if all convert alike.
+inline constexpr std::size_t kCastsAtOnce = 16;
+void cast_each(const tensor::Exec& exec, std::span<const Cast> casts);
 
 /// All bytes 0 (zero of every dtype).
 void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);

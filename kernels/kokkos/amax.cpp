@@ -11,7 +11,7 @@ void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, st
   constexpr int kN = kPack<typename Source::Type>;
   const bool fits = packs_fit<kN>(kN, x.x);
   for_stretches(
-      exec, "shard8::kernels::amax", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::amax", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const CastTotals totals = CastTotals{amax, nullptr}.seen(team);
         totals.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
       });

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
@@ -18,11 +20,50 @@ void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
   constexpr int kN = kPack<Out, In>;
   const bool fits = packs_fit<kN>(kN, out, in);
   for_spans(
-      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::cast", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first](auto w, std::int64_t i) {
           w.store(to, i, w.load(from, i));
         });
       });
+}
+
+/// Several tensors, each in spans of its own.
+template <class Out, class In>
+struct ConvertEach {
+  static constexpr std::int64_t kSpan = 8192;
+  struct One {
+    Out* out;
+    const In* in;
+    std::int64_t count, end;  ///< spans, its own and those before
+    bool fits;
+  };
+  One each[kCastsAtOnce];
+  std::int64_t spans = 0;
+
+  void add(std::size_t at, const Cast& cast) {
+    Out* const out = cast.out.as<Out>();
+    const In* const in = cast.in.as<In>();
+    spans += (cast.out.count() + kSpan - 1) / kSpan;
+    each[at] = {out, in, cast.out.count(), spans, packs_fit<kPack<Out, In>>(kPack<Out, In>, out, in)};
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t span) const {
+    int which = 0;
+    std::int64_t before = 0;
+    for (; span >= each[which].end; ++which) before = each[which].end;
+    const One& one = each[which];
+    const std::int64_t first = (span - before) * kSpan, rest = one.count - first;
+    row_packs<kPack<Out, In>, 4>(
+        team, rest < kSpan ? rest : kSpan, one.fits,
+        [to = one.out + first, from = one.in + first](auto w, std::int64_t i) { w.store(to, i, w.load(from, i)); });
+  }
+};
+
+template <class Out, class In>
+void convert_each(const Exec& exec, std::span<const Cast> casts) {
+  ConvertEach<Out, In> all;
+  for (std::size_t i = 0; i < casts.size(); ++i) all.add(i, casts[i]);
+  for_rows(exec, "shard8::kernels::cast", all.spans, all);
 }
 
 template <class T>
@@ -30,7 +71,7 @@ void copy(const Exec& exec, T* out, const T* in, std::int64_t count) {
   constexpr int kN = kPack<T>;
   const bool fits = packs_fit<kN>(kN, out, in);
   for_spans(
-      exec, "shard8::kernels::cast", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::cast", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first](auto w, std::int64_t i) {
           const auto lanes = w.load(from, i);
           w.fill(to, i, [&](int j) { return lanes.raw(j); });
@@ -43,7 +84,7 @@ void fill(const Exec& exec, const char* label, T* out, T value, std::int64_t cou
   constexpr int kN = kPack<T>;
   const bool fits = packs_fit<kN>(kN, out);
   for_spans(
-      exec, label, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, label, count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN, 4>(team, n, fits, [to = out + first, value](auto w, std::int64_t i) {
           w.fill(to, i, [&](int) { return value; });
         });
@@ -68,6 +109,23 @@ void cast(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in)
   dispatch_real(out.dtype, "cast", [&]<class Out>(std::type_identity<Out>) {
     dispatch_real(in.dtype, "cast",
                   [&]<class In>(std::type_identity<In>) { convert(exec, out.as<Out>(), in.as<In>(), count); });
+  });
+}
+
+void cast_each(const Exec& exec, std::span<const Cast> casts) {
+  const auto alike = [&](const Cast& cast) {
+    return cast.out.dtype == casts.front().out.dtype && cast.in.dtype == casts.front().in.dtype &&
+           cast.out.dtype != cast.in.dtype;
+  };
+  if (kHostExec || casts.size() > kCastsAtOnce || !std::all_of(casts.begin(), casts.end(), alike)) {
+    for (const Cast& one : casts) cast(exec, one.out, one.in);
+    return;
+  }
+  if (casts.empty()) return;
+  for (const Cast& cast : casts) require_count("cast_each", "in", cast.in, cast.out.count());
+  dispatch_real(casts.front().out.dtype, "cast_each", [&]<class Out>(std::type_identity<Out>) {
+    dispatch_real(casts.front().in.dtype, "cast_each",
+                  [&]<class In>(std::type_identity<In>) { convert_each<Out, In>(exec, casts); });
   });
 }
 

@@ -20,7 +20,7 @@ void backward(const Exec& exec, T* dlogits, const Inputs& from) {
   constexpr int kN = kPack<float>;
   const bool fits = packs_fit<kN>(from.cols, dlogits, from.logits);
   for_rows(
-      exec, "shard8::kernels::cross_entropy_backward", from.rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::cross_entropy_backward", from.rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const float* in = from.logits + row * from.cols;
         T* out = dlogits + row * from.cols;
         const float weight = from.scale * from.weights[row];

@@ -18,7 +18,7 @@ void cross_entropy_max(const Exec& exec, const tensor::Tensor& row_maxima, const
   constexpr int kN = kPack<float>;
   const bool fits = packs_fit<kN>(cols, values);
   for_rows(
-      exec, "shard8::kernels::cross_entropy_max", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::cross_entropy_max", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const float m = row_max<kN>(team, valid, fits, values + row * cols);
         once(team, [=] { largest[row] = m; });
       });
@@ -38,7 +38,7 @@ void cross_entropy_sums(const Exec& exec, const tensor::Tensor& sums, const tens
   constexpr int kN = kPack<float>;
   const bool fits = packs_fit<kN>(cols, values);
   for_rows(
-      exec, "shard8::kernels::cross_entropy_sums", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::cross_entropy_sums", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const float* in = values + row * cols;
         const float m = largest[row];
         const float sum = row_sum<kN, 4>(team, valid, fits, [=](auto w, std::int64_t i) {

@@ -133,7 +133,7 @@ void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std:
   constexpr int kN = kPack<Out>;
   const bool fits = packs_fit<kN>(kN, out, in);
   for_stretches(
-      exec, kLabel, count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, kLabel, count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float scale = *scale_inv;
         row_packs<kN, 4>(team, n, fits, [to = out + first, from = in + first, scale](auto w, std::int64_t i) {
           decode_lanes(w, to, i, from, Same<float>{scale});
@@ -149,7 +149,7 @@ void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, s
   constexpr int kN = kPack<Out>;
   const bool fits = packs_fit<kN>(cols, out, in) && (block_cols > 1 || packs_fit<kN>(cols, scale_inv));
   for_rows(
-      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const Inverse* const scales = scale_inv + row / block_rows * across;
         Out* const to = out + row * cols;
         const Q* const from = in + row * cols;

@@ -16,7 +16,7 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, std::int64_t cou
   const bool fits = packs_fit<kN>(kN, out, x, y);
   for_spans(
       exec, "shard8::kernels::residual_add", count,
-      KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [to = out + first, from = x + first, more = y + first](auto w, std::int64_t i) {
           const auto a = w.load(from, i), b = w.load(more, i);
           w.store(to, i, w.each([&](int j) { return a[j] + b[j]; }));
@@ -29,7 +29,7 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
   constexpr int kN = kPack<T>;
   const bool fits = packs_fit<kN>(cols, out, x, y, bias);
   for_rows(
-      exec, "shard8::kernels::residual_add", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::residual_add", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         row_packs<kN>(team, cols, fits,
                       [=, to = out + row * cols, from = x + row * cols, more = y + row * cols](auto w, std::int64_t i) {
                         const auto a = w.load(from, i), b = w.load(more, i), c = w.load(bias, i);
@@ -43,7 +43,7 @@ void add(const Exec& exec, Out* out, const In* x, std::int64_t count) {
   constexpr int kN = kPack<Out, In>;
   const bool fits = packs_fit<kN>(kN, out, x);
   for_spans(
-      exec, "shard8::kernels::add_to", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::add_to", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [to = out + first, from = x + first](auto w, std::int64_t i) {
           const auto a = w.load(to, i);
           const auto b = w.load(from, i);

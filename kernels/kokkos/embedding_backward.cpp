@@ -29,7 +29,7 @@ struct TableRows {
 void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, std::int64_t count) {
   auto *starts = to.starts, *order = to.order;
   Kokkos::parallel_for(
-      label_of("shard8::kernels::embedding_backward_sort"), Range(exec, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+      label_of("shard8::kernels::embedding_backward_sort"), Range(exec, 0, 1), SHARD8_LAMBDA(std::int64_t) {
         const std::int64_t rows = row_of.rows;
         for (std::int64_t r = 0; r <= rows; ++r) starts[r] = 0;
         for (std::int64_t t = 0; t < count; ++t) {
@@ -49,32 +49,38 @@ void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, st
       });
 }
 
+/// Of how many there are in a row, how many there are in those before it.
+struct CountsToStarts {
+  using value_type = std::int32_t;
+  std::int32_t* counts;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int32_t& sum, bool last) const {
+    const std::int32_t here = counts[r];
+    if (last) counts[r] = sum;
+    sum += here;
+  }
+};
+
 /// The same by many threads: each token takes a place in its row as it comes, then counts those of
 /// its row that are before it.
 void sort_by_many(const Exec& exec, const Sorted& to, const TableRows& row_of, std::int64_t count) {
   auto *starts = to.starts, *order = to.order, *unsorted = to.unsorted;
   const std::int64_t rows = row_of.rows;
   for_each(
-      exec, "shard8::kernels::embedding_backward_clear", rows + 1, KOKKOS_LAMBDA(std::int64_t r) { starts[r] = 0; });
+      exec, "shard8::kernels::embedding_backward_clear", rows + 1, SHARD8_LAMBDA(std::int64_t r) { starts[r] = 0; });
   for_each(
-      exec, "shard8::kernels::embedding_backward_count", count, KOKKOS_LAMBDA(std::int64_t t) {
+      exec, "shard8::kernels::embedding_backward_count", count, SHARD8_LAMBDA(std::int64_t t) {
         const std::int64_t r = row_of(t);
         if (r >= 0) order[t] = Kokkos::atomic_fetch_add(&starts[r], 1);
       });
-  Kokkos::parallel_scan(
-      label_of("shard8::kernels::embedding_backward_starts"), Range(exec, 0, rows + 1),
-      KOKKOS_LAMBDA(std::int64_t r, std::int32_t & sum, bool last) {
-        const std::int32_t here = starts[r];
-        if (last) starts[r] = sum;
-        sum += here;
-      });
+  Kokkos::parallel_scan(label_of("shard8::kernels::embedding_backward_starts"), Range(exec, 0, rows + 1),
+                        CountsToStarts{starts});
   for_each(
-      exec, "shard8::kernels::embedding_backward_place", count, KOKKOS_LAMBDA(std::int64_t t) {
+      exec, "shard8::kernels::embedding_backward_place", count, SHARD8_LAMBDA(std::int64_t t) {
         const std::int64_t r = row_of(t);
         if (r >= 0) unsorted[starts[r] + order[t]] = static_cast<std::int32_t>(t);
       });
   for_each(
-      exec, "shard8::kernels::embedding_backward_sort", count, KOKKOS_LAMBDA(std::int64_t t) {
+      exec, "shard8::kernels::embedding_backward_sort", count, SHARD8_LAMBDA(std::int64_t t) {
         const std::int64_t r = row_of(t);
         if (r < 0) return;
         std::int32_t before = 0;
@@ -158,7 +164,7 @@ void add_positions(const Exec& exec, float* dtable, const T* dx, std::int64_t ro
   const bool fits = packs_fit<kN>(hidden, dtable, dx);
   for_rows(
       exec, "shard8::kernels::position_backward", seq < rows ? seq : rows,
-      KOKKOS_LAMBDA(const Team& team, std::int64_t first) {
+      SHARD8_LAMBDA(const Team& team, std::int64_t first) {
         float* out = dtable + (first_token + first) % seq * hidden;
         for (std::int64_t t = first; t < rows; t += seq) {
           const T* in = dx + t * hidden;

@@ -13,7 +13,7 @@ void forward(const Exec& exec, T* y, const T* table, const std::int32_t* tokens,
   constexpr int kN = kPack<T>;
   const bool fits = packs_fit<kN>(hidden, y, table);
   for_rows(
-      exec, "shard8::kernels::embedding_forward", count, KOKKOS_LAMBDA(const Team& team, std::int64_t t) {
+      exec, "shard8::kernels::embedding_forward", count, SHARD8_LAMBDA(const Team& team, std::int64_t t) {
         const std::int64_t row = tokens[t] - first_row;
         T* out = y + t * hidden;
         if (row >= 0 && row < valid_rows) {
@@ -35,7 +35,7 @@ void add_positions(const Exec& exec, T* x, const T* table, std::int64_t rows, st
   constexpr int kN = kPack<T>;
   const bool fits = packs_fit<kN>(hidden, x, table);
   for_rows(
-      exec, "shard8::kernels::position_forward", rows, KOKKOS_LAMBDA(const Team& team, std::int64_t t) {
+      exec, "shard8::kernels::position_forward", rows, SHARD8_LAMBDA(const Team& team, std::int64_t t) {
         T* out = x + t * hidden;
         const T* in = table + (first_token + t) % seq * hidden;
         row_packs<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {

@@ -136,7 +136,7 @@ void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::
 inline void leave_scale(const Exec& exec, const char* kernel, float* scale_inv, const float* scale) {
   for_each(
       exec, label_of("shard8::kernels::", kernel).c_str(), 1,
-      KOKKOS_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
+      SHARD8_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
 }
 
 /// out (C, R) = in (R, C)ᵀ of a cast, as part of the kernel that made it.

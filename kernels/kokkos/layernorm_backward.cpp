@@ -17,7 +17,7 @@ void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, 
   const NormBackward<T> at{dx, partial, partial + number * hidden, dy, x, mean, rstd, weight, residual, hidden};
   if (norm_backward_rows<true>(exec, kLabel, at, chunks)) return;
   for_rows(
-      exec, kLabel, number, KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
+      exec, kLabel, number, SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
         float* dw = partial + chunk * hidden;
         float* db = partial + (number + chunk) * hidden;
         row_for(team, hidden, [=](std::int64_t i) {

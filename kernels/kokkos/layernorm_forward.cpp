@@ -20,7 +20,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
     return;
   }
   for_rows(
-      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
         const auto count = static_cast<float>(hidden);
         const float total = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {

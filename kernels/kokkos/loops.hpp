@@ -21,6 +21,14 @@ namespace shard8::kernels {
 
 using tensor::Exec;
 
+/// Begins the body of a loop, for wherever it runs. On a device for nowhere else: a lambda for both, as
+/// KOKKOS_LAMBDA is, has what it captures on the host's heap, taken anew at each launch.
+#if defined(KOKKOS_ENABLE_CUDA)
+#define SHARD8_LAMBDA [=] __device__
+#else
+#define SHARD8_LAMBDA [=]
+#endif
+
 inline constexpr bool kHostExec = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Exec::memory_space>::accessible;
 using Range = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
 using TeamPolicy = Kokkos::TeamPolicy<Exec>;

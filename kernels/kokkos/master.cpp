@@ -20,7 +20,7 @@ void split_master(const Exec& exec, const tensor::Tensor& weight, const tensor::
   const bool fits = packs_fit<kN>(kN, high, low, whole);
   for_spans(
       exec, "shard8::kernels::split_master", count,
-      KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
           const auto in = w.load(whole, first + i);
           w.fill(high, first + i, [&](int j) { return split(in[j]).weight; });
@@ -40,7 +40,7 @@ void join_master(const Exec& exec, const tensor::Tensor& master, const tensor::T
   constexpr int kN = kPack<float>;
   const bool fits = packs_fit<kN>(kN, whole, high, low);
   for_spans(
-      exec, "shard8::kernels::join_master", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::join_master", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
           const auto upper = w.load(high, first + i);
           const auto lower = w.load(low, first + i);

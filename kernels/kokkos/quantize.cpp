@@ -12,7 +12,7 @@ void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals&
   constexpr int kN = kPack<typename Source::Type>;
   const bool fits = packs_fit<kN>(kN, x.x, out);
   for_stretches<Kokkos::LaunchBounds<kTeamThreads, 3>, 16384>(
-      exec, "shard8::kernels::quantize", count, KOKKOS_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+      exec, "shard8::kernels::quantize", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float factor = *scale;
         const CastTotals left = totals.seen(team);
         const auto in = x.from(first);

@@ -29,7 +29,7 @@ void normal_fill(const Exec& exec, const tensor::Tensor& out, std::uint64_t key,
   constexpr std::int64_t kLength = 4096;
   const std::int64_t parts = (cols + kLength - 1) / kLength;
   for_rows(
-      exec, "shard8::kernels::normal_fill", rows * parts, KOKKOS_LAMBDA(const Team& team, std::int64_t part) {
+      exec, "shard8::kernels::normal_fill", rows * parts, SHARD8_LAMBDA(const Team& team, std::int64_t part) {
         const std::int64_t r = part / parts, first = (part - r * parts) * kLength, rest = cols - first;
         row_for(team, rest < kLength ? rest : kLength, [=](std::int64_t at) {
           const std::int64_t c = first + at;

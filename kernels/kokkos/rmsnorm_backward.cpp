@@ -17,7 +17,7 @@ void backward(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, 
   if (norm_backward_rows<false>(exec, kLabel, at, chunks)) return;
   constexpr int kN = 1;
   for_rows(
-      exec, kLabel, chunks.count(), KOKKOS_LAMBDA(const Team& team, std::int64_t chunk) {
+      exec, kLabel, chunks.count(), SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
         float* dw = partial + chunk * hidden;
         row_for(team, hidden, [=](std::int64_t i) { dw[i] = 0; });
         for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {

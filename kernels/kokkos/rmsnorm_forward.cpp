@@ -18,7 +18,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, con
   const NormForward<T> at{nullptr, rstd, x, weight, nullptr, hidden, eps};
   if (norm_forward_rows<false>(exec, kLabel, y, at, rows, fits)) return;
   for_rows(
-      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
         const float sum = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
           const auto v = w.load(xr, i);

@@ -97,7 +97,7 @@ void rope_table(const Exec& exec, const tensor::Tensor& table, float theta) {
   float* cosine = table.as<float>();
   float* sine = cosine + seq * half;
   for_rows(
-      exec, "shard8::kernels::rope_table", seq, KOKKOS_LAMBDA(const Team& team, std::int64_t position) {
+      exec, "shard8::kernels::rope_table", seq, SHARD8_LAMBDA(const Team& team, std::int64_t position) {
         row_for(team, half, [=](std::int64_t i) {
           // Every step rounded to fp32, as the reference's are; the functions themselves in double.
           const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * half);

@@ -15,7 +15,7 @@ void scale_of_amax(const Exec& exec, const tensor::Tensor& scale, const tensor::
   auto* changes = change.empty() ? nullptr : change.as<std::int32_t>();
   auto* bits = amax.as<std::int32_t>();
   for_each(
-      exec, "shard8::kernels::scale_of_amax", n, KOKKOS_LAMBDA(std::int64_t i) {
+      exec, "shard8::kernels::scale_of_amax", n, SHARD8_LAMBDA(std::int64_t i) {
         const float after = scale_from_amax(std::bit_cast<float>(bits[i]), rule, 1.0f);
         if (changes != nullptr) changes[i] = largest_change(changes[i], scales[i], after);
         scales[i] = after;

@@ -70,7 +70,7 @@ bool forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64
   const Forward<T> maker{gate_up, ffn};
   if (emit_tiles(exec, kLabel, a, maker, rows, ffn, fits)) return true;
   for_rows(
-      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const Forward<T> of = maker.row(row);
         const Sink<E> out = a.open(team, row).from(row * ffn);
         emit_row<kN>(team, out, ffn, fits,
@@ -88,7 +88,7 @@ bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const T
   const Backward<T> maker{da, gate_up, ffn};
   if (emit_tiles(exec, kLabel, dgate_up, maker, rows, ffn, fits)) return true;
   for_rows(
-      exec, kLabel, rows, KOKKOS_LAMBDA(const Team& team, std::int64_t row) {
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const Backward<T> of = maker.row(row);
         const Sink<E> dgate = dgate_up.open(team, row).from(row * 2 * ffn), dup = dgate.from(ffn);
         emit_row<kN, 1>(team, dgate, ffn, fits, [=](auto w, std::int64_t i) {

@@ -170,6 +170,7 @@ class Run {
     input.casts = trainer_->state().scaling.figures(exec_);
     if (setup_.weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_);
+    mesh_.world.record_device_calls();
     const auto report = profile::make_report(timer_.steps(), log_, input, gather_over(mesh_.world));
     const MemoryFigures memory = memory_figures();
     if (entropy_)

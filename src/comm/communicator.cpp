@@ -73,6 +73,10 @@ void Communicator::record_device_calls() const {
   if (group_->engine->device != nullptr) group_->engine->device->record_calls();
 }
 
+void Communicator::first_step_over() const {
+  if (group_->engine->device != nullptr) group_->engine->device->first_step_over();
+}
+
 const std::string& Communicator::name() const { return group_->name; }
 Waiting Communicator::waiting() const { return group_->waiting; }
 void Communicator::progress() const { group_->engine->advance(); }

@@ -114,9 +114,11 @@ class Communicator {
 
   /// Lets outstanding nonblocking collectives of this process advance; cheap, called between kernels.
   void progress() const;
-  /// Has the log those calls on the device that are complete by now: called where the host has just
-  /// waited for the compute stream (the end of a step), before the log is read. Nothing on hosts.
+  /// Has the log those calls on the device that are complete and waited for by now: called once a step, and
+  /// where the host has waited for the compute stream before the log is read. Nothing on hosts.
   void record_device_calls() const;
+  /// What comes from now on is like what came, and takes no longer: a device makes ready for that. Nothing on hosts.
+  void first_step_over() const;
 
   /// Memory that this group holds to receive sums in: the most that was ever needed at once.
   std::size_t scratch_bytes() const;

@@ -65,6 +65,8 @@ class Device {
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Records measured calls that are complete and were waited for.
   virtual void record_calls() = 0;
+  /// As Communicator::first_step_over().
+  virtual void first_step_over() = 0;
   /// One line on each choice made: the library, how each group gathers, and what was asked for but is
   /// not active and why.
   virtual std::vector<std::string> describe() const = 0;

@@ -3,6 +3,9 @@
 
 #include "model/fp8_weights.hpp"
 
+#include <array>
+#include <span>
+
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
 
@@ -14,6 +17,29 @@ using fsdp::CopyTensors;
 using tensor::Operand;
 using tensor::Scaling;
 using tensor::Tensor;
+
+namespace {
+
+/// Of a unit's parameters, made together when all are known.
+class Casts {
+ public:
+  explicit Casts(const tensor::Exec& exec) : exec_(exec) {}
+  void add(const kernels::Cast& cast) {
+    if (count_ == list_.size()) make();
+    list_[count_++] = cast;
+  }
+  void make() {
+    kernels::cast_each(exec_, std::span(list_).first(count_));
+    count_ = 0;
+  }
+
+ private:
+  const tensor::Exec& exec_;
+  std::array<kernels::Cast, kernels::kCastsAtOnce> list_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
 
 Fp8Weights::Fp8Weights(const tensor::Exec& exec, const WeightFormat& format, const std::vector<UnitSpec>& units,
                        const fsdp::UnitBuffers& buffers, fp8::ScalingState& state)
@@ -110,23 +136,27 @@ void Fp8Weights::quantize(const Site& s, const CopyTensors& out, const Tensor& s
 fsdp::GatherHooks Fp8Weights::hooks() const {
   fsdp::GatherHooks hooks;
   hooks.before = [this](int unit, std::span<const fsdp::GatherHooks::Own> own) {
+    Casts casts(exec_);
     for (const auto& item : own) {
       const Tensor& master = buffers_.master(unit)[static_cast<std::size_t>(item.parameter)];
       const Site s = site(unit, item.parameter);
       if (s.on() && format_.gather_fp8)
         quantize(s, item.travel, master, false);
       else
-        kernels::cast(exec_, item.travel.forward.front(), master);
+        casts.add({item.travel.forward.front(), master});
     }
+    casts.make();
   };
   hooks.after = [this](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
+    Casts casts(exec_);
     for (const auto& item : arrived) {
       const Site s = site(unit, item.parameter);
       if (s.on())
         quantize(s, item.compute, item.travel.forward.front(), false);
       else
-        kernels::cast(exec_, item.compute.forward.front(), item.travel.forward.front());
+        casts.add({item.compute.forward.front(), item.travel.forward.front()});
     }
+    casts.make();
   };
   return hooks;
 }

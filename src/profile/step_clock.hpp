@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,11 +14,17 @@ namespace shard8::profile {
 class StepClock {
  public:
   virtual ~StepClock() = default;
-  /// Drops the marks and makes the first.
+  /// Begins a step with its first mark.
   virtual void begin() = 0;
   virtual void mark() = 0;
-  /// Seconds from each mark to the next; waits until the last has been passed.
-  virtual std::span<const double> finish() = 0;
+  /// Ends it at the last mark, which it waits for. The seconds of the step: from the end of the one before it, or
+  /// from its own first mark if there was none.
+  virtual double finish() = 0;
+  /// Seconds of the pieces of the step that was finished last, before the next one is: from the end of the step
+  /// before to the first mark, 0 if there was none, then from each mark to the next.
+  virtual std::span<const double> pieces() = 0;
+  /// What was finished last was no step that the next one follows.
+  virtual void forget() = 0;
   /// Whether a mark costs so much that those between two parts with nothing between them are left out.
   virtual bool sparing() const { return false; }
 };
@@ -32,11 +39,14 @@ class HostClock final : public StepClock {
   explicit HostClock(Now now = &Clock::now) : now_(now) {}
   void begin() override;
   void mark() override { marks_.push_back(now_()); }
-  std::span<const double> finish() override;
+  double finish() override;
+  std::span<const double> pieces() override { return seconds_; }
+  void forget() override { end_.reset(); }
 
  private:
   Now now_;
   std::vector<Clock::time_point> marks_;
+  std::optional<Clock::time_point> end_;  ///< of the step before
   std::vector<double> seconds_;
 };
 

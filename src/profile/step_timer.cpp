@@ -42,33 +42,46 @@ void StepTimer::charge() {
 }
 
 void StepTimer::begin_step() {
-  owners_.clear();
+  owners_.assign(1, Owner{});
   left_ = false;
   clock_->begin();
 }
 
-const StepTimes& StepTimer::end_step() {
+double StepTimer::end_step() {
+  settle();
   charge();
-  const auto seconds = clock_->finish();
+  ended_total_ = clock_->finish();
+  ended_.swap(owners_);
+  unsettled_ = true;
+  if (const auto steps = std::exchange(expected_, 0); steps > 0) {
+    steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
+    issues_.reserve(steps);
+    for (auto* owners : {&owners_, &ended_}) owners->reserve(2 * ended_.size());  // steps differ by some
+  }
+  return ended_total_;
+}
+
+bool StepTimer::settle() {
+  if (!std::exchange(unsettled_, false)) return false;
+  const auto seconds = clock_->pieces();
   StepTimes times;
-  for (std::size_t i = 0; i < owners_.size(); ++i) {
-    const auto& [phase, part] = owners_[i];
-    times.total += seconds[i];
+  times.total = ended_total_;
+  for (std::size_t i = 0; i < ended_.size(); ++i) {
+    const auto& [phase, part] = ended_[i];
     times.phase[at(phase)] += seconds[i];
     if (part < 0) continue;
     if (phase == static_cast<int>(Phase::forward)) times.part[0][at(part)] += seconds[i];
     if (phase == static_cast<int>(Phase::backward)) times.part[1][at(part)] += seconds[i];
   }
-  if (const auto steps = std::exchange(expected_, 0); steps > 0) {
-    steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
-    issues_.reserve(steps);
-  }
-  return steps_.emplace_back(times);
+  steps_.push_back(times);
+  return true;
 }
 
 void StepTimer::drop_step() {
+  settle();
   charge();
   clock_->finish();
+  clock_->forget();
 }
 
 StepTimer::Scope StepTimer::phase(Phase phase) { return Scope(*this, region_of(phase), static_cast<int>(phase), -1); }

@@ -32,9 +32,12 @@ class StepTimer {
   /// About so many steps are to come: their lists get memory at the end of the first one, so that none later does.
   void expect(std::int64_t steps) { expected_ = steps; }
   void begin_step();
-  /// Ends the step, waits for what its clock times, and keeps its times; what no phase claimed is
-  /// `other`.
-  const StepTimes& end_step();
+  /// Ends the step and waits for what its clock times. Its seconds, from the end of the step before it on: what
+  /// was done between them, as what no phase claims, is `other`.
+  double end_step();
+  /// Finds the times of the phases of the step that ended last; false if there was none or they were found. It
+  /// takes its time on a device: to be called when that has work.
+  bool settle();
   /// Ends a step that is no step of the run.
   void drop_step();
 
@@ -45,7 +48,11 @@ class StepTimer {
   /// The host's own time to have something done.
   [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue}; }
 
-  const std::vector<StepTimes>& steps() const { return steps_; }
+  /// Of all steps that ended.
+  const std::vector<StepTimes>& steps() {
+    settle();
+    return steps_;
+  }
   /// Since the start or the last clear_issues().
   const IssueTimes& issues() const { return issues_; }
   void clear_issues() { issues_.clear(); }
@@ -71,8 +78,11 @@ class StepTimer {
   void charge();
   std::unique_ptr<StepClock> clock_;
   Owner owner_;
-  std::vector<Owner> owners_;  ///< of the time between marks
-  bool left_ = false;          ///< a part was left, and its mark spared
+  std::vector<Owner> owners_;  ///< of the time before each mark
+  std::vector<Owner> ended_;   ///< the same of the step that ended last
+  double ended_total_ = 0;
+  bool unsettled_ = false;
+  bool left_ = false;  ///< a part was left, and its mark spared
   Owner left_owner_;
   std::vector<StepTimes> steps_;
   IssueTimes issues_;

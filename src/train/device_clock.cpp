@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/device_clock.hpp"
 
+#include <utility>
+#include <vector>
+
 #if defined(SHARD8_CUDA)
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
@@ -20,25 +23,53 @@ class DeviceClock final : public profile::StepClock {
   explicit DeviceClock(cudaStream_t stream) : stream_(stream) {}
 
   void begin() override {
-    used_ = 0;
+    std::swap(now_, before_);
+    now_.used = 0;
+    open_ = true;
     mark();
   }
   void mark() override {
-    if (used_ == events_.size()) events_.emplace_back(Event::Times::yes);
-    events_[used_++].record(stream_);
+    if (now_.used == now_.events.size()) now_.events.emplace_back(Event::Times::yes);
+    now_.events[now_.used++].record(stream_);
   }
-  std::span<const double> finish() override {
-    events_[used_ - 1].synchronize();
-    seconds_.clear();
-    for (std::size_t i = 1; i < used_; ++i) seconds_.push_back(events_[i].seconds_since(events_[i - 1]));
+  double finish() override {
+    open_ = false;
+    now_.last().synchronize();
+    const Event& first = now_.events.front();
+    gap_ = follows_ ? first.seconds_since(before_.last()) : 0;
+    follows_ = true;
+    const double total = gap_ + now_.last().seconds_since(first);
+    if (before_.events.size() < now_.events.size()) make_room();
+    return total;
+  }
+  /// Each is asked of the library: while the device works, not when a step ends.
+  std::span<const double> pieces() override {
+    const Marks& step = open_ ? before_ : now_;
+    seconds_.assign(1, gap_);
+    for (std::size_t i = 1; i < step.used; ++i) seconds_.push_back(step.events[i].seconds_since(step.events[i - 1]));
     return seconds_;
   }
+  void forget() override { follows_ = false; }
   bool sparing() const override { return true; }
 
  private:
+  /// Marks for a step like this one, and room for some more.
+  void make_room() {
+    for (Marks* marks : {&before_, &now_}) marks->events.reserve(2 * now_.used);
+    seconds_.reserve(2 * now_.used);
+    while (before_.events.size() < now_.events.size()) before_.events.emplace_back(Event::Times::yes);
+  }
+  /// Of one step, or the one before it: made in the first steps, then used again.
+  struct Marks {
+    std::vector<Event> events;
+    std::size_t used = 0;
+    const Event& last() const { return events[used - 1]; }
+  };
   cudaStream_t stream_;
-  std::vector<Event> events_;  ///< made in the first steps, then used again
-  std::size_t used_ = 0;
+  Marks now_, before_;
+  bool open_ = false;  ///< a step has begun since one was finished
+  bool follows_ = false;
+  double gap_ = 0;
   std::vector<double> seconds_;
 };
 

@@ -21,6 +21,7 @@ StepResult Trainer::step(std::int64_t step) {
     load(step, m);        // tokens of this data rank
     forward_backward(m);  // gathers weights, starts reducing gradients after the last
   }
+  look_back();  // while a device works: how long what took in the step before
   // Gradients over shards, replicas and, for what they share, tensor ranks; AdamW on this rank's shards, with
   // the global norm where it clips.
   const std::optional<double> clipped = reduce_and_update(step, rate);
@@ -29,8 +30,11 @@ StepResult Trainer::step(std::int64_t step) {
   const double norm = clipped ? *clipped : norm_of_update();
   const double loss = mean_loss();
 
-  const double seconds = timer_.end_step().total;
-  mesh_.world.record_device_calls();
+  const double seconds = timer_.end_step();
+  if (!std::exchange(first_step_over_, true)) {  // lists are made that no later step has to make
+    look_back();
+    mesh_.world.first_step_over();
+  }
   return {step, loss, norm, rate, loader_.tokens_per_step(), seconds};
 }
 

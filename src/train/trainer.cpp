@@ -169,6 +169,10 @@ double Trainer::norm_of_update() {
   return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
 }
 
+void Trainer::look_back() {
+  if (timer_.settle()) mesh_.world.record_device_calls();
+}
+
 void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
   {

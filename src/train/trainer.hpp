@@ -60,6 +60,8 @@ class Trainer {
   /// Whether the shards of a unit are those of the next step as soon as it is updated, without scales that are
   /// found later.
   bool complete_when_updated() const;
+  /// Finds what was measured of the step before, if there was one.
+  void look_back();
   /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
   void begin_next_step(std::int64_t step);
   /// That norm, of the squares that the update left: for a step that does not clip, at its end, so that the
@@ -85,6 +87,7 @@ class Trainer {
   std::vector<int> first_;           ///< units that are gathered before any is computed with
   std::vector<int> updates_;         ///< of units in a step that updates them as they are reduced
   bool begun_ = false;               ///< the next step
+  bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;
   fp8::Quantizer quantizer_;

@@ -137,6 +137,29 @@ TEST(Cast, CopiesEqualTypes) {
   EXPECT_THROW(kernels::cast(Exec(), b, c), base::Error);
 }
 
+// As one by one: of any sizes, not all of packs; more than are made at once, and not all alike.
+TEST(Cast, EachOfSeveral) {
+  for (const std::size_t many : {std::size_t{0}, std::size_t{1}, std::size_t{7}, kernels::kCastsAtOnce + 1}) {
+    for (const bool alike : {true, false}) {
+      std::vector<Buffer> in, out, expected;
+      for (std::size_t i = 0; i < many; ++i) {
+        const auto n = static_cast<std::int64_t>(i % 3 == 0 ? 8192 * i : 1001 * i + 3);
+        const DType to = alike || i % 2 == 0 ? DType::bf16 : DType::fp32;
+        in.push_back(Buffer::normal({n}, DType::fp32, static_cast<unsigned>(i)));
+        out.emplace_back(Shape{n}, to);
+        expected.emplace_back(Shape{n}, to);
+        kernels::cast(Exec(), expected.back(), in.back());
+      }
+      std::vector<kernels::Cast> casts;
+      for (std::size_t i = 0; i < many; ++i) casts.push_back({out[i], in[i]});
+      kernels::cast_each(Exec(), casts);
+      for (std::size_t i = 0; i < many; ++i) EXPECT_TRUE(same_bits(out[i].get(), expected[i].get())) << i;
+    }
+  }
+  const Buffer a({3}, DType::bf16), b({4}, DType::fp32);
+  EXPECT_THROW(kernels::cast_each(Exec(), std::vector<kernels::Cast>{{a, b}}), base::Error);
+}
+
 TEST(Fill, SetsEveryElement) {
   for (const auto dtype : {DType::fp32, DType::bf16, DType::i32, DType::u8}) {
     const Buffer out({4099}, dtype, 7);

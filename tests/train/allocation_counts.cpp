@@ -12,10 +12,11 @@
 
 namespace {
 
-thread_local std::uint64_t calls = 0, large = 0;
+thread_local std::uint64_t calls = 0, large = 0, of_attention = 0;
+thread_local bool in_attention = false;
 
 void* counted(std::size_t bytes, std::size_t alignment) noexcept {
-  ++calls;
+  ++(in_attention ? of_attention : calls);
   if (bytes >= shard8::test::AllocationCounts::kLarge) ++large;
   if (bytes == 0) bytes = 1;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes);
@@ -97,6 +98,13 @@ cudaError_t CUDARTAPI cudaFree(void* p) { return next(&cudaFree, "cudaFree", p !
 cudaError_t CUDARTAPI cudaFreeAsync(void* p, cudaStream_t s) {
   return next(&cudaFreeAsync, "cudaFreeAsync", p != nullptr)(p, s);
 }
+/// As cudnn.h declares it, less the names of its types.
+int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+  in_attention = true;
+  const int status = next(&cudnnBackendExecute, "cudnnBackendExecute", false)(handle, plan, pack);
+  in_attention = false;
+  return status;
+}
 cudaError_t CUDARTAPI cudaFreeHost(void* p) { return next(&cudaFreeHost, "cudaFreeHost", p != nullptr)(p); }
 }
 
@@ -106,9 +114,9 @@ namespace shard8::test {
 
 AllocationCounts allocation_counts() {
 #if defined(SHARD8_CUDA)
-  return {calls, large, device_calls.load()};
+  return {calls, large, device_calls.load(), of_attention};
 #else
-  return {calls, large, 0};
+  return {calls, large, 0, of_attention};
 #endif
 }
 

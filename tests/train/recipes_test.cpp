@@ -16,9 +16,9 @@
 namespace shard8 {
 namespace {
 
-/// Devices sum in other orders than hosts and round attention's probabilities to BF16. On hosts only
-/// another mesh, thread count or BLAS kernel may be between.
-constexpr double kAllowed = tensor::kDevice ? 1e-2 : 3e-3;
+/// Devices sum in other orders than hosts and round attention's probabilities to BF16; the BLAS kernels of
+/// another processor alone make differences of a few thousandths in fifty steps.
+constexpr double kAllowed = 1e-2;
 /// Of the first loss, before chaos has had a step.
 constexpr double kAllowedFirst = 1e-3;
 

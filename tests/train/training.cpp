@@ -94,6 +94,7 @@ Training::Training(const deck::Config& config, MPI_Comm comm)
 std::vector<train::StepResult> Training::run(std::int64_t first, std::int64_t steps) {
   std::vector<train::StepResult> results;
   for (std::int64_t s = first; s < first + steps; ++s) results.push_back(trainer_->step(s));
+  mesh_.world.record_device_calls();
   return results;
 }
 

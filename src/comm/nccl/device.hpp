@@ -29,7 +29,7 @@ struct Settings {
   Gather gather = Gather::automatic;
   int gather_ctas = 0;  ///< thread blocks that one collective of NCCL may take, at most; 0: as it chooses
   int reduce_ctas = 0;  ///< the same of reductions on a lane of their own
-  /// A call that takes longer ends the job; `first_limit` holds until record_calls() was called once.
+  /// A call that takes longer ends the job; `first_limit` holds until the first step is over.
   std::chrono::milliseconds limit = std::chrono::seconds(120);
   std::chrono::milliseconds first_limit = std::chrono::seconds(600);
   /// Told by another thread what hangs or failed (operation, group, rank, bytes): it must end the job.

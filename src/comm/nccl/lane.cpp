@@ -30,7 +30,7 @@ std::unique_ptr<Lane> Lane::beside(std::string_view name, cudaStream_t compute) 
 Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op) {
   while (under_way_ >= kUnderWay && take_back_oldest()) {
   }
-  if (free_ == nullptr) free_ = calls_.emplace_back(new Call(*this)).get();
+  if (free_ == nullptr) free_ = &make_call();
   Call& call = *std::exchange(free_, free_->next_);
   call.next_ = nullptr;
   call.group_ = group;
@@ -75,6 +75,7 @@ DeviceCall* Lane::end(Call& call) {
 bool Lane::take_back_oldest() {
   Call* const call = oldest_;
   if (call == nullptr || !call->released_ || !call->done().happened()) return false;
+  if (call->measured_ && own_ && !call->times_->wait.happened()) return false;  // the compute stream is behind
   if (call->measured_) record(*call);
   {
     const std::lock_guard lock(mutex_);
@@ -96,6 +97,17 @@ void Lane::record(const Call& call) const {
 
 void Lane::record_calls() {
   while (take_back_oldest()) {
+  }
+}
+
+Call& Lane::make_call() { return *calls_.emplace_back(new Call(*this)); }
+
+void Lane::make_spare_calls() {
+  const bool timed = !calls_.empty() && calls_.front()->times_.has_value();
+  for (std::size_t more = calls_.size(); more > 0; --more) {
+    Call& call = make_call();
+    if (timed) call.times_.emplace();
+    call.next_ = std::exchange(free_, &call);
   }
 }
 

@@ -37,8 +37,10 @@ class Call final : public DeviceCall {
   struct Times {
     Event begin{Event::Times::yes}, end{Event::Times::yes}, wait{Event::Times::yes};
   };
-  explicit Call(Lane& lane) : lane_(lane) {}
+  explicit Call(Lane& lane) : lane_(lane) { sizes_.reserve(kDTypes); }
   const Event& done() const { return timed_ ? times_->end : done_; }
+
+  static constexpr std::size_t kDTypes = 4;  ///< in a call, if not more
 
   Lane& lane_;
   Call* next_ = nullptr;
@@ -79,6 +81,8 @@ class Lane {
 
   /// Records in their logs those measured calls that are complete and released, and takes them back.
   void record_calls();
+  /// Makes as many calls again as were ever under way: so that, looked after once in so much time, none is made.
+  void make_spare_calls();
   /// Waits on the host for all calls; then the same.
   void drain();
 
@@ -91,6 +95,7 @@ class Lane {
   static constexpr int kUnderWay = 256;
 
   bool take_back_oldest();
+  Call& make_call();
   void record(const Call& call) const;
   std::string describe(const Call& call, Call::Clock::time_point now) const;
 

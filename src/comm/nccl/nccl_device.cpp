@@ -98,6 +98,10 @@ void NcclDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 void NcclDevice::record_calls() {
   for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) lane->record_calls();
+}
+
+void NcclDevice::first_step_over() {
+  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) lane->make_spare_calls();
   first_step_over_ = true;
 }
 

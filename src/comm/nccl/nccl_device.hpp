@@ -24,6 +24,7 @@ class NcclDevice final : public Device {
                                           profile::CollectiveLog* log) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void record_calls() override;
+  void first_step_over() override;
   std::vector<std::string> describe() const override { return statements_; }
 
   const Settings& settings() const { return settings_; }

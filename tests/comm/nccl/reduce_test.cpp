@@ -292,6 +292,8 @@ TEST(Log, measures_on_the_device) {
   Request request = gather();
   keep_busy(j, busy, std::size_t{256} << 20, 400);  // tens of milliseconds
   request.wait();
+  j.world.record_device_calls();
+  EXPECT_TRUE(j.log.entries().empty()) << "the compute stream has not come to wait for it";
   finish(j);
   j.world.record_device_calls();
   EXPECT_EQ(j.log.entries().at(key).exposed_s, 0);  // it was complete
