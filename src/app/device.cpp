@@ -38,6 +38,7 @@ void check_build(const deck::MeshConfig& mesh) {
 
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {
   int device = 0;
+  tensor::cuda::separate_streams();
   comm::agree(world, [&] {
     check_build(mesh);
     const int devices = tensor::cuda::device_count();

@@ -5,9 +5,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::tensor::cuda {
+
+void separate_streams() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
 int device_count() {
   int count = 0;

@@ -16,6 +16,11 @@ struct Device {
   std::size_t memory = 0;  ///< bytes
 };
 
+/// Before the first call of CUDA: as many of the device's queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32),
+/// unless the environment says how many. Streams that share a queue wait for each other, so that ranks whose
+/// streams wait for those of other ranks could wait in a circle.
+void separate_streams();
+
 /// Devices that this process sees; 0 without a driver.
 int device_count();
 Device describe_device(int index);
