@@ -22,7 +22,7 @@ struct OwnRows {
 inline OwnRows own_rows(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, std::size_t i,
                         int rank, int size) {
   const std::size_t bytes = whole[i].bytes() / static_cast<std::size_t>(size);
-  std::byte* const place = bytes == 0 ? whole[i].data : whole[i].data + static_cast<std::size_t>(rank) * bytes;
+  std::byte* const place = whole[i].data + static_cast<std::size_t>(rank) * bytes;
   return {place, own.empty() || own[i].empty() ? place : own[i].data, bytes};
 }
 

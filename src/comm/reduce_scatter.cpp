@@ -8,6 +8,7 @@
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
+#include "comm/item_rows.hpp"
 #include "comm/pending.hpp"
 #include "comm/sums.hpp"
 
@@ -69,9 +70,6 @@ class PendingReduceScatter final : public PendingCollective {
   }
   // Directly, this rank's own rows need no slot.
   int slots(const Item& item) const { return direct(item) ? group_->size - 1 : group_->size; }
-  static std::byte* rows_of(const Item& item, int rank) {
-    return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();
-  }
 
   bool next_stage() override {
     for (std::size_t i = 0; i < items_.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/item_rows.hpp"
 #include "comm/nccl/check.hpp"
 #include "comm/nccl/sum_item.hpp"
 #include "comm/nccl/window_memory.hpp"
@@ -169,8 +170,7 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
     return route.lane->end(call);
   }
   const auto sum_of = [&](const auto& item) {  // where it is made: in the whole if something is added yet
-    return item.addend.empty() ? item.out.data
-                               : item.whole.data + static_cast<std::size_t>(info_->rank) * item.out.bytes();
+    return item.addend.empty() ? item.out.data : rows_of(item, info_->rank);
   };
   begin_group("reduce_scatter", route);
   for (const auto& item : items) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/peer_memory.hpp"
 
+#include "comm/item_rows.hpp"
 #include "comm/nccl/sum_item.hpp"
 #include "comm/own_rows.hpp"
 
@@ -27,9 +28,9 @@ void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const t
 void PeerMemory::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) {
   block_.exchange([&] {
     for (const auto& item : items) {
-      const std::size_t rows = static_cast<std::size_t>(block_.rank()) * item.out.bytes();
+      const std::ptrdiff_t rows = rows_of(item, block_.rank()) - data();
       Parts parts;
-      for (int r = 0; r < block_.size(); ++r) parts.add(block_.of(r) + (item.whole.data - data()) + rows);
+      for (int r = 0; r < block_.size(); ++r) parts.add(block_.of(r) + rows);
       sum_item(block_.stream(), item, 0, item.out.bytes(), parts);
     }
   });

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "comm/item_rows.hpp"
 #include "comm/nccl/sum_item.hpp"
 #include "tensor/alignment.hpp"
 
@@ -12,10 +13,6 @@ namespace shard8::comm::nccl {
 namespace {
 
 using Item = Communicator::ReduceScatterItem;
-
-const std::byte* rows_of(const Item& item, int rank) {
-  return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();
-}
 
 }  // namespace
 
