@@ -19,6 +19,10 @@ namespace shard8::kernels {
 void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                      const tensor::Tensor& weight, float eps);
 
+/// y as forward left it, bit by bit, of the statistics that it left.
+void rmsnorm_again(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
+                   const tensor::Tensor& weight);
+
 /// dx = residual + d(rmsnorm)/dx · dy (residual (T, H) may be dx itself, or empty for none);
 /// dweight (H) += Σ_t dy·x·rstd in a fixed order. `workspace`: u8, norm_workspace_bytes.
 void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
@@ -29,6 +33,10 @@ void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const 
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
                        const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                        const tensor::Tensor& bias, float eps);
+
+/// As rmsnorm_again.
+void layernorm_again(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean, const tensor::Tensor& rstd,
+                     const tensor::Tensor& x, const tensor::Tensor& weight, const tensor::Tensor& bias);
 
 /// As rmsnorm_backward; dbias (H) += Σ_t dy.
 void layernorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,

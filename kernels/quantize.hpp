@@ -29,6 +29,8 @@ struct CastOptions {
   CastCounts* counts = nullptr;
   /// Block scales in place are those of the same matrix before: count by how much they change.
   bool compare_scales = false;
+  /// As Outputs::transposed_alone.
+  bool transposed_alone = false;
 };
 
 /// How the scale of an amax is made: scale = largest·2^−margin / amax in fp32; amax 0, infinite or
@@ -88,6 +90,8 @@ struct Outputs {
   tensor::Tensor transposed;
   tensor::Tensor scale;
   CastCounts* counts = nullptr;
+  /// Of the cast `transposed` alone is wanted: what lies in `quantized.data` afterwards is not said.
+  bool transposed_alone = false;
 
   Outputs() = default;
   Outputs(const tensor::Tensor& just_plain) : plain(just_plain) {}  // NOLINT: a plain output is an output

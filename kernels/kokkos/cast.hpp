@@ -7,6 +7,7 @@
 #include <cfloat>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "kernels/kokkos/dispatch.hpp"
@@ -226,6 +227,99 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x
   return signs.rare<Q>(1.0f) ? count_pack<Q>(codes, x, scales) : CastStats{};
 }
 
+/// Whether a width's elements are bf16 in packs.
+template <class X>
+inline constexpr bool kOfBf16 = false;
+template <class X>
+requires requires(X x) { x.pack[0].word[0]; }
+inline constexpr bool kOfBf16<X> = std::is_same_v<decltype(std::declval<X>().raw(0)), tensor::BFloat16>;
+
+/// The larger magnitude of a pair that larger_pair made.
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t magnitude_of(std::uint32_t pair) {
+  const auto high = static_cast<std::int32_t>(pair & 0x7fff0000u),
+             low = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
+  return high > low ? high : low;
+}
+
+/// The larger of the magnitudes of a width's elements and `largest`.
+template <class W, class X>
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_of_each(const W&, const X& x, std::int32_t largest) {
+  SHARD8_UNROLL
+  for (int j = 0; j < W::kCount; ++j) {
+    const std::int32_t one = magnitude(x[j]);
+    largest = one > largest ? one : largest;
+  }
+  return largest;
+}
+/// The same, of bf16 in packs by pairs: fewer instructions, more registers.
+template <class W, class X>
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W& w, const X& x, std::int32_t largest) {
+  if constexpr (kOfBf16<X>) {
+    std::uint32_t pair = 0;
+    SHARD8_UNROLL
+    for (const auto& pack : x.pack) {
+      SHARD8_UNROLL
+      for (const std::uint32_t word : pack.word) pair = larger_pair(pair, word);
+    }
+    const std::int32_t both = magnitude_of(pair);
+    // Of NaN the magnitudes themselves are asked for.
+    if (both <= static_cast<std::int32_t>(kInfinityBits)) return both > largest ? both : largest;
+  }
+  return larger_of_each(w, x, largest);
+}
+
+/// Pack u of a width's elements.
+template <int N, class X>
+KOKKOS_FORCEINLINE_FUNCTION Values<N> pack_of(const X& x, int u) {
+  Values<N> part;
+  SHARD8_UNROLL
+  for (int k = 0; k < N; ++k) part.at[k] = x[u * N + k];
+  return part;
+}
+
+/// Whether some of N codes are of zero, the largest, or NaN: where none is, nothing was flushed or saturated.
+template <class Q, int N>
+KOKKOS_FORCEINLINE_FUNCTION bool any_extreme(const Words<N>& codes) {
+  constexpr std::uint32_t kLargest = std::is_same_v<Q, tensor::E4M3> ? 0x7e : 0x7b;
+  std::uint32_t no_zero = 0x80808080u, some_large = 0;
+  SHARD8_UNROLL
+  for (int k = 0; k < N / 4; ++k) {
+    const std::uint32_t word = codes.word[k] & 0x7f7f7f7fu;
+    no_zero &= word + 0x7f7f7f7fu;
+    some_large |= word + (0x80u - kLargest) * 0x01010101u;
+  }
+  return ((no_zero ^ 0x80808080u) | (some_large & 0x80808080u)) != 0;
+}
+
+/// codes = x·scale of N elements rounded to the format; not for NaN.
+template <class Q, int N, class X>
+KOKKOS_FORCEINLINE_FUNCTION Words<N> round_numbers(const X& x, int first, float scale) {
+  Words<N> codes;
+  SHARD8_UNROLL
+  for (int k = 0; k < N; k += 4) {
+    float scaled[4];
+    SHARD8_UNROLL
+    for (int j = 0; j < 4; ++j) scaled[j] = x[first + k + j] * scale;
+    codes.word[k / 4] = round_numbers_to_float8<Q>(scaled[0], scaled[1], scaled[2], scaled[3]);
+  }
+  return codes;
+}
+
+/// out[i] = cast(x·scale) of packs of bf16, as cast_lanes does: fewer instructions, more registers.
+template <class Q, int N, int kPacks, class X>
+KOKKOS_FORCEINLINE_FUNCTION CastStats cast_bf16(const Packed<N, kPacks>& w, Q* out, std::int64_t i, const X& x,
+                                                float scale) {
+  CastStats stats;
+  SHARD8_UNROLL
+  for (int u = 0; u < kPacks; ++u) {
+    Words<N> codes = round_numbers<Q, N>(x, u * N, scale);
+    if (any_extreme<Q>(codes)) stats += count_pack<Q>(codes, pack_of<N>(x, u).at, OneScale{scale});
+    store_words(out + i + u * w.stride, codes);
+  }
+  stats.amax = larger_magnitude(w, x, 0);
+  return stats;
+}
+
 /// out[i] = cast(x·scale) of the elements of a width.
 template <class Q, class X>
 KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Single&, Q* out, std::int64_t i, const X& x, float scale) {
@@ -237,11 +331,8 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* 
   CastStats stats;
   SHARD8_UNROLL
   for (int u = 0; u < kPacks; ++u) {
-    Values<N> part;
-    SHARD8_UNROLL
-    for (int k = 0; k < N; ++k) part.at[k] = x[u * N + k];
     Words<N> codes;
-    stats += cast_pack<Q>(codes, part.at, scale);
+    stats += cast_pack<Q>(codes, pack_of<N>(x, u).at, scale);
     store_words(out + i + u * w.stride, codes);
   }
   return stats;
@@ -319,17 +410,6 @@ struct CastTotals {
   }
 #endif
 };
-
-/// The larger of the magnitudes of a width's elements and `largest`.
-template <class W, class X>
-KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W&, const X& x, std::int32_t largest) {
-  SHARD8_UNROLL
-  for (int j = 0; j < W::kCount; ++j) {
-    const std::int32_t one = magnitude(x[j]);
-    largest = one > largest ? one : largest;
-  }
-  return largest;
-}
 
 /// max f(i) of a row, f giving bits of magnitudes, 0 for none; known to the whole team.
 template <class F>

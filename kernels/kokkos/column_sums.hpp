@@ -34,24 +34,26 @@ struct PartialSums {
     float group[kGroups][kColumns];
   };
 
-  float *sums, *partial;
+  float *sums, *more, *partial;
   std::int64_t chunks, hidden;
 
-  void operator()(const HostTeam& team, std::int64_t block, Scratch&) const {
-    const std::int64_t first = block * kColumns;
+  void operator()(const HostTeam& team, std::int64_t index, Scratch&) const {
+    const std::int64_t blocks = blocks_across(), which = index / blocks, first = (index - which * blocks) * kColumns;
     const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
-    float* total = partial + first;
+    float* total = partial + which * chunks * hidden + first;
     for (std::int64_t c = 1; c < chunks; ++c) {
-      const float* part = partial + c * hidden + first;
+      const float* part = total + c * hidden;
       row_for(team, columns, [=](std::int64_t i) { total[i] += part[i]; });
     }
-    float* out = sums + first;
+    float* out = (which == 0 ? sums : more) + first;
     row_for(team, columns, [=](std::int64_t i) { out[i] += total[i]; });
   }
   template <class AnyMember>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t block, Scratch& scratch) const {
-    const std::int64_t first = block * kColumns;
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
+    const std::int64_t blocks = blocks_across(), which = index / blocks, first = (index - which * blocks) * kColumns;
     const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
+    const float* const from = partial + which * chunks * hidden + first;
+    float* const out = (which == 0 ? sums : more) + first;
     row_for(team, kGroups * kColumns, [&](std::int64_t i) {
       const std::int64_t group = i / kColumns, column = i % kColumns;
       if (column >= columns) return;
@@ -62,7 +64,7 @@ struct PartialSums {
         SHARD8_UNROLL
         for (int u = 0; u < kAtOnce; ++u) {
           const std::int64_t chunk = c + u * kGroups;
-          part[u] = chunk < chunks ? partial[chunk * hidden + first + column] : 0.0f;
+          part[u] = chunk < chunks ? from[chunk * hidden + column] : 0.0f;
         }
         SHARD8_UNROLL
         for (int u = 0; u < kAtOnce; ++u) total += part[u];
@@ -72,19 +74,22 @@ struct PartialSums {
     row_barrier(team);
     row_for(team, columns, [&](std::int64_t column) {
       float total = 0;
-      for (std::int64_t g = 0; g < kGroups; ++g) total += g < chunks ? scratch.group[g][column] : 0.0f;
-      sums[first + column] += total;
+      SHARD8_UNROLL
+      for (int g = 0; g < kGroups; ++g) total += g < chunks ? scratch.group[g][column] : 0.0f;
+      out[column] += total;
     });
   }
+  KOKKOS_INLINE_FUNCTION std::int64_t blocks_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
-/// sums (H) += Σ_chunk partial (chunks, H), in a fixed order; partial may be used up.
+/// sums (H) += Σ_chunk partial (chunks, H), in a fixed order; partial may be used up. `more`, unless null, the same of
+/// as many partial sums after those.
 inline void add_partial_sums(const Exec& exec, const char* label, float* sums, float* partial, std::int64_t chunks,
-                             std::int64_t hidden) {
+                             std::int64_t hidden, float* more = nullptr) {
   if (chunks == 0) return;
-  const std::int64_t blocks = (hidden + PartialSums::kColumns - 1) / PartialSums::kColumns;
   using Bounds = Kokkos::LaunchBounds<PartialSums::kThreads, 1>;
-  for_rows_with<PartialSums::Scratch, Bounds>(exec, label, blocks, PartialSums{sums, partial, chunks, hidden},
+  const PartialSums of{sums, more, partial, chunks, hidden};
+  for_rows_with<PartialSums::Scratch, Bounds>(exec, label, of.blocks_across() * (more == nullptr ? 1 : 2), of,
                                               PartialSums::kThreads);
 }
 

@@ -96,6 +96,70 @@ struct ColumnSums {
   KOKKOS_INLINE_FUNCTION std::int64_t teams_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
+/// sums += the sums of all rows, by a team of a device that has 64 bytes of each: a few threads beside each other have
+/// a row's, and as many rows as there are groups of them are on their way, several times over.
+template <class T>
+struct SliceSums {
+  static constexpr int kN = kPack<T>, kAcross = 4, kThreads = 1024, kGroups = kThreads / kAcross, kAtOnce = 8;
+  static constexpr int kColumns = kAcross * kN, kParts = kThreads / kColumns, kGroupsOfPart = kGroups / kParts;
+  using Bounds = Kokkos::LaunchBounds<kThreads, 1>;
+  struct alignas(16) Scratch {
+    float group[kGroups][kColumns], part[kParts][kColumns];
+  };
+
+  float* sums;
+  const T* dy;
+  std::int64_t rows, hidden;
+
+  /// Whether there are whole slices, and enough of them for a device.
+  static bool has(std::int64_t hidden) { return hidden % kColumns == 0 && hidden / kColumns >= 64; }
+
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t slice, Scratch& scratch) const {
+    const int rank = team.team_rank(), group = rank / kAcross, across = rank % kAcross * kN;
+    const Packed<kN, 1> w{0};
+    const T* const from = dy + slice * kColumns + across;
+    auto sum = w.each([](int) { return 0.0f; });
+    for (std::int64_t row = group; row < rows; row += kAtOnce * kGroups) {
+      decltype(w.load(from, 0)) in[kAtOnce];
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) {
+        in[u] = {};
+        if (row + u * kGroups < rows) in[u] = w.load(from, (row + u * kGroups) * hidden);
+      }
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) sum = w.each([&](int j) { return sum[j] + in[u][j]; });
+    }
+    w.store(scratch.group[group], across, sum);
+    team.team_barrier();
+    const int part = rank / kColumns, column = rank % kColumns;
+    float total = 0;
+    SHARD8_UNROLL
+    for (int g = 0; g < kGroupsOfPart; ++g) total += scratch.group[part * kGroupsOfPart + g][column];
+    scratch.part[part][column] = total;
+    team.team_barrier();
+    if (rank >= kColumns) return;
+    total = 0;
+    SHARD8_UNROLL
+    for (int p = 0; p < kParts; ++p) total += scratch.part[p][column];
+    sums[slice * kColumns + column] += total;
+  }
+};
+
+/// Whether a device did it by SliceSums.
+template <class T>
+bool slice_sums(const Exec& exec, float* sums, const T* dy, std::int64_t rows, std::int64_t hidden) {
+  if constexpr (kHostExec) {
+    return false;
+  } else {
+    using Sums = SliceSums<T>;
+    if (!Sums::has(hidden) || !packs_fit<Sums::kN>(hidden, dy)) return false;
+    for_rows_with<typename Sums::Scratch, typename Sums::Bounds>(
+        exec, "shard8::kernels::bias_gradient", hidden / Sums::kColumns, Sums{sums, dy, rows, hidden}, Sums::kThreads);
+    return true;
+  }
+}
+
 template <class T>
 void column_sums(const Exec& exec, float* partial, const T* dy, const RowChunks& chunks, std::int64_t hidden) {
   const bool fits = packs_fit<kPack<T>>(hidden, partial, dy);
@@ -134,9 +198,11 @@ void bias_gradient(const Exec& exec, const tensor::Tensor& dbias, const tensor::
   require_workspace("bias_gradient", workspace, norm_workspace_bytes(rows, hidden));
   const auto chunks = RowChunks::of(rows);
   auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
-  dispatch_real(dy.dtype, "bias_gradient",
-                [&]<class T>(std::type_identity<T>) { column_sums(exec, partial, dy.as<T>(), chunks, hidden); });
-  add_partial_sums(exec, "shard8::kernels::bias_gradient_total", dbias.as<float>(), partial, chunks.count(), hidden);
+  dispatch_real(dy.dtype, "bias_gradient", [&]<class T>(std::type_identity<T>) {
+    if (slice_sums(exec, dbias.as<float>(), dy.as<T>(), rows, hidden)) return;
+    column_sums(exec, partial, dy.as<T>(), chunks, hidden);
+    add_partial_sums(exec, "shard8::kernels::bias_gradient_total", dbias.as<float>(), partial, chunks.count(), hidden);
+  });
 }
 
 namespace {

@@ -12,7 +12,6 @@ namespace {
 /// Where the tokens of each table row are: order[starts[r] … starts[r+1]) are those of row r, ascending.
 struct Sorted {
   std::int32_t *starts, *order;
-  std::int32_t* unsorted;  ///< (T) on devices
 };
 
 /// The table row of each token, −1 of another rank's.
@@ -49,46 +48,6 @@ void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, st
       });
 }
 
-/// Of how many there are in a row, how many there are in those before it.
-struct CountsToStarts {
-  using value_type = std::int32_t;
-  std::int32_t* counts;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int32_t& sum, bool last) const {
-    const std::int32_t here = counts[r];
-    if (last) counts[r] = sum;
-    sum += here;
-  }
-};
-
-/// The same by many threads: each token takes a place in its row as it comes, then counts those of
-/// its row that are before it.
-void sort_by_many(const Exec& exec, const Sorted& to, const TableRows& row_of, std::int64_t count) {
-  auto *starts = to.starts, *order = to.order, *unsorted = to.unsorted;
-  const std::int64_t rows = row_of.rows;
-  for_each(
-      exec, "shard8::kernels::embedding_backward_clear", rows + 1, SHARD8_LAMBDA(std::int64_t r) { starts[r] = 0; });
-  for_each(
-      exec, "shard8::kernels::embedding_backward_count", count, SHARD8_LAMBDA(std::int64_t t) {
-        const std::int64_t r = row_of(t);
-        if (r >= 0) order[t] = Kokkos::atomic_fetch_add(&starts[r], 1);
-      });
-  Kokkos::parallel_scan(label_of("shard8::kernels::embedding_backward_starts"), Range(exec, 0, rows + 1),
-                        CountsToStarts{starts});
-  for_each(
-      exec, "shard8::kernels::embedding_backward_place", count, SHARD8_LAMBDA(std::int64_t t) {
-        const std::int64_t r = row_of(t);
-        if (r >= 0) unsorted[starts[r] + order[t]] = static_cast<std::int32_t>(t);
-      });
-  for_each(
-      exec, "shard8::kernels::embedding_backward_sort", count, SHARD8_LAMBDA(std::int64_t t) {
-        const std::int64_t r = row_of(t);
-        if (r < 0) return;
-        std::int32_t before = 0;
-        for (auto k = starts[r]; k < starts[r + 1]; ++k) before += unsorted[k] < t ? 1 : 0;
-        order[starts[r] + before] = static_cast<std::int32_t>(t);
-      });
-}
-
 /// A host's task: a table row and a block of its columns.
 template <class T>
 void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sorted, std::int64_t rows,
@@ -106,35 +65,125 @@ void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sor
   });
 }
 
-/// A device's team: the first of the tokens of a table row, and a block of columns; the others of that
-/// row have nothing to do.
+/// On a device: of each table row that has tokens how many, and the last of them that came, as they come; of each token
+/// how many came before it to its row, and the last of these.
+struct Chains {
+  std::int32_t *counts, *last, *ranks, *before;
+  static constexpr std::int32_t kNone = -1;
+};
+void link(const Exec& exec, const Chains& chains, const TableRows& row_of, std::int64_t count) {
+  for_each(
+      exec, "shard8::kernels::embedding_backward_clear", count, SHARD8_LAMBDA(std::int64_t t) {
+        const std::int64_t r = row_of(t);
+        if (r < 0) return;
+        chains.counts[r] = 0;
+        chains.last[r] = Chains::kNone;
+      });
+  for_each(
+      exec, "shard8::kernels::embedding_backward_link", count, SHARD8_LAMBDA(std::int64_t t) {
+        const std::int64_t r = row_of(t);
+        if (r < 0) return;
+        chains.ranks[t] = Kokkos::atomic_fetch_add(&chains.counts[r], 1);
+        chains.before[t] = Kokkos::atomic_exchange(&chains.last[r], static_cast<std::int32_t>(t));
+      });
+}
+
+/// A device's team: a token. Those of a row add its tokens in their order: the one that came first, found by steps
+/// along the chain; where that is long each a block of columns, found by looks at all tokens.
 template <class T>
 struct AddTokens {
-  static constexpr int kN = kPack<T>, kThreads = 64;
-  static constexpr std::int64_t kBlock = kThreads * kN;
+  static constexpr int kN = kPack<T>, kThreads = 128, kShort = 8;
+  static constexpr std::int64_t kBlock = kThreads * kN, kSpan = 1024;
+  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(T) == 2 ? 7 : 5>;
+  struct Scratch {
+    std::uint32_t marks[kSpan / 32];
+    std::int32_t list[kSpan];
+  };
   float* dtable;
   const T* dy;
-  Sorted sorted;
+  Chains chains;
   TableRows row_of;
-  std::int64_t hidden, blocks;
+  std::int64_t count, hidden;
   bool fits;
 
   template <class AnyMember>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t task) const {
-    const std::int64_t place = task / blocks, first = (task - place * blocks) * kBlock;
-    const auto *starts = sorted.starts, *order = sorted.order;
-    if (place >= starts[row_of.rows]) return;
-    const std::int64_t row = row_of(order[place]);
-    if (starts[row] != place) return;
-    const std::int32_t end = starts[row + 1];
-    float* const out = dtable + row * hidden + first;
-    const T* const in = dy + first;
-    row_packs<kN, 1>(team, hidden - first < kBlock ? hidden - first : kBlock, fits, [=, *this](auto w, std::int64_t i) {
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t token, Scratch& scratch) const {
+    const std::int64_t row = row_of(token);
+    if (row < 0) return;
+    const std::int32_t rank = chains.ranks[token], length = chains.counts[row];
+    float* const out = dtable + row * hidden;
+    if (length == 1) {
+      row_packs<kN, 1>(team, hidden, fits, [=, in = dy + token * hidden](auto w, std::int64_t i) {
+        const auto more = w.load(in, i);
+        const auto before = w.load(out, i);
+        w.store(out, i, w.each([&](int j) { return before[j] + more[j]; }));
+      });
+    } else if (length <= kShort) {
+      if (rank != 0) return;
+      once(team, [&] { sort_chain(scratch.list, chains.last[row], length); });
+      team.team_barrier();
+      add_list(team, out, 0, hidden, scratch.list, length);
+    } else {
+      for (std::int64_t column = rank * kBlock; column < hidden; column += length * kBlock) {
+        for (std::int64_t first = 0; first < count; first += kSpan) {
+          const int found = find(team, scratch, row, first);
+          add_list(team, out + column, column, hidden - column < kBlock ? hidden - column : kBlock, scratch.list,
+                   found);
+        }
+      }
+    }
+  }
+
+ private:
+  /// The tokens of a chain, ascending.
+  KOKKOS_INLINE_FUNCTION void sort_chain(std::int32_t* list, std::int32_t token, int length) const {
+    for (std::int32_t n = 0, least = -1; n < length; ++n) {
+      std::int32_t next = token;
+      for (auto t = token; t != Chains::kNone; t = chains.before[t])
+        next = t > least && (t < next || next <= least) ? t : next;
+      list[n] = least = next;
+    }
+  }
+  /// Lists the row's tokens among kSpan from `first`, ascending; how many these are.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION int find(const AnyMember& team, Scratch& scratch, std::int64_t row, std::int64_t first) const {
+    team.team_barrier();
+    row_for(team, kSpan / 32, [&](std::int64_t word) { scratch.marks[word] = 0; });
+    team.team_barrier();
+    row_for(team, kSpan < count - first ? kSpan : count - first, [&](std::int64_t k) {
+      if (row_of(first + k) == row) Kokkos::atomic_or(&scratch.marks[k / 32], std::uint32_t{1} << (k % 32));
+    });
+    team.team_barrier();
+    int found = 0;
+    row_for(team, kSpan / 32, [&](std::int64_t word) {
+      int place = 0;
+      for (int w = 0; w < word; ++w) place += Kokkos::popcount(scratch.marks[w]);
+      for (std::uint32_t marks = scratch.marks[word]; marks != 0; marks &= marks - 1) {
+        scratch.list[place++] = static_cast<std::int32_t>(first + 32 * word + Kokkos::countr_zero(marks));
+      }
+    });
+    for (const std::uint32_t marks : scratch.marks) found += Kokkos::popcount(marks);
+    team.team_barrier();
+    return found;
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void add_list(const AnyMember& team, float* out, std::int64_t column, std::int64_t columns,
+                                       const std::int32_t* list, int length) const {
+    constexpr int kAtOnce = 4;
+    if (length == 0) return;
+    row_packs<kN, 1>(team, columns, fits, [=, this, from = dy + column](auto w, std::int64_t i) {
       const auto before = w.load(out, i);
       auto sum = w.each([&](int j) { return before[j]; });
-      for (auto k = static_cast<std::int32_t>(place); k < end; ++k) {
-        const auto more = w.load(in + order[k] * hidden, i);
-        sum = w.each([&](int j) { return sum[j] + more[j]; });
+      for (int n = 0; n < length; n += kAtOnce) {
+        decltype(w.load(from, i)) more[kAtOnce];
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          if (n + u < length) more[u] = w.load(from + list[n + u] * hidden, i);
+        }
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          if (n + u < length) sum = w.each([&](int j) { return sum[j] + more[u][j]; });
+        }
       }
       w.store(out, i, sum);
     });
@@ -149,11 +198,14 @@ void add_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sorted
     add_by_rows(exec, dtable, dy, sorted, row_of.rows, hidden);
   } else {
     using Add = AddTokens<T>;
-    sort_by_many(exec, sorted, row_of, count);
-    const std::int64_t blocks = (hidden + Add::kBlock - 1) / Add::kBlock;
+    const std::int64_t rows = row_of.rows;
+    const Chains chains{sorted.starts, sorted.starts + rows, sorted.starts + 2 * rows,
+                        sorted.starts + 2 * rows + count};
+    link(exec, chains, row_of, count);
     const bool fits = packs_fit<Add::kN>(hidden, dtable, dy);
-    for_rows(exec, "shard8::kernels::embedding_backward", count * blocks,
-             Add{dtable, dy, sorted, row_of, hidden, blocks, fits}, Add::kThreads);
+    for_rows_with<typename Add::Scratch, typename Add::Bounds>(exec, "shard8::kernels::embedding_backward", count,
+                                                               Add{dtable, dy, chains, row_of, count, hidden, fits},
+                                                               Add::kThreads);
   }
 }
 
@@ -180,7 +232,7 @@ void add_positions(const Exec& exec, float* dtable, const T* dx, std::int64_t ro
 }  // namespace
 
 std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t local_rows) {
-  return static_cast<std::size_t>((kHostExec ? 1 : 2) * tokens + local_rows + 1) * sizeof(std::int32_t);
+  return static_cast<std::size_t>((kHostExec ? 1 : 2) * (tokens + local_rows) + 1) * sizeof(std::int32_t);
 }
 
 void embedding_backward(const Exec& exec, const tensor::Tensor& dtable, const tensor::Tensor& dy,
@@ -193,7 +245,7 @@ void embedding_backward(const Exec& exec, const tensor::Tensor& dtable, const te
   require_workspace("embedding_backward", workspace, embedding_workspace_bytes(count, valid_rows));
   auto* starts = reinterpret_cast<std::int32_t*>(workspace.as<std::uint8_t>());
   auto* order = starts + valid_rows + 1;
-  const Sorted sorted{starts, order, order + count};
+  const Sorted sorted{starts, order};
   const TableRows row_of{tokens.as<std::int32_t>(), first_row, valid_rows};
   dispatch_real(dy.dtype, "embedding_backward", [&]<class T>(std::type_identity<T>) {
     add_rows(exec, dtable.as<float>(), dy.as<T>(), sorted, row_of, count, hidden);

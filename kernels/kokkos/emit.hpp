@@ -58,9 +58,39 @@ struct Sink {
     if constexpr (E::kCast) {
       stats = cast_lanes(w, quantized, i, rounded, scale);
     } else if constexpr (E::kStats) {
-      stats.amax = larger_magnitude(w, rounded, 0);
+      stats.amax = larger_of_each(w, rounded, 0);
     }
     return stats;
+  }
+  /// The same with fewer instructions and more registers, which some kernels have.
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put_by_pairs(const W& w, std::int64_t i, const Values<W::kCount>& made) const {
+    if constexpr (!kOfBf16<typename W::template Lanes<typename E::Type>>) {
+      return put(w, i, made);
+    } else {
+      const auto rounded = w.template round_results<typename E::Type>(made);
+      if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
+      CastStats stats;
+      if constexpr (E::kCast) {
+        stats = cast_bf16(w, quantized, i, rounded, scale);
+      } else if constexpr (E::kStats) {
+        stats.amax = larger_magnitude(w, rounded, 0);
+      }
+      return stats;
+    }
+  }
+  /// A cast of a pack of bf16, but for what it saturated or flushed and for codes of NaN: true where there may be some,
+  /// which put then finds. `pair` is that of larger_pair so far.
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION bool put_uncounted(const Packed<N, 1>& w, std::int64_t i, const Values<N>& made,
+                                                 std::uint32_t& pair) const {
+    const auto rounded = w.template round_results<typename E::Type>(made);
+    if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
+    SHARD8_UNROLL
+    for (const std::uint32_t word : rounded.pack[0].word) pair = larger_pair(pair, word);
+    const auto codes = round_numbers<typename E::Format, N>(rounded, 0, scale);
+    store_words(quantized + i, codes);
+    return any_extreme<typename E::Format>(codes);
   }
   KOKKOS_INLINE_FUNCTION Sink from(std::int64_t first) const {
     Sink sink = *this;
@@ -77,8 +107,9 @@ struct Emitter {
   typename E::Format* quantized = nullptr;
   const float* scale = nullptr;
   float* scale_inv = nullptr;
-  CastTotals totals;
+  CastTotals totals = {};
   typename E::Format* transposed = nullptr;
+  bool transposed_alone = false;
 
   /// Whether rows of this many elements can be put in packs of N.
   template <int N, class... T>
@@ -147,6 +178,9 @@ inline void turn(const Exec& exec, const char* kernel, const tensor::Tensor& out
 /// Whether there is a cast to make: a shard without elements still has a scale.
 inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
 
+/// Whether nothing is asked for.
+inline bool leaves_nothing(const Outputs& out) { return out.plain.empty() && !has_cast(out) && out.amax.empty(); }
+
 /// The tensor whose shape is that of the result; without elements where only an amax is wanted.
 inline const tensor::Tensor& result_of(const Outputs& out) {
   return out.plain.empty() && !out.quantized.empty() ? out.quantized.data : out.plain;
@@ -176,8 +210,8 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
     bool turned = false;
     dispatch_float8(out.quantized.data.dtype, kernel, [&]<class Q>(std::type_identity<Q>) {
       Q* transposed = out.transposed.empty() ? nullptr : out.transposed.as<Q>();
-      const Emitter<Emits<T, Q, kPlain, true>> emitter{plain,     out.quantized.data.as<Q>(), scale, scale_inv, totals,
-                                                       transposed};
+      const Emitter<Emits<T, Q, kPlain, true>> emitter{plain,      out.quantized.data.as<Q>(), scale, scale_inv, totals,
+                                                       transposed, out.transposed_alone};
       if constexpr (std::is_void_v<decltype(f(emitter))>) {
         f(emitter);
       } else {
@@ -189,7 +223,7 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
     return true;
   }
   if (totals.amax == nullptr) return false;
-  f(Emitter<Emits<T, void, kPlain, true>>{plain, nullptr, nullptr, nullptr, totals, nullptr});
+  f(Emitter<Emits<T, void, kPlain, true>>{plain, nullptr, nullptr, nullptr, totals});
   return true;
 }
 
@@ -202,7 +236,7 @@ void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, 
   }
   T* plain = out.plain.as<T>();
   if (!dispatch_stats<T, true>(exec, kernel, out, plain, f)) {
-    f(Emitter<Emits<T, void, true, false>>{plain, nullptr, nullptr, nullptr, {}, nullptr});
+    f(Emitter<Emits<T, void, true, false>>{plain});
   }
 }
 

@@ -14,6 +14,21 @@ namespace {
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
+/// v·sigmoid(2u).
+template <class W, class Lanes>
+KOKKOS_FORCEINLINE_FUNCTION auto activated(const W& w, const Lanes& in) {
+  return w.each([&](int j) {
+    const float v = in[j];
+#if defined(__CUDA_ARCH__)
+    // 2u·log2(e), for the device's 2^y.
+    constexpr float kLinear = 2.30220819f, kThird = 0.102943240f;
+    return v * fast_sigmoid_2(v * multiply_add(kThird, v * v, kLinear));
+#else
+    return v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
+#endif
+  });
+}
+
 template <class T>
 struct Forward {
   using Type = T;
@@ -28,10 +43,7 @@ struct Forward {
   }
   template <class W, class In>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In& in) const {
-    return Parts<1, Values<W::kCount>>{{w.each([&](int j) {
-      const float v = in[j];
-      return v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
-    })}};
+    return Parts<1, Values<W::kCount>>{{activated(w, in)}};
   }
 };
 
@@ -60,6 +72,10 @@ struct Backward {
       return in.da[j] * multiply_add(v * slope * s, 1.0f - s, s);
     })}};
   }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto beside(const W& w, const In<Lanes>& in) const {
+    return activated(w, in.x);
+  }
 };
 
 /// Of a flat tensor.
@@ -68,7 +84,7 @@ struct Each {
   Maker maker;
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    return out.put(w, i, maker.make(w, maker.load(w, i)).part[0]);
+    return out.put_by_pairs(w, i, maker.make(w, maker.load(w, i)).part[0]);
   }
 };
 
@@ -81,6 +97,18 @@ bool leave(const Exec& exec, const char* label, const Emitter<E>& out, const Mak
   const bool fits = out.template fits<kN>(kN, inputs...);
   emit_each<kN>(exec, label, out, rows * maker.cols, fits, Each<E, Maker>{maker});
   return false;
+}
+
+template <class E, class T>
+bool backward(const Exec& exec, const Emitter<E>& dx, const Backward<T>& maker, const tensor::Tensor& x,
+              const Outputs& again) {
+  constexpr auto kLabel = "shard8::kernels::gelu_backward";
+  if (!leaves_nothing(again)) {
+    const bool fits = dx.template fits<kPack<T>>(maker.cols, maker.da, maker.x);
+    if (emit_tiles_beside(exec, kLabel, dx, maker, x.rows(), maker.cols, fits, again)) return E::kCast;
+    gelu_forward(exec, again, x);
+  }
+  return leave(exec, kLabel, dx, maker, x.rows(), maker.da, maker.x);
 }
 
 }  // namespace
@@ -96,15 +124,15 @@ void gelu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& x) {
   });
 }
 
-void gelu_backward(const Exec& exec, const Outputs& dx, const tensor::Tensor& da, const tensor::Tensor& x) {
+void gelu_backward(const Exec& exec, const Outputs& dx, const tensor::Tensor& da, const tensor::Tensor& x,
+                   const Outputs& again) {
   constexpr auto kName = "gelu_backward";
   require_outputs(kName, "dx", dx, x.count());
   require_count(kName, "da", da, x.count());
+  if (!leaves_nothing(again)) require_outputs(kName, "again", again, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
     const Backward<T> maker{da.as<T>(), x.as<T>(), x.cols()};
-    dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) {
-      return leave(exec, "shard8::kernels::gelu_backward", out, maker, x.rows(), maker.da, maker.x);
-    });
+    dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) { return backward(exec, out, maker, x, again); });
   });
 }
 

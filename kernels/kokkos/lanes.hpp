@@ -65,6 +65,14 @@ struct Single {
     return lanes;
   }
   template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round_results(const V& values) const {
+    return round<T>(values);
+  }
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION void store_lanes(T* to, std::int64_t i, const Lanes<T>& lanes) const {
+    to[i] = lanes.one;
+  }
+  template <class T, class V>
   KOKKOS_FORCEINLINE_FUNCTION void store(T* to, std::int64_t i, const V& values) const {
     to[i] = static_cast<T>(values[0]);
   }
@@ -127,6 +135,19 @@ struct Packed {
       SHARD8_UNROLL
       for (int k = 0; k < N; ++k) part.at[k] = values[u * N + k];
       lanes.pack[u] = round_pack<T, N>(part.at);
+    }
+    return lanes;
+  }
+  /// The same of results of arithmetic, see rounding.hpp.
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round_results(const V& values) const {
+    Lanes<T> lanes;
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      Values<N> part;
+      SHARD8_UNROLL
+      for (int k = 0; k < N; ++k) part.at[k] = values[u * N + k];
+      lanes.pack[u] = kernels::round_results<T, N>(part.at);
     }
     return lanes;
   }

@@ -80,10 +80,8 @@ void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor
     backward(exec, dx.as<T>(), partial, dy.as<T>(), x.as<T>(), mean.as<float>(), rstd.as<float>(), weight.as<T>(),
              residual.empty() ? nullptr : residual.as<T>(), chunks, hidden);
   });
-  const auto number = chunks.count();
-  add_partial_sums(exec, "shard8::kernels::layernorm_backward_weight", dweight.as<float>(), partial, number, hidden);
-  add_partial_sums(exec, "shard8::kernels::layernorm_backward_bias", dbias.as<float>(), partial + number * hidden,
-                   number, hidden);
+  add_partial_sums(exec, "shard8::kernels::layernorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
+                   hidden, dbias.as<float>());
 }
 
 }  // namespace shard8::kernels

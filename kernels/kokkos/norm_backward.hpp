@@ -123,7 +123,7 @@ struct NormBackwardRows {
       float part[kN];
       SHARD8_UNROLL
       for (int k = 0; k < kN; ++k) part[k] = values[u * kN + k];
-      store_words(to + c, round_pack<Out, kN>(part));
+      store_words(to + c, round_results<Out, kN>(part));
     }
   }
 };

@@ -17,6 +17,127 @@ struct NormForward {
   float eps;
 };
 
+/// The elements at i of a row of the result, of what x is there.
+template <bool kCentred, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION auto norm_make(const NormForward<T>& at, const W& w, std::int64_t i,
+                                           const typename W::template Lanes<T>& v, float m, float r) {
+  const auto g = w.load(at.weight, i);
+  if constexpr (kCentred) {
+    const auto b = w.load(at.bias, i);
+    return w.each([&](int j) { return multiply_add((v[j] - m) * r, g[j], b[j]); });
+  } else {
+    const auto normed = w.template round_results<T>(w.each([&](int j) { return v[j] * r; }));
+    return w.each([&](int j) { return g[j] * normed[j]; });
+  }
+}
+
+/// A row of 16-bit elements by a warp of a device, which has all of it in registers and waits for no other warp.
+template <class T, class E, bool kCentred>
+struct NormForwardWarps {
+  static constexpr int kN = kPack<T>, kPacks = 2, kGroups = 8, kWarps = 4;
+  static constexpr std::int64_t kStride = 32 * kN,
+                                kGroup = kPacks * kStride;  ///< elements of a pack, of a group of them
+  using Width = Packed<kN, kPacks>;
+  using Lanes = typename Width::template Lanes<T>;
+  using Bounds = Kokkos::LaunchBounds<32 * kWarps, 16 / kWarps>;
+
+  Emitter<E> y;
+  NormForward<T> at;
+  std::int64_t rows;
+
+  /// Whether threads of a warp can have this many columns.
+  static bool has(std::int64_t hidden) { return hidden % kGroup == 0 && hidden <= kGroups * kGroup; }
+
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
+    const std::int64_t row = index * kWarps + team.team_rank() / 32;
+    const Sink<E> out = y.open(team, index);
+    CastStats stats;
+    if (row < rows) stats = row_of(out.from(row * at.hidden), row, team.team_rank() % 32);
+    if constexpr (E::kStats) out.totals.add(team, stats);
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION CastStats row_of(const Sink<E>& out, std::int64_t row, int lane) const {
+    const Width w{kStride};
+    const std::int64_t first = static_cast<std::int64_t>(lane) * kN;
+    const int groups = static_cast<int>(at.hidden / kGroup);
+    const auto count = static_cast<float>(at.hidden);
+    Lanes v[kGroups];
+    SHARD8_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      if (g < groups) v[g] = w.load(at.x + row * at.hidden, first + g * kGroup);
+    }
+    float m = 0;
+    if constexpr (kCentred) m = total(v, groups, [](float x) { return x; }) / count;
+    const float squares = total(v, groups, [m](float x) { return (x - m) * (x - m); });
+    const float r = 1.0f / Kokkos::sqrt(squares / count + at.eps);
+    if (lane == 0) {
+      if constexpr (kCentred) at.mean[row] = m;
+      at.rstd[row] = r;
+    }
+    CastStats stats;
+    if constexpr (E::kCast) {
+      stats = cast_row(out, v, first, groups, m, r);
+    } else {
+      SHARD8_UNROLL
+      for (int g = 0; g < kGroups; ++g) {
+        const std::int64_t i = first + g * kGroup;
+        if (g < groups) stats += out.put_by_pairs(w, i, norm_make<kCentred>(at, w, i, v[g], m, r));
+      }
+    }
+    return stats;
+  }
+  /// Packs that have something to count are put twice: code to count in each of them would not fit the
+  /// instruction caches.
+  KOKKOS_FORCEINLINE_FUNCTION CastStats cast_row(const Sink<E>& out, const Lanes (&v)[kGroups], std::int64_t first,
+                                                 int groups, float m, float r) const {
+    const Packed<kN, 1> one{0};
+    std::uint32_t pair = 0, again = 0;
+    SHARD8_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      if (g >= groups) continue;
+      SHARD8_UNROLL
+      for (int u = 0; u < kPacks; ++u) {
+        const std::int64_t i = first + (g * kPacks + u) * kStride;
+        const bool extreme = out.put_uncounted(one, i, norm_make<kCentred>(at, one, i, {{v[g].pack[u]}}, m, r), pair);
+        again |= (extreme ? 1u : 0u) << (g * kPacks + u);
+      }
+    }
+    CastStats stats;
+    stats.amax = magnitude_of(pair);
+    for (; again != 0; again &= again - 1) {
+      const int which = Kokkos::countr_zero(again);
+      typename Packed<kN, 1>::template Lanes<T> pack{};
+      SHARD8_UNROLL
+      for (int p = 0; p < kGroups * kPacks; ++p) {
+        if (p == which) pack.pack[0] = v[p / kPacks].pack[p % kPacks];
+      }
+      const std::int64_t i = first + which * kStride;
+      stats += out.put_by_pairs(one, i, norm_make<kCentred>(at, one, i, pack, m, r));
+    }
+    return stats;
+  }
+  /// Σ f(x) of a row.
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION static float total(const Lanes (&v)[kGroups], int groups, const F& f) {
+    float part[kN] = {};
+    SHARD8_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      if (g < groups) {
+        SHARD8_UNROLL
+        for (int j = 0; j < Width::kCount; ++j) part[j % kN] += f(v[g][j]);
+      }
+    }
+    SHARD8_UNROLL
+    for (int step = kN / 2; step > 0; step /= 2) {
+      SHARD8_UNROLL
+      for (int k = 0; k < step; ++k) part[k] += part[k + step];
+    }
+    return warp_sum(part[0]);
+  }
+};
+
 /// A few rows by a team of a device, whose threads have 16 elements of a row in registers: it is read once, and
 /// the next one is on its way meanwhile.
 template <class T, class E, bool kCentred>
@@ -74,24 +195,33 @@ struct NormForwardRows {
       at.rstd[row] = r;
     }
     const Sink<E> yr = out.from(row * at.hidden);
-    const Lanes g = w.load(at.weight, i);
-    if constexpr (kCentred) {
-      const Lanes b = w.load(at.bias, i);
-      return yr.put(w, i, w.each([&](int j) { return multiply_add((v[j] - m) * r, g[j], b[j]); }));
-    } else {
-      const Lanes normed = w.template round<T>(w.each([&](int j) { return v[j] * r; }));
-      return yr.put(w, i, w.each([&](int j) { return g[j] * normed[j]; }));
+    if constexpr (!E::kCast) return yr.put_by_pairs(w, i, norm_make<kCentred>(at, w, i, v, m, r));
+    CastStats stats;  // a pack at a time, as registers allow
+    const Packed<kN, 1> one{0};
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      const std::int64_t first = i + u * w.stride;
+      stats += yr.put_by_pairs(one, first, norm_make<kCentred>(at, one, first, {{v.pack[u]}}, m, r));
     }
+    return stats;
   }
 };
 
-/// Whether a device did it by NormForwardRows: not on hosts, nor where packs do not fit.
+/// Whether a device did it, by NormForwardWarps or NormForwardRows: not on hosts, nor where packs do not fit.
 template <bool kCentred, class T, class E>
 bool norm_forward_rows(const Exec& exec, const char* label, const Emitter<E>& y, const NormForward<T>& at,
                        std::int64_t rows, bool fits) {
   if constexpr (kHostExec) {
     return false;
   } else {
+    if constexpr (sizeof(T) == 2) {
+      using Warps = NormForwardWarps<T, E, kCentred>;
+      if (fits && Warps::has(at.hidden)) {
+        for_rows<typename Warps::Bounds>(exec, label, (rows + Warps::kWarps - 1) / Warps::kWarps, Warps{y, at, rows},
+                                         32 * Warps::kWarps);
+        return true;
+      }
+    }
     using Rows = NormForwardRows<T, E, kCentred>;
     const int threads = Rows::threads(at.hidden);
     if (threads == 0 || !fits) return false;

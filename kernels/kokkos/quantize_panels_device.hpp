@@ -56,7 +56,7 @@ struct PanelInRegisters {
     for (int first = 0; kRow && first < kRows; first += kEach) {
       std::int32_t amaxes[kEach];
       SHARD8_UNROLL
-      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_magnitude(w, in[first + r], 0);
+      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_of_each(w, in[first + r], 0);
       const std::int32_t amax = largest_of_share<kShare>(rank, amaxes);
       const float scale = Rule::scale(amax, all.power_of_2);
       scales[first / kEach] = scale;

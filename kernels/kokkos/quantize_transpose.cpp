@@ -67,7 +67,8 @@ struct Copied {
 /// Whether all was left in one pass.
 template <class Q, class Source>
 bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, const CastTotals& totals,
-                    const Source& x, const float* scale, std::int64_t rows, std::int64_t cols) {
+                    const Source& x, const float* scale, std::int64_t rows, std::int64_t cols,
+                    [[maybe_unused]] bool transposed_alone) {
   constexpr auto kLabel = "shard8::kernels::quantize_transpose";
   if constexpr (kHostExec) {
     const QuantizeTiles<Q, Source> tiles{out, transposed, scale_inv, totals, x, scale, rows, cols};
@@ -75,7 +76,8 @@ bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, c
     return true;
   } else {
     using T = typename Source::Type;
-    const Emitter<Emits<T, Q, false, true>> emitter{nullptr, out, scale, scale_inv, totals, transposed};
+    const Emitter<Emits<T, Q, false, true>> emitter{nullptr, out,        scale,           scale_inv,
+                                                    totals,  transposed, transposed_alone};
     return rows * cols != 0 && emit_tiles(exec, kLabel, emitter, Copied<Source>{x, cols}, rows, cols,
                                           emitter.template fits<kPack<T>>(cols, x.x));
   }
@@ -93,7 +95,7 @@ void quantize_transpose(const Exec& exec, const tensor::Operand& out, const tens
   dispatch_float8(out.data.dtype, kName, [&]<class Q>(std::type_identity<Q>) {
     dispatch_source(x, options.through_bf16, kName, [&](const auto& source) {
       left = quantize_tiles(exec, out.data.as<Q>(), transposed.as<Q>(), out.scale_inv.as<float>(), totals, source,
-                            scale.as<float>(), x.rows(), x.cols());
+                            scale.as<float>(), x.rows(), x.cols(), options.transposed_alone);
     });
   });
   if (left) return;

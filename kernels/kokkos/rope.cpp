@@ -11,7 +11,8 @@ namespace {
 /// (x1, x2) → (x1·cos − sign·x2·sin, x2·cos + sign·x1·sin) in a row of qkv.
 template <class T>
 struct Rotate {
-  static constexpr int kN = kPack<T>;
+  static constexpr int kN = kPack<T>, kThreads = 64, kHeads = 5;  ///< all that 64 threads have of 40 heads of 128
+  using Bounds = Kokkos::LaunchBounds<kThreads, 10>;              ///< as measured
   T* qkv;
   const float* table;
   std::int64_t width, seq, half, rotated_heads;
@@ -23,8 +24,10 @@ struct Rotate {
     T* const second = first + half;
     const auto x1 = w.load(first, i), x2 = w.load(second, i);
     constexpr int kAngles = Angles::kCount;
-    w.store(first, i, w.each([&](int j) { return x1[j] * c[j % kAngles] - x2[j] * (sign * s[j % kAngles]); }));
-    w.store(second, i, w.each([&](int j) { return x2[j] * c[j % kAngles] + x1[j] * (sign * s[j % kAngles]); }));
+    const auto turned1 = w.each([&](int j) { return x1[j] * c[j % kAngles] - x2[j] * (sign * s[j % kAngles]); });
+    const auto turned2 = w.each([&](int j) { return x2[j] * c[j % kAngles] + x1[j] * (sign * s[j % kAngles]); });
+    w.store_lanes(first, i, w.template round_results<T>(turned1));
+    w.store_lanes(second, i, w.template round_results<T>(turned2));
   }
 
   void operator()(const HostTeam& team, std::int64_t row) const {
@@ -53,12 +56,10 @@ struct Rotate {
       if (fits) {
         const Packed<kN, 1> one{0};
         const auto c = one.load(cosine, i), s = one.load(sine, i);
-        const Packed<kN, 2> two{step * 2 * half};
-        const Packed<kN, 5> five{step * 2 * half};  // all that 64 threads have of 40 heads of 128
+        const Packed<kN, kHeads> some{step * 2 * half};
         int head = at / per_head;
-        for (; head + 4 * step < heads; head += 5 * step) turn(five, first + head * 2 * half, i, c, s);
-        for (; head + step < heads; head += 2 * step) turn(two, first + head * 2 * half, i, c, s);
-        for (; head < heads; head += 2 * step) turn(one, first + head * 2 * half, i, c, s);
+        for (; head + (kHeads - 1) * step < heads; head += kHeads * step) turn(some, first + head * 2 * half, i, c, s);
+        for (; head < heads; head += step) turn(one, first + head * 2 * half, i, c, s);
       } else {
         const auto c = Single{}.load(cosine, i), s = Single{}.load(sine, i);
         for (int head = at / per_head; head < heads; head += step) turn(Single{}, first + head * 2 * half, i, c, s);
@@ -72,8 +73,9 @@ void rotate(const Exec& exec, const char* label, T* qkv, const float* table, std
             std::int64_t seq, std::int64_t half, std::int64_t rotated_heads, float sign) {
   constexpr int kN = Rotate<T>::kN;
   const bool fits = half % kN == 0 && packs_fit<kN>(width, qkv) && packs_fit<kN>(half, table);
-  constexpr int kThreads = 64;
-  for_rows(exec, label, rows, Rotate<T>{qkv, table, width, seq, half, rotated_heads, sign, fits}, kThreads);
+  using Rotation = Rotate<T>;
+  for_rows<typename Rotation::Bounds>(
+      exec, label, rows, Rotation{qkv, table, width, seq, half, rotated_heads, sign, fits}, Rotation::kThreads);
 }
 
 void rotate(const Exec& exec, const char* kernel, const char* label, const tensor::Tensor& qkv,

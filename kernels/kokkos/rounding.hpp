@@ -106,6 +106,33 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N* static_cast<int>(sizeof(T))> round_pack(con
   return words;
 }
 
+/// The same of results of arithmetic. CUDA devices make one NaN alone, which the instruction rounds as
+/// BFloat16 does.
+template <class T, int N>
+KOKKOS_FORCEINLINE_FUNCTION Words<N* static_cast<int>(sizeof(T))> round_results(const float (&x)[N]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, tensor::BFloat16>) {
+    Words<2 * N> words;
+    SHARD8_UNROLL
+    for (int k = 0; k < N; k += 2) words.word[k / 2] = round_numbers_to_bf16(x[k], x[k + 1]);
+    return words;
+  }
+#endif
+  return round_pack<T, N>(x);
+}
+
+/// Of two pairs of bf16 the larger magnitudes, NaN of any NaN, with signs that say nothing.
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t larger_pair(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t larger;
+  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  return larger;
+#else
+  const std::uint32_t high_a = a & 0x7fff0000u, high_b = b & 0x7fff0000u, low_a = a & 0x7fffu, low_b = b & 0x7fffu;
+  return (high_a > high_b ? high_a : high_b) | (low_a > low_b ? low_a : low_b);
+#endif
+}
+
 /// Four numbers rounded to an 8-bit format, saturating; not for NaN. One piece of assembler makes the
 /// whole word: of halves that the compiler puts together ptxas 13.0 may lose one that is used alone too.
 template <class Q>

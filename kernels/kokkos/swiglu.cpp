@@ -10,6 +10,11 @@
 namespace shard8::kernels {
 namespace {
 
+template <class W, class Lanes>
+KOKKOS_FORCEINLINE_FUNCTION auto activated(const W& w, const Lanes& g, const Lanes& u) {
+  return w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; });
+}
+
 /// a = silu(gate)·up of a row [gate | up].
 template <class T>
 struct Forward {
@@ -29,8 +34,7 @@ struct Forward {
   }
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    const Lanes &g = in.gate, &u = in.up;
-    return Parts<1, Values<W::kCount>>{{w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; })}};
+    return Parts<1, Values<W::kCount>>{{activated(w, in.gate, in.up)}};
   }
 };
 
@@ -59,6 +63,10 @@ struct Backward {
         {w.each([&](int j) { return d[j] * u[j] * (s[j] * (1.0f + g[j] * (1.0f - s[j]))); }),
          w.each([&](int j) { return d[j] * (g[j] * s[j]); })}};
   }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto beside(const W& w, const In<Lanes>& in) const {
+    return activated(w, in.gate, in.up);
+  }
 };
 
 /// Whether the transposed cast was left, too.
@@ -79,13 +87,19 @@ bool forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64
   return false;
 }
 
+/// Whether the transposed cast was left, too.
 template <class T, class E>
-bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const T* gate_up, std::int64_t rows,
-              std::int64_t ffn) {
+bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const tensor::Tensor& input, std::int64_t rows,
+              std::int64_t ffn, const Outputs& again) {
   constexpr int kN = kPack<T>;
   constexpr auto kLabel = "shard8::kernels::swiglu_backward";
+  const T* const gate_up = input.as<T>();
   const bool fits = dgate_up.template fits<kN>(ffn, da, gate_up);
   const Backward<T> maker{da, gate_up, ffn};
+  if (!leaves_nothing(again)) {
+    if (emit_tiles_beside(exec, kLabel, dgate_up, maker, rows, ffn, fits, again)) return E::kCast;
+    swiglu_forward(exec, again, input);
+  }
   if (emit_tiles(exec, kLabel, dgate_up, maker, rows, ffn, fits)) return true;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
@@ -116,15 +130,16 @@ void swiglu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& ga
   });
 }
 
-void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Tensor& da,
-                     const tensor::Tensor& gate_up) {
+void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Tensor& da, const tensor::Tensor& gate_up,
+                     const Outputs& again) {
   constexpr auto kName = "swiglu_backward";
   const auto rows = da.rows(), ffn = da.cols();
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
+  if (!leaves_nothing(again)) require_outputs(kName, "again", again, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, dgate_up,
-                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up.as<T>(), rows, ffn); });
+                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up, rows, ffn, again); });
   });
 }
 

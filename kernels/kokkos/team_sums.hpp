@@ -27,6 +27,15 @@ __device__ __forceinline__ float warp_total(float value, const Op& op) {
 }
 #endif
 
+/// Σ of the values of a warp's threads, known to all of them. For teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
+#if defined(__CUDA_ARCH__)
+  return warp_total(value, Add{});
+#else
+  return value;
+#endif
+}
+
 /// op over the values of a team's threads, known to all of them; a team of a device is of whole warps.
 /// With one barrier: a slot may be used again when another one was used since.
 template <class Member, class Op>

@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every kernel that moves memory reaches of the bandwidth that a plain copy has, at the shapes
-// of one GPU's part of Llama-3 8B: bench_bandwidth [group] [tokens]. Bytes are those that must be read
-// and written at least once; on hosts give fewer tokens.
+// What every kernel that moves memory reaches of the bandwidth that a plain copy has, a large one and one of as many
+// bytes, at the shapes of one GPU's part of Llama-3 8B: bench_bandwidth [group] [tokens]. Bytes are those that must be
+// read and written at least once; on hosts give fewer tokens.
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/activation.hpp"
@@ -52,15 +55,14 @@ class Bench {
     const float scale_value = 64;  // a few in 10⁵ of normal numbers become zero
     tensor::to_device(exec_, scale(), &scale_value);
     tensor::finish(exec_);
-    const Tensor from = make({weights_}, DType::fp32), to = make({weights_}, DType::fp32);
-    const std::size_t n = from.bytes();
-    const Bytes a(from.data, n), b(to.data, n);
-    copy_ = 2 * static_cast<double>(n) / seconds([&] { Kokkos::deep_copy(exec_, b, a); });
-    std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, static_cast<double>(n) * 1e-6);
+    for (const auto& t : {from_, to_}) kernels::fill_zero(exec_, {t.data, {weights_}, DType::fp32});
+    copy_ = copy_speed(2 * size(from_));
+    std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, size(from_) * 1e-6);
     const double empty = seconds(
         [&] { Kokkos::parallel_for("shard8::tests::empty", Kokkos::RangePolicy<Exec>(exec_, 0, 1), Nothing{}); });
     std::printf("a kernel that does nothing: %.1f us\n", empty * 1e6);
-    arena_.release(0);
+    std::printf("%-40s %12s %12s %9s %9s\n", "", "time", "moved", "of copy", "of same");
+    std::printf("of copy: %% of that copy's speed; of same: of the speed of a copy that moves the same bytes\n");
   }
 
   void quantizers() {
@@ -119,6 +121,15 @@ class Bench {
     outputs("rmsnorm forward", n, shape, [&](const auto& y) { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
     outputs("layernorm forward", n, shape,
             [&](const auto& y) { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
+    const Tensor cast = make(shape, DType::e4m3);
+    const kernels::Outputs again = transposed_alone(cast, make({kHidden, tokens_}, DType::e4m3));
+    time("rmsnorm again, transposed", n + size(cast), [&] { kernels::rmsnorm_again(exec_, again, rstd, x, w); });
+    time("layernorm again, transposed", n + size(cast),
+         [&] { kernels::layernorm_again(exec_, again, mean, rstd, x, w, w); });
+    time("quantize again, transposed", n + size(cast), [&] {
+      kernels::quantize_transpose(exec_, again.quantized, again.transposed, Tensor{}, x, scale(),
+                                  {.transposed_alone = true});
+    });
     time("rmsnorm backward", 3 * n, [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, Tensor{}, work); });
     time("rmsnorm backward + residual", 4 * n,
          [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, dx, work); });
@@ -139,8 +150,13 @@ class Bench {
     outputs("swiglu forward", size(gate_up), shape, [&](const auto& a) { kernels::swiglu_forward(exec_, a, gate_up); });
     outputs("swiglu backward", size(gate_up) + size(da), wide,
             [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    const Tensor cast = make(shape, DType::e4m3);
+    const kernels::Outputs again = transposed_alone(cast, make({kFfn, tokens_}, DType::e4m3));
+    outputs("swiglu backward, again", size(gate_up) + size(da) + size(cast), wide,
+            [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up, again); });
     outputs("gelu forward", size(da), shape, [&](const auto& a) { kernels::gelu_forward(exec_, a, da); });
-    outputs("gelu backward", 2 * size(da), shape, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, da); });
+    const Tensor x{gate_up.data, shape, DType::bf16};
+    outputs("gelu backward", 2 * size(da), shape, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, x); });
   }
 
   void cross_entropy() {
@@ -165,6 +181,9 @@ class Bench {
     // Every token has a row of its own.
     time("embedding backward", 5 * size(y),
          [&] { kernels::embedding_backward(exec_, dtable, y, tokens, 0, kVocab, work); });
+    const auto [skewed, rows] = skewed_ids(tokens_);
+    time("embedding backward, as in a text", size(y) + 2.0 * static_cast<double>(rows * kHidden) * sizeof(float),
+         [&, of = skewed] { kernels::embedding_backward(exec_, dtable, y, of, 0, kVocab, work); });
   }
 
   void optimizer() {
@@ -228,8 +247,20 @@ class Bench {
   template <class F>
   void time(const std::string& name, double moved, const F& f) {
     const double best = seconds(f), speed = moved / best;
-    std::printf("%-36s %9.3f ms %7.0f GB/s %5.1f %%\n", name.c_str(), best * 1e3, speed * 1e-9, 100 * speed / copy_);
+    std::printf("%-40s %9.3f ms %7.0f GB/s %7.1f %% %7.1f %%\n", name.c_str(), best * 1e3, speed * 1e-9,
+                100 * speed / copy_, 100 * speed / copy_speed(moved));
     std::fflush(stdout);
+  }
+  /// Bytes a second that a copy which moves so many of them reads and writes; more than there is memory for are as fast
+  /// as that.
+  double copy_speed(double moved) {
+    const auto n = static_cast<std::size_t>(std::min(moved / 2, size(from_)));
+    auto& speed = copy_speeds_[n];
+    if (speed == 0) {
+      const Bytes from(from_.data, n), to(to_.data, n);
+      speed = 2 * static_cast<double>(n) / seconds([&] { Kokkos::deep_copy(exec_, to, from); });
+    }
+    return speed;
   }
   /// A kernel that reads `in` bytes, into all that Outputs may ask for.
   template <class F>
@@ -250,6 +281,14 @@ class Bench {
     arena_.release(mark);
   }
 
+  kernels::Outputs transposed_alone(const Tensor& cast, const Tensor& transposed) const {
+    kernels::Outputs out;
+    out.quantized = Operand(cast, one(), Scaling::tensor);
+    out.transposed = transposed;
+    out.transposed_alone = true;
+    out.scale = scale();
+    return out;
+  }
   Tensor make(const Shape& shape, DType dtype) {
     const Tensor t = arena_.allocate(shape, dtype);
     kernels::fill_zero(exec_, {t.data, {static_cast<std::int64_t>(t.bytes())}, DType::u8});
@@ -282,6 +321,18 @@ class Bench {
     tensor::finish(exec_);
     return t;
   }
+  /// Tokens of which some come often, one in 3 of 100 places; and how many different ones.
+  std::pair<Tensor, std::int64_t> skewed_ids(std::int64_t count) {
+    std::vector<std::int32_t> values;
+    for (std::int64_t t = 0; t < count; ++t) {
+      const std::int64_t even = t * 7919 % kVocab;
+      values.push_back(static_cast<std::int32_t>(even * even / kVocab * even / kVocab));
+    }
+    const Tensor t = make({count}, DType::i32);
+    tensor::to_device(exec_, t, values.data());
+    tensor::finish(exec_);
+    return {t, static_cast<std::int64_t>(std::set<std::int32_t>(values.begin(), values.end()).size())};
+  }
   Tensor small(std::int64_t at, DType dtype) const { return {small_.data + 256 * at, {1}, dtype}; }
   Tensor bits() const { return small(0, DType::i32); }
   Tensor one() const { return small(1, DType::fp32); }
@@ -295,6 +346,9 @@ class Bench {
   tensor::Arena arena_{"bench", tensor::MemoryKind::buffers, static_cast<std::size_t>(weights_) * 32 + (1u << 20)};
   tensor::Arena small_arena_{"small", tensor::MemoryKind::buffers, 4096};
   Tensor small_ = small_arena_.allocate({4096}, DType::u8);
+  tensor::Arena copies_{"copies", tensor::MemoryKind::buffers, static_cast<std::size_t>(weights_) * 8 + 4096};
+  Tensor from_ = copies_.allocate({weights_}, DType::fp32), to_ = copies_.allocate({weights_}, DType::fp32);
+  std::map<std::size_t, double> copy_speeds_;
   double copy_ = 1;
 };
 

@@ -64,7 +64,7 @@ TEST(AddTo, AddsEveryPairOfTypes) {
 }
 
 TEST(BiasGradient, IsTheSameSumOnAllThreads) {
-  for (const auto& shape : {Shape{1, 3}, Shape{37, 65}, Shape{5000, 130}}) {
+  for (const auto& shape : {Shape{1, 3}, Shape{37, 65}, Shape{5000, 130}, Shape{1031, 2048}}) {
     for (const auto dtype : kReal) {
       const auto dy = Buffer::normal(shape, dtype, 1);
       const auto values = dy.get();

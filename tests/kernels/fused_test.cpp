@@ -9,10 +9,10 @@ namespace shard8::tests {
 namespace {
 
 // One row; odd columns; rows of several stretches of vector code; many rows and stretches; rows of
-// whole packs, of so many that a thread has several, and such as a team can hold in registers; several
-// tiles, not all whole.
+// whole packs, of so many that a thread has several, and such as a team or a warp can hold in registers;
+// several tiles, not all whole.
 const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
-                                 {2, 5136}, {5, 1024}, {144, 264}, {32, 512}};
+                                 {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
 
 struct Case {
   DType dtype;

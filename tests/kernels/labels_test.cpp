@@ -155,6 +155,8 @@ std::vector<Operator> operators(DType dtype) {
       {"position_forward", [=](const Exec& e) { kernels::position_forward(e, *y, *table, 5, 6); }},
       {"position_backward", [=](const Exec& e) { kernels::position_backward(e, *dtable, *x, 5, 6); }},
       {"rmsnorm_forward", [=](const Exec& e) { kernels::rmsnorm_forward(e, *y, *rows, *x, *w, 1e-5f); }},
+      {"rmsnorm_again", [=](const Exec& e) { kernels::rmsnorm_again(e, *y, *rows, *x, *w); }},
+      {"layernorm_again", [=](const Exec& e) { kernels::layernorm_again(e, *y, *more, *rows, *x, *w, *w); }},
       {"rmsnorm_backward",
        [=](const Exec& e) { kernels::rmsnorm_backward(e, *y, *grad, *x, *x, *rows, *w, none, *work); }},
       {"layernorm_forward", [=](const Exec& e) { kernels::layernorm_forward(e, *y, *more, *rows, *x, *w, *w, 1e-5f); }},

@@ -17,7 +17,8 @@ using Doubles = std::vector<double>;
 struct Case {
   std::int64_t tokens, seq, heads, rotated, half;
 };
-const std::vector<Case> kCases{{1, 1, 1, 1, 1}, {14, 7, 5, 3, 3}, {130, 65, 6, 4, 12}, {100, 100, 4, 4, 32}};
+const std::vector<Case> kCases{
+    {1, 1, 1, 1, 1}, {14, 7, 5, 3, 3}, {130, 65, 6, 4, 12}, {100, 100, 4, 4, 32}, {9, 3, 48, 40, 64}};
 
 TEST(RopeTable, HoldsCosinesAndSines) {
   const std::int64_t seq = 300, half = 20;

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/activation.hpp"
+#include "kernels/norm.hpp"
+#include "tests/kernels/fused.hpp"
+
+/// What backward makes again has the bytes that forward gave it.
+namespace shard8::tests {
+namespace {
+
+// Rows and columns of no pack; whole packs; several tiles, not all whole.
+const std::vector<Shape> kShapes{{1, 1}, {3, 515}, {48, 80}, {32, 512}, {144, 264}};
+
+struct Case {
+  DType dtype;
+  Kind kind;
+};
+class Again : public ::testing::TestWithParam<Case> {
+ protected:
+  Buffer input(const Shape& shape, unsigned seed) const { return draw(GetParam().kind, shape, dtype_, seed); }
+  Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
+  DType dtype_ = GetParam().dtype;
+};
+
+/// The cast alone, of which only the transposed one is read where the shape is a matrix.
+Outputs transposed_alone(Memory& memory) {
+  Outputs out = memory.outputs();
+  out.transposed_alone = true;
+  out.counts = nullptr;
+  return out;
+}
+void expect_same_transposed(const Memory& got, const Memory& want) {
+  EXPECT_TRUE(same_bits(bytes_of(got.transposed), bytes_of(want.transposed)));
+  EXPECT_EQ(got.scale_inv.get(), want.scale_inv.get());
+}
+constexpr Parts kCast{false, false, true, DType::e4m3}, kPlain{true, false, false};
+
+TEST_P(Again, Rmsnorm) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = input(shape, 1), w = normal({shape[1]}, 2);
+    const Buffer rstd({shape[0]}, DType::fp32), forward(shape, dtype_), again(shape, dtype_);
+    kernels::rmsnorm_forward(Exec(), forward, rstd, x, w, 1e-5f);
+    kernels::rmsnorm_again(Exec(), again, rstd, x, w);
+    EXPECT_TRUE(same_bits(bytes_of(again), bytes_of(forward)));
+    const auto run = [&](const Exec& exec, const Outputs& y) { kernels::rmsnorm_again(exec, y, rstd, x, w); };
+    expect_fused_equals_unfused(shape, dtype_, {x, w, rstd}, run);
+    Memory want(shape, dtype_, kCast, 3), got(shape, dtype_, kCast, 3);
+    kernels::rmsnorm_forward(Exec(), want.outputs(), rstd, x, w, 1e-5f);
+    run(Exec(), transposed_alone(got));
+    expect_same_transposed(got, want);
+  }
+}
+
+TEST_P(Again, Layernorm) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
+    const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32), forward(shape, dtype_),
+        again(shape, dtype_);
+    kernels::layernorm_forward(Exec(), forward.tensor(), mean, rstd, x, w, b, 1e-5f);
+    kernels::layernorm_again(Exec(), again.tensor(), mean, rstd, x, w, b);
+    EXPECT_TRUE(same_bits(bytes_of(again), bytes_of(forward)));
+    const auto run = [&](const Exec& exec, const Outputs& y) {
+      kernels::layernorm_again(exec, y, mean, rstd, x, w, b);
+    };
+    expect_fused_equals_unfused(shape, dtype_, {x, w, b, mean, rstd}, run);
+    Memory want(shape, dtype_, kCast, 3), got(shape, dtype_, kCast, 3);
+    kernels::layernorm_forward(Exec(), want.outputs(), mean, rstd, x, w, b, 1e-5f);
+    run(Exec(), transposed_alone(got));
+    expect_same_transposed(got, want);
+  }
+}
+
+/// forward(a) and backward(d, again) of a kind of activation, d of shape `wide`.
+template <class Forward, class Backward>
+void expect_again(const Shape& shape, const Shape& wide, DType dtype, const Forward& forward,
+                  const Backward& backward) {
+  for (const auto& parts : all_parts()) {
+    SCOPED_TRACE(to_string(parts));
+    Memory gradient(wide, dtype, parts, 30);
+    backward(gradient.outputs(), Outputs());
+    for (const auto& asked : {kPlain, kCast}) {
+      SCOPED_TRACE("again " + to_string(asked));
+      Memory want(shape, dtype, asked, 5), got(shape, dtype, asked, 5), beside(wide, dtype, parts, 30);
+      forward(want.outputs());
+      backward(beside.outputs(), got.outputs());
+      expect_same(got, want);
+      expect_same(beside, gradient);
+    }
+    Memory want(shape, dtype, kCast, 5), got(shape, dtype, kCast, 5), beside(wide, dtype, parts, 30);
+    forward(want.outputs());
+    backward(beside.outputs(), transposed_alone(got));
+    expect_same_transposed(got, want);
+    expect_same(beside, gradient);
+  }
+}
+
+TEST_P(Again, Swiglu) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const Shape wide{shape[0], 2 * shape[1]};
+    const auto gate_up = input(wide, 1), da = normal(shape, 2);
+    expect_again(
+        shape, wide, dtype_, [&](const Outputs& a) { kernels::swiglu_forward(Exec(), a, gate_up); },
+        [&](const Outputs& d, const Outputs& again) { kernels::swiglu_backward(Exec(), d, da, gate_up, again); });
+  }
+}
+
+TEST_P(Again, Gelu) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = input(shape, 1), da = normal(shape, 2);
+    expect_again(
+        shape, shape, dtype_, [&](const Outputs& a) { kernels::gelu_forward(Exec(), a, x); },
+        [&](const Outputs& d, const Outputs& again) { kernels::gelu_backward(Exec(), d, da, x, again); });
+  }
+}
+
+/// The gradient over its input, of which the activation is made, too.
+TEST_P(Again, InPlace) {
+  const Shape shape{144, 264}, wide{144, 528};
+  const auto gate_up = input(wide, 1), da = normal(shape, 2);
+  Memory want(shape, dtype_, kCast, 5), got(shape, dtype_, kCast, 5);
+  kernels::swiglu_forward(Exec(), want.outputs(), gate_up);
+  const Buffer apart(wide, dtype_), over(wide, dtype_);
+  kernels::swiglu_backward(Exec(), apart, da, gate_up);
+  copy_bytes(over, gate_up);
+  kernels::swiglu_backward(Exec(), over, da, over, transposed_alone(got));
+  expect_same_transposed(got, want);
+  EXPECT_TRUE(same_bits(bytes_of(over), bytes_of(apart)));
+}
+
+TEST_P(Again, QuantizeTranspose) {
+  for (const auto& shape : kShapes) {
+    SCOPED_TRACE(to_string(shape));
+    const auto x = input(shape, 1);
+    Memory want(shape, dtype_, kCast, 3), got(shape, dtype_, kCast, 3);
+    kernels::quantize_transpose(Exec(), want.operand(), want.transposed, Tensor{}, x, want.scale, {});
+    kernels::quantize_transpose(Exec(), got.operand(), got.transposed, Tensor{}, x, got.scale,
+                                {.transposed_alone = true});
+    expect_same_transposed(got, want);
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const auto dtype : {DType::fp32, DType::bf16}) {
+    for (const auto kind : kKinds) all.push_back({dtype, kind});
+  }
+  return all;
+}
+std::string label(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(tensor::name_of(info.param.dtype)) + "_" + std::string(name_of(info.param.kind));
+}
+INSTANTIATE_TEST_SUITE_P(, Again, ::testing::ValuesIn(cases()), label);
+
+}  // namespace
+}  // namespace shard8::tests
