@@ -21,11 +21,24 @@ void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax,
 
 }  // namespace
 
+kernels::Outputs Quantizer::outputs_again(const Site& site, const Operands& out) const {
+  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are made anew with every cast{}", "");
+  kernels::Outputs outputs;
+  outputs.quantized = out.by_rows;
+  outputs.transposed = out.transposed();
+  outputs.transposed_alone = !outputs.transposed.empty();
+  outputs.scale = state_.scale(site);
+  return outputs;
+}
+
 void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Made made) const {
   if (recipe().per_tensor()) {
     auto part = timer_.part(Part::elementwise);
-    if (made == Made::again_for_backward)
-      return quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(nullptr), true);
+    if (made == Made::again_for_backward) {
+      kernels::CastOptions again = recipe().cast_options(nullptr);
+      again.transposed_alone = true;
+      return quantize(exec_, out, {}, x, state_.scale(site), again, true);
+    }
     const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
     if (!state_.scaled_by_itself(site)) {
       quantize(exec_, out, state_.amax(site), x, state_.scale(site), options, made == Made::for_both);

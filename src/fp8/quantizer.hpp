@@ -50,13 +50,17 @@ class Quantizer {
     const bool again = made == Made::again_for_backward;
     const bool at_once = recipe().per_tensor() && (again || !state_.scaled_by_itself(site));
     kernels::Outputs outputs(plain);
-    if (recipe().per_tensor() && !again) outputs.amax = state_.amax(site);
-    if (at_once) {
+    if (again && at_once) {
+      outputs = outputs_again(site, out);
+    } else if (recipe().per_tensor()) {
+      outputs.amax = state_.amax(site);
+    }
+    if (!again && at_once) {
       if (!keep_plain) outputs.plain = {};
       outputs.quantized = out.by_rows;
       if (made != Made::for_forward) outputs.transposed = out.transposed();
       outputs.scale = state_.scale(site);
-      if (!again) outputs.counts = state_.counts(site);
+      outputs.counts = state_.counts(site);
     }
     {
       auto part = timer_.part(profile::Part::elementwise);
@@ -67,6 +71,9 @@ class Quantizer {
     else if (!again)
       state_.count_elements(site, out.by_rows.data.count());
   }
+
+  /// What Made::again_for_backward asks of a kernel, where one scale is of all.
+  kernels::Outputs outputs_again(const Site& site, const Operands& out) const;
 
   /// out = the cast of x.
   void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,

@@ -10,7 +10,12 @@ using tensor::Tensor;
 
 void LayernormLinear::normalise(const Context& context, const Saved& saved, const Tensor& x, const Affine& w,
                                 Made made) const {
-  const auto make = [&](const kernels::Outputs& y) { norm.forward(context, y, saved.statistics, x, w); };
+  const auto make = [&](const kernels::Outputs& y) {
+    if (made == Made::again_for_backward)
+      norm.again(context, y, saved.statistics, x, w);
+    else
+      norm.forward(context, y, saved.statistics, x, w);
+  };
   if (!saved.site.on()) return make(saved.normed);
   context.quantizer->make(saved.site, saved.input, saved.normed, false, fp8::Quantizer::Tokens::part, make, made);
 }

@@ -36,16 +36,26 @@ void LayernormMlp::forward_saved(const Context& context, const Saved& saved, con
   activate(context, saved, saved.fc1.recompute ? Made::for_forward : Made::for_both);
 }
 
+/// What the activation's backward is to leave of the activation; nothing where that was cast block by block
+/// just now.
+kernels::Outputs LayernormMlp::activation_again(const Context& context, const Saved& saved) const {
+  if (!saved.fc2_site.on()) return saved.activation;
+  if (context.quantizer->recipe().per_tensor())
+    return context.quantizer->outputs_again(saved.fc2_site, saved.fc2_input);
+  activate(context, saved, Quantizer::Made::again_for_backward);
+  return {};
+}
+
 /// The gradient of fc1's output, in place of the output itself where it is plain.
 OutputGradient LayernormMlp::activation_backward(const Context& context, const Saved& saved,
-                                                 const Scratch& scratch) const {
+                                                 const kernels::Outputs& again, const Scratch& scratch) const {
   const Tensor& plain = saved.preactivation;
   const auto make = [&](const kernels::Outputs& gradient) {
     auto part = context.timer.part(Part::elementwise);
     if (fc1.norm.arch == deck::Arch::llama)
-      kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain);
+      kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain, again);
     else
-      kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain);
+      kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain, again);
   };
   if (!saved.fc1.site.on()) {
     make(plain);
@@ -61,12 +71,14 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
 
 void LayernormMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
                             const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  if (saved.fc1.recompute) activate(context, saved, Quantizer::Made::again_for_backward);
-  row_linear_backward(context, scratch.dactivation, dw.fc2,
-                      output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.linear),
-                      saved.fc2_input, w.fc2, scratch.linear);
-  fc1.backward(context, dx, dw.fc1, activation_backward(context, saved, scratch), x, saved.fc1, w.fc1, scratch.dnormed,
-               scratch.linear);
+  const OutputGradient dy = output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.fc2);
+  const fp8::Operands all = row_linear_dgrad(context, scratch.dactivation, dw.fc2, dy, w.fc2, scratch.fc2);
+  const auto wgrad = [&] { row_linear_wgrad(context, dw.fc2, all, saved.fc2_input, scratch.fc2); };
+  if (!saved.fc1.recompute) wgrad();
+  const auto again = saved.fc1.recompute ? activation_again(context, saved) : kernels::Outputs();
+  const OutputGradient inner = activation_backward(context, saved, again, scratch);
+  if (saved.fc1.recompute) wgrad();
+  fc1.backward(context, dx, dw.fc1, inner, x, saved.fc1, w.fc1, scratch.dnormed, scratch.linear);
 }
 
 }  // namespace shard8::model

@@ -18,8 +18,9 @@ struct LayernormMlp {
     LayernormLinear::Gradients fc1;
     AffineGradient fc2;
   };
-  /// activation (tokens, F) and its cast are computed again in backward if fc1.recompute; in FP8 only
-  /// fc2_input.by_columns needs to survive forward otherwise.
+  /// activation (tokens, F) and its cast are computed again in backward if fc1.recompute, where its
+  /// gradient is: fc2's wgrad comes after that then. In FP8 only fc2_input.by_columns needs to survive
+  /// forward otherwise.
   struct Saved {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
@@ -29,6 +30,7 @@ struct LayernormMlp {
   };
   struct Scratch {
     LinearScratch linear;
+    LinearScratch fc2;           ///< the same, but with fc1.recompute its output gradient lies apart
     tensor::Tensor dnormed;      ///< (T_local, H)
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
@@ -44,7 +46,9 @@ struct LayernormMlp {
 
  private:
   void activate(const Context& context, const Saved& saved, fp8::Quantizer::Made made) const;
-  OutputGradient activation_backward(const Context& context, const Saved& saved, const Scratch& scratch) const;
+  kernels::Outputs activation_again(const Context& context, const Saved& saved) const;
+  OutputGradient activation_backward(const Context& context, const Saved& saved, const kernels::Outputs& again,
+                                     const Scratch& scratch) const;
 };
 
 }  // namespace shard8::model

@@ -113,12 +113,22 @@ void row_linear_forward(const Context& context, const Tensor& y, const Operands&
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
 }
 
-void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
-                         const Operands& x, const LinearWeights& w, const LinearScratch& scratch) {
+Operands row_linear_dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
+                          const LinearWeights& w, const LinearScratch& scratch) {
   bias_gradient(context, dw, dy.plain);
   const Operand by_rows = gather(context, scratch, dy.copies.by_rows);
   dgrad(context, dx, by_rows, w.weight);
-  wgrad(context, dw, dy.copies.one() ? by_rows : gather(context, scratch, dy.copies.by_columns), x.by_columns);
+  return dy.copies.one() ? Operands(by_rows) : Operands(by_rows, dy.copies.by_columns);
+}
+
+void row_linear_wgrad(const Context& context, const AffineGradient& dw, const Operands& dy, const Operands& x,
+                      const LinearScratch& scratch) {
+  wgrad(context, dw, dy.one() ? dy.by_rows : gather(context, scratch, dy.by_columns), x.by_columns);
+}
+
+void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
+                         const Operands& x, const LinearWeights& w, const LinearScratch& scratch) {
+  row_linear_wgrad(context, dw, row_linear_dgrad(context, dx, dw, dy, w, scratch), x, scratch);
 }
 
 }  // namespace shard8::model

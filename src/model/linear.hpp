@@ -51,8 +51,15 @@ void column_linear_backward(const Context& context, const tensor::Tensor& dx, co
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch);
 
-/// dx (tokens, in/T) of dy (T_local, out). The bias is replicated: its gradient is this rank's
-/// tokens' part, to be summed over the tensor group.
+/// dx (tokens, in/T) of dy (T_local, out), and the gradient of the bias, which is replicated: this rank's
+/// tokens' part, to be summed over the tensor group. What comes back is all tokens' dy as row_linear_wgrad
+/// reads it: dy, scratch.gathered and gathered_cast are not to change before that.
+fp8::Operands row_linear_dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
+                               const OutputGradient& dy, const LinearWeights& w, const LinearScratch& scratch);
+/// The gradient of the weight, of what row_linear_dgrad gave.
+void row_linear_wgrad(const Context& context, const AffineGradient& dw, const fp8::Operands& dy, const fp8::Operands& x,
+                      const LinearScratch& scratch);
+/// Both, one after the other.
 void row_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
                          const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                          const LinearScratch& scratch);

@@ -26,6 +26,15 @@ void Norm::forward(const Context& context, const kernels::Outputs& y, const Norm
     kernels::layernorm_forward(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias, eps);
 }
 
+void Norm::again(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics, const Tensor& x,
+                 const Affine& w) const {
+  auto part = context.timer.part(profile::Part::elementwise);
+  if (arch == deck::Arch::llama)
+    kernels::rmsnorm_again(context.exec, y, statistics.rstd, x, w.weight);
+  else
+    kernels::layernorm_again(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
+}
+
 void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const Tensor& dy, const Tensor& x,
                     const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
   auto part = context.timer.part(profile::Part::elementwise);

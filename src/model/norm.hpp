@@ -25,6 +25,9 @@ struct Norm {
   /// y (rows, H) of x (rows, H), plain or cast.
   void forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                const tensor::Tensor& x, const Affine& w) const;
+  /// y as forward left it, of the statistics that it left.
+  void again(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+             const tensor::Tensor& x, const Affine& w) const;
   /// dx = residual + gradient of the norm; residual may be dx itself. dw is added to.
   void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,
                 const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,

@@ -120,7 +120,8 @@ void allocate_rest(Shared& shared, const Dims& d, Recompute recompute, const fp8
 }
 
 /// What backward alone needs, one module after the other.
-void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
+void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
+                       tensor::Arena& arena) {
   const std::int64_t largest =
       std::max({d.tokens_local() * d.hidden, d.tokens() * d.qkv_width(), d.tokens() * d.fc1_width()});
   s.attention.linear.gradient = s.mlp.linear.gradient =
@@ -130,6 +131,9 @@ void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, const fp8::R
       arena,
       [&] {
         s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
+        s.mlp.fc2 = s.mlp.linear;
+        if (recompute == Recompute::selective)
+          s.mlp.fc2.gradient = CastScratch::allocate(recipe, Role::output_gradient, d.tokens_local() * d.hidden, arena);
       },
       [&] { s.mlp.dnormed = dnormed(); },
       [&] {
@@ -176,7 +180,7 @@ std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
   s.attention.rope_table = rope_table;
   const auto plain = [&] { allocate_plain(shared, d, recompute, recipe, arena); };
   const auto rest = [&] { allocate_rest(shared, d, recompute, recipe, layers, arena); };
-  const auto backward = [&] { allocate_backward(s, d, recipe, arena); };
+  const auto backward = [&] { allocate_backward(s, d, recompute, recipe, arena); };
   const bool made_at_once = recipe.per_tensor() && recipe.layers == layers;  // when they are computed again
   if (recompute == Recompute::none) {
     tensor::overlay(
