@@ -21,7 +21,7 @@ struct LtAlgorithm {
   float microseconds = 0;           ///< of the chosen one; 0: not timed, the heuristic's first guess that ran
   float first_microseconds = 0;     ///< of the heuristic's first guess; 0 where it does not run
   float searched_microseconds = 0;  ///< of the best of all of cuBLASLt's algorithms; 0: not searched
-  std::int32_t index = 0;           ///< of the chosen one among the heuristic's guesses
+  std::int32_t index = 0;           ///< of the chosen one among the heuristic's guesses, before it was refined
   std::int32_t offered = 0;         ///< guesses
   std::int32_t refused = 0;         ///< of them did not run, although offered
 };

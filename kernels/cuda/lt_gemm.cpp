@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "kernels/cuda/cublas_check.hpp"
@@ -15,6 +17,10 @@ namespace {
 
 using base::ExitCode;
 
+/// Products that take less are not refined: it would take longer than it saves.
+constexpr float kWorthRefining = 100.0f;  // us
+constexpr double kRefineSeconds = 0.5;
+
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(LtAlgorithm::bytes));
 
 LtCandidate candidate_of(const LtAlgorithm& chosen) {
@@ -24,11 +30,15 @@ LtCandidate candidate_of(const LtAlgorithm& chosen) {
   return candidate;
 }
 
+void take(LtAlgorithm& chosen, const LtCandidate& candidate) {
+  chosen.workspace_bytes = candidate.workspace_bytes;
+  std::memcpy(chosen.bytes.data(), &candidate.algorithm, sizeof(candidate.algorithm));
+}
+
 void take(LtAlgorithm& chosen, const std::vector<LtCandidate>& candidates, std::size_t index) {
   chosen.index = static_cast<std::int32_t>(index);
   chosen.offered = static_cast<std::int32_t>(candidates.size());
-  chosen.workspace_bytes = candidates[index].workspace_bytes;
-  std::memcpy(chosen.bytes.data(), &candidates[index].algorithm, sizeof(candidates[index].algorithm));
+  take(chosen, candidates[index]);
 }
 
 LtAlgorithms current_machine() {
@@ -124,13 +134,20 @@ bool LtGemm::tune(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
   const auto times = timer.time_all(candidates);
   LtAlgorithm chosen{.key = plan.chosen.key};
   chosen.refused = static_cast<std::int32_t>(std::count(times.begin(), times.end(), 0.0f));
+  std::vector<LtTimed> ran;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (times[i] > 0.0f) ran.push_back({candidates[i], times[i]});
     if (times[i] == 0.0f || (chosen.microseconds > 0 && chosen.microseconds <= times[i])) continue;
     take(chosen, candidates, i);
     chosen.microseconds = times[i];
   }
   if (chosen.microseconds == 0.0f) return false;
   chosen.first_microseconds = times.front();
+  if (chosen.microseconds >= kWorthRefining) {
+    const LtTimed refined = refine(handle_, stream, plan.problem, args, std::move(ran), kRefineSeconds);
+    chosen.microseconds = refined.microseconds;
+    take(chosen, refined.candidate);
+  }
   if (tuning_ == LtTuning::exhaustive) {
     const LtSearch found = search(handle_, stream, plan.problem, args, candidate_of(chosen), limits_);
     chosen.microseconds = found.baseline_microseconds;

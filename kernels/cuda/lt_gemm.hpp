@@ -14,7 +14,8 @@ namespace shard8::kernels::cuda {
 /// How a product that has no algorithm yet gets one.
 enum class LtTuning : std::uint8_t {
   off,         ///< the heuristic's first guess that runs
-  candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of its first run
+  candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of its first run, or of what is like
+               ///< the fastest of them (refine) where that takes long
   exhaustive,  ///< the same, and all algorithms are timed too, to compare
 };
 

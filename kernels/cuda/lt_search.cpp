@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kFinalists = 24;
+constexpr std::size_t kFinalists = 24, kRefined = 3, kFinalistsOfRefined = 6;
 constexpr std::array<std::int32_t, 5> kSplits = {2, 3, 4, 6, 8};
 constexpr std::uint32_t kMostOptions = 16;  // of those that an algorithm names
 
@@ -58,6 +58,13 @@ T configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttr
 /// The configurations of one algorithm, numbered.
 class Configurations {
  public:
+  /// Those that differ from it in option, swizzle and cluster alone.
+  static Configurations near(const cublasLtMatmulAlgo_t& algorithm) {
+    Configurations all(algorithm);
+    all.tiles_ = {configured<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)};
+    all.stages_ = {configured<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID)};
+    return all;
+  }
   explicit Configurations(const cublasLtMatmulAlgo_t& algorithm)
       : algorithm_(algorithm),
         tiles_(capabilities(algorithm, CUBLASLT_ALGO_CAP_TILE_IDS)),
@@ -92,10 +99,7 @@ class Configurations {
   std::int64_t options_, swizzles_;
 };
 
-struct Timed {
-  LtCandidate candidate;
-  float microseconds = 0;
-};
+using Timed = LtTimed;
 
 class Search {
  public:
@@ -107,25 +111,45 @@ class Search {
     const auto candidates = supported();
     std::vector<Timed> timed = once(candidates);
     result_.timed = static_cast<std::int64_t>(timed.size()) + refused_;
-    keep_fastest(timed);
+    keep_fastest(timed, kFinalists);
     const auto split = once(splits_of(timed));
     timed.insert(timed.end(), split.begin(), split.end());
-    keep_fastest(timed);
+    keep_fastest(timed, kFinalists);
+    const auto [best, first] = final_round(baseline, timed);
+    result_.best = best.candidate;
+    result_.microseconds = best.microseconds;
+    result_.baseline_microseconds = first;
+    return result_;
+  }
 
+  Timed refine(std::vector<Timed> tried) {
+    keep_fastest(tried, kRefined);
+    const Timed fastest = tried.front();
+    std::vector<LtCandidate> near;
+    for (const Timed& t : tried) {
+      const auto configurations = Configurations::near(t.candidate.algorithm);
+      for (std::int64_t i = 0; i < configurations.count(); ++i) {
+        if (const auto candidate = checked(configurations[i])) near.push_back(*candidate);
+      }
+    }
+    std::vector<Timed> timed = once(near);
+    keep_fastest(timed, kFinalistsOfRefined);
+    return final_round(fastest.candidate, timed).first;
+  }
+
+ private:
+  /// The fastest of all, timed in turns, and the time of the baseline.
+  std::pair<Timed, float> final_round(const LtCandidate& baseline, const std::vector<Timed>& others) {
     std::vector<LtCandidate> finalists = {baseline};
-    for (const Timed& t : timed) finalists.push_back(t.candidate);
+    for (const Timed& t : others) finalists.push_back(t.candidate);
     const auto times = timer_.time_all(finalists);
     std::size_t best = 0;
     for (std::size_t i = 1; i < times.size(); ++i) {
       if (times[i] > 0 && (times[best] == 0 || times[i] < times[best])) best = i;
     }
-    result_.best = finalists[best];
-    result_.microseconds = times[best];
-    result_.baseline_microseconds = times.front();
-    return result_;
+    return {{finalists[best], times[best]}, times.front()};
   }
 
- private:
   static double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
@@ -196,8 +220,8 @@ class Search {
     return result;
   }
 
-  static void keep_fastest(std::vector<Timed>& timed) {
-    const auto middle = timed.begin() + static_cast<std::ptrdiff_t>(std::min(kFinalists, timed.size()));
+  static void keep_fastest(std::vector<Timed>& timed, std::size_t most) {
+    const auto middle = timed.begin() + static_cast<std::ptrdiff_t>(std::min(most, timed.size()));
     std::partial_sort(timed.begin(), middle, timed.end(),
                       [](const Timed& a, const Timed& b) { return a.microseconds < b.microseconds; });
     timed.erase(middle, timed.end());
@@ -217,6 +241,11 @@ class Search {
 LtSearch search(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                 const LtCandidate& baseline, const LtSearchLimits& limits) {
   return Search(handle, stream, problem, args, limits).run(baseline);
+}
+
+LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
+               std::vector<LtTimed> tried, double run_seconds) {
+  return Search(handle, stream, problem, args, {0, run_seconds}).refine(std::move(tried));
 }
 
 std::string describe(const cublasLtMatmulAlgo_t& algorithm) {

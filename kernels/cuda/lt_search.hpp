@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/lt_problem.hpp"
 
@@ -33,6 +34,15 @@ struct LtSearch {
 /// fastest of all and the baseline in turns. Overwrites args.out and waits for the stream.
 LtSearch search(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                 const LtCandidate& baseline, const LtSearchLimits& limits);
+
+/// The fastest of `tried`, which were timed, and of what differs from the few fastest of them in cluster, swizzle
+/// or option alone: each of those is run once, then the fastest in turns. Takes up to `run_seconds`, and as search.
+struct LtTimed {
+  LtCandidate candidate;
+  float microseconds = 0;
+};
+LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
+               std::vector<LtTimed> tried, double run_seconds);
 
 /// "algorithm 66, tile 20, stages 36, split 1, scheme 0, swizzle 0, option 0, cluster 3": cuBLASLt's numbers.
 std::string describe(const cublasLtMatmulAlgo_t& algorithm);
