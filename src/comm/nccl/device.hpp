@@ -29,6 +29,9 @@ struct Settings {
   Gather gather = Gather::automatic;
   int gather_ctas = 0;  ///< thread blocks that one collective of NCCL may take, at most; 0: as it chooses
   int reduce_ctas = 0;  ///< the same of reductions on a lane of their own
+  /// The same on the compute stream, in groups whose large collectives go through peers' memory: NCCL takes
+  /// device memory for each thread block that it may use.
+  int small_ctas = 4;
   /// A call that takes longer ends the job; `first_limit` holds until the first step is over.
   std::chrono::milliseconds limit = std::chrono::seconds(120);
   std::chrono::milliseconds first_limit = std::chrono::seconds(600);

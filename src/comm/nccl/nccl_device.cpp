@@ -105,12 +105,13 @@ void NcclDevice::first_step_over() {
   first_step_over_ = true;
 }
 
-std::shared_ptr<NcclCommunicator> NcclDevice::on_compute_lane(const Communicator& group, const GroupInfo& info) {
+std::shared_ptr<NcclCommunicator> NcclDevice::on_compute_lane(const Communicator& group, const GroupInfo& info,
+                                                              int most_ctas) {
   const std::array<double, 1> mine{static_cast<double>(world_rank_)};
   auto& known = on_compute_lane_[group.all_gather(mine)];
   if (auto communicator = known.lock()) return communicator;
   const auto communicator =
-      std::make_shared<NcclCommunicator>(group, info, "collectives", NcclCommunicator::Options{}, health_);
+      std::make_shared<NcclCommunicator>(group, info, "collectives", NcclCommunicator::Options{most_ctas}, health_);
   known = communicator;
   return communicator;
 }

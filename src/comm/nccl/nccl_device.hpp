@@ -33,8 +33,8 @@ class NcclDevice final : public Device {
   Lane& gather_lane() { return *gather_; }
   Lane& reduce_lane() { return *reduce_; }
   /// The communicator for the compute lane of a group. Groups of the same ranks share one, since all
-  /// that is on that stream is in one order. Collective.
-  std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info);
+  /// that is on that stream is in one order. `most_ctas`: as the first of them asks. Collective.
+  std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info, int most_ctas);
   void state(std::string line) { statements_.push_back(std::move(line)); }
 
  private:

@@ -49,7 +49,10 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
     gather_ = {&device_.gather_lane(), make("gathers", settings.gather_ctas, settings.gather == Gather::zero_cta)};
   if (lanes.reduce) reduce_ = {&device_.reduce_lane(), make("reductions", settings.reduce_ctas, false)};
   if (lanes.compute) {
-    const Route compute{&device_.compute_lane(), device_.on_compute_lane(group, *info_)};
+    const bool peers = settings.gather == Gather::automatic || settings.gather == Gather::push;
+    const bool small = peers && problem_with_peers(group, device_.compute_lane().stream()).empty();
+    const Route compute{&device_.compute_lane(),
+                        device_.on_compute_lane(group, *info_, small ? settings.small_ctas : 0)};
     if (!lanes.gather) gather_ = compute;
     if (!lanes.reduce) reduce_ = compute;
   }
