@@ -24,6 +24,23 @@ std::string read_file(const std::filesystem::path& path) {
 
 }  // namespace
 
+/// Forward and backward, of what there is in the memory of activations.
+void Trainer::rehearse_step(float scale) {
+  timer_.begin_step();
+  // The second micro-batch adds to gradients where the first one overwrites them.
+  const std::int64_t micro_batches = std::min<std::int64_t>(setup_.layout.micro_batches, 2);
+  weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
+  for (std::int64_t m = 0; m < micro_batches; ++m) {
+    model::Transformer::MicroBatch batch;
+    batch.first = m == 0;
+    batch.last = m + 1 == micro_batches;
+    batch.scale = scale;
+    model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, batch);
+  }
+  gradients_.finish();
+  timer_.drop_step();
+}
+
 /// Runs forward and backward of made-up tokens on the run's own memory, before there is anything in it
 /// to lose: every matrix product finds its algorithm by timing those that it is offered, once, what
 /// cannot be computed here fails here, and libraries set themselves up. The choices are rank 0's, so
@@ -49,19 +66,12 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   tensor::to_device(exec_, a.targets, tokens.data());
   tensor::to_device(exec_, a.token_weights, weights.data());
 
-  timer_.begin_step();
-  // The second micro-batch adds to gradients where the first one overwrites them.
-  const std::int64_t micro_batches = std::min<std::int64_t>(setup_.layout.micro_batches, 2);
-  weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
-  for (std::int64_t m = 0; m < micro_batches; ++m) {
-    model::Transformer::MicroBatch batch;
-    batch.first = m == 0;
-    batch.last = m + 1 == micro_batches;
-    batch.scale = 1.0f / static_cast<float>(count);
-    model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, batch);
+  rehearse_step(1.0f / static_cast<float>(count));
+  if (setup_.weights.recipe.delayed()) {  // from the second step on it casts in the kernels that make a matrix
+    state_.scaling.reduce(mesh_.world);
+    state_.scaling.update(exec_);
+    rehearse_step(1.0f / static_cast<float>(count));
   }
-  gradients_.finish();
-  timer_.drop_step();
 
   libraries_->set_tuning(kernels::Tuning::off);
   if (search) return;

@@ -52,6 +52,7 @@ class Trainer {
  private:
   void start_state();
   void rehearse(kernels::Tuning tuning);
+  void rehearse_step(float scale);
   void load(std::int64_t step, std::int64_t micro_batch);
   void forward_backward(std::int64_t micro_batch);
   /// The norm of the gradients before clipping, if it clips.
