@@ -35,12 +35,13 @@ struct LtSearch {
 LtSearch search(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                 const LtCandidate& baseline, const LtSearchLimits& limits);
 
-/// The fastest of `tried`, which were timed, and of what differs from the few fastest of them in cluster, swizzle
-/// or option alone: each of those is run once, then the fastest in turns. Takes up to `run_seconds`, and as search.
 struct LtTimed {
   LtCandidate candidate;
   float microseconds = 0;
 };
+
+/// The fastest of `tried`, which were timed, and of what differs from the few fastest of them in cluster, swizzle
+/// or option alone: each of those is run once, for `run_seconds` at most, then the fastest in turns. Else as search.
 LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                std::vector<LtTimed> tried, double run_seconds);
 

@@ -22,7 +22,7 @@ void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax,
 }  // namespace
 
 kernels::Outputs Quantizer::outputs_again(const Site& site, const Operands& out) const {
-  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are made anew with every cast{}", "");
+  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are made anew with every cast");
   kernels::Outputs outputs;
   outputs.quantized = out.by_rows;
   outputs.transposed = out.transposed();
