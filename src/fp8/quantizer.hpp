@@ -54,13 +54,13 @@ class Quantizer {
       outputs = outputs_again(site, out);
     } else if (recipe().per_tensor()) {
       outputs.amax = state_.amax(site);
-    }
-    if (!again && at_once) {
-      if (!keep_plain) outputs.plain = {};
-      outputs.quantized = out.by_rows;
-      if (made != Made::for_forward) outputs.transposed = out.transposed();
-      outputs.scale = state_.scale(site);
-      outputs.counts = state_.counts(site);
+      if (at_once) {
+        if (!keep_plain) outputs.plain = {};
+        outputs.quantized = out.by_rows;
+        if (made != Made::for_forward) outputs.transposed = out.transposed();
+        outputs.scale = state_.scale(site);
+        outputs.counts = state_.counts(site);
+      }
     }
     {
       auto part = timer_.part(profile::Part::elementwise);

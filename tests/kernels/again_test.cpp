@@ -11,16 +11,7 @@ namespace {
 // Rows and columns of no pack; whole packs; several tiles, not all whole.
 const std::vector<Shape> kShapes{{1, 1}, {3, 515}, {48, 80}, {32, 512}, {144, 264}};
 
-struct Case {
-  DType dtype;
-  Kind kind;
-};
-class Again : public ::testing::TestWithParam<Case> {
- protected:
-  Buffer input(const Shape& shape, unsigned seed) const { return draw(GetParam().kind, shape, dtype_, seed); }
-  Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
-  DType dtype_ = GetParam().dtype;
-};
+class Again : public WithFusedCase {};
 
 /// The cast alone, of which only the transposed one is read where the shape is a matrix.
 Outputs transposed_alone(Memory& memory) {
@@ -143,17 +134,7 @@ TEST_P(Again, QuantizeTranspose) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const auto dtype : {DType::fp32, DType::bf16}) {
-    for (const auto kind : kKinds) all.push_back({dtype, kind});
-  }
-  return all;
-}
-std::string label(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(tensor::name_of(info.param.dtype)) + "_" + std::string(name_of(info.param.kind));
-}
-INSTANTIATE_TEST_SUITE_P(, Again, ::testing::ValuesIn(cases()), label);
+INSTANTIATE_TEST_SUITE_P(, Again, ::testing::ValuesIn(fused_cases()), label);
 
 }  // namespace
 }  // namespace shard8::tests

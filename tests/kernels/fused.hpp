@@ -46,6 +46,29 @@ inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed) {
   return buffer;
 }
 
+/// Compute dtypes and kinds of values, for tests of both.
+struct FusedCase {
+  DType dtype;
+  Kind kind;
+};
+inline std::vector<FusedCase> fused_cases() {
+  std::vector<FusedCase> all;
+  for (const auto dtype : {DType::fp32, DType::bf16}) {
+    for (const auto kind : kKinds) all.push_back({dtype, kind});
+  }
+  return all;
+}
+inline std::string label(const ::testing::TestParamInfo<FusedCase>& info) {
+  return std::string(tensor::name_of(info.param.dtype)) + "_" + std::string(name_of(info.param.kind));
+}
+/// A test with values of its case.
+class WithFusedCase : public ::testing::TestWithParam<FusedCase> {
+ protected:
+  Buffer input(const Shape& shape, unsigned seed) const { return draw(GetParam().kind, shape, dtype_, seed); }
+  Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
+  DType dtype_ = GetParam().dtype;
+};
+
 /// Which parts of Outputs there are; quantized to `format`.
 struct Parts {
   bool plain, amax, quantized;

@@ -14,18 +14,8 @@ namespace {
 const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
                                  {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
 
-struct Case {
-  DType dtype;
-  Kind kind;
-};
-class Fused : public ::testing::TestWithParam<Case> {
- protected:
-  Buffer input(const Shape& shape, unsigned seed) const { return draw(GetParam().kind, shape, dtype_, seed); }
-  Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
-  DType dtype_ = GetParam().dtype;
-};
-class FusedNorm : public Fused {};
-class FusedActivation : public Fused {};
+class FusedNorm : public WithFusedCase {};
+class FusedActivation : public WithFusedCase {};
 
 TEST_P(FusedNorm, Rmsnorm) {
   for (const auto& shape : kShapes) {
@@ -103,18 +93,8 @@ TEST_P(FusedActivation, InPlace) {
            [](const Outputs& out, const Tensor& da, const Tensor& x) { kernels::gelu_backward(Exec(), out, da, x); });
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const auto dtype : {DType::fp32, DType::bf16}) {
-    for (const auto kind : kKinds) all.push_back({dtype, kind});
-  }
-  return all;
-}
-std::string label(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(tensor::name_of(info.param.dtype)) + "_" + std::string(name_of(info.param.kind));
-}
-INSTANTIATE_TEST_SUITE_P(, FusedNorm, ::testing::ValuesIn(cases()), label);
-INSTANTIATE_TEST_SUITE_P(, FusedActivation, ::testing::ValuesIn(cases()), label);
+INSTANTIATE_TEST_SUITE_P(, FusedNorm, ::testing::ValuesIn(fused_cases()), label);
+INSTANTIATE_TEST_SUITE_P(, FusedActivation, ::testing::ValuesIn(fused_cases()), label);
 
 /// The inputs do what they are there for.
 TEST(FusedInputs, SaturateFlushAndStayFinite) {
