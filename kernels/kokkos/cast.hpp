@@ -255,12 +255,9 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_of_each(const W&, const X& x, st
 template <class W, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W& w, const X& x, std::int32_t largest) {
   if constexpr (kOfBf16<X>) {
-    std::uint32_t pair = 0;
+    std::uint32_t pair = largest_pair(x.pack[0]);
     SHARD8_UNROLL
-    for (const auto& pack : x.pack) {
-      SHARD8_UNROLL
-      for (const std::uint32_t word : pack.word) pair = larger_pair(pair, word);
-    }
+    for (const auto& pack : x.pack) pair = larger_pair(pair, largest_pair(pack));
     const std::int32_t both = magnitude_of(pair);
     // Of NaN the magnitudes themselves are asked for.
     if (both <= static_cast<std::int32_t>(kInfinityBits)) return both > largest ? both : largest;
@@ -277,18 +274,36 @@ KOKKOS_FORCEINLINE_FUNCTION Values<N> pack_of(const X& x, int u) {
   return part;
 }
 
-/// Whether some of N codes are of zero, the largest, or NaN: where none is, nothing was flushed or saturated.
-template <class Q, int N>
-KOKKOS_FORCEINLINE_FUNCTION bool any_extreme(const Words<N>& codes) {
-  constexpr std::uint32_t kLargest = std::is_same_v<Q, tensor::E4M3> ? 0x7e : 0x7b;
-  std::uint32_t no_zero = 0x80808080u, some_large = 0;
+/// The code of a NaN in either format.
+KOKKOS_FORCEINLINE_FUNCTION std::uint8_t nan_code(float x) {
+  return static_cast<std::uint8_t>(0x7fu | (std::bit_cast<std::uint32_t>(x) >> 24 & 0x80u));
+}
+
+/// Bit 7 of each byte: whether that code is not of zero.
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t not_zero(std::uint32_t codes) { return (codes & 0x7f7f7f7fu) + 0x7f7f7f7fu; }
+
+/// How many of N bf16, pack u of a width's, are not zero and have a code of zero.
+template <int N, class X>
+KOKKOS_FORCEINLINE_FUNCTION std::int32_t count_flushed(const Words<N>& codes, const X& x, int u) {
+  std::uint32_t all = ~0u;
+  SHARD8_UNROLL
+  for (const std::uint32_t word : codes.word) all &= not_zero(word);
+  if ((all & 0x80808080u) == 0x80808080u) return 0;
+  std::int32_t flushed = 0;
+  const auto some = [](std::uint32_t pair) { return (pair & 0x7fff7fffu) + 0x7fff7fffu; };  // bits 15, 31: no zero
   SHARD8_UNROLL
   for (int k = 0; k < N / 4; ++k) {
-    const std::uint32_t word = codes.word[k] & 0x7f7f7f7fu;
-    no_zero &= word + 0x7f7f7f7fu;
-    some_large |= word + (0x80u - kLargest) * 0x01010101u;
+    const auto& words = x.pack[u].word;
+    const std::uint32_t wanted = pick_bytes<0x7531>(some(words[2 * k]), some(words[2 * k + 1]));
+    flushed += Kokkos::popcount(~not_zero(codes.word[k]) & wanted & 0x80808080u);
   }
-  return ((no_zero ^ 0x80808080u) | (some_large & 0x80808080u)) != 0;
+  return flushed;
+}
+
+/// Whether some of the numbers of which a pair has the largest magnitudes are cast beyond the largest of Q, or are NaN.
+template <class Q>
+KOKKOS_FORCEINLINE_FUNCTION bool may_saturate(std::uint32_t pair, float scale) {
+  return !(std::bit_cast<float>(magnitude_of(pair)) * scale <= Q::kRoundsToMax);
 }
 
 /// codes = x·scale of N elements rounded to the format; not for NaN.
@@ -305,21 +320,6 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N> round_numbers(const X& x, int first, float 
   return codes;
 }
 
-/// out[i] = cast(x·scale) of packs of bf16, as cast_lanes does: fewer instructions, more registers.
-template <class Q, int N, int kPacks, class X>
-KOKKOS_FORCEINLINE_FUNCTION CastStats cast_bf16(const Packed<N, kPacks>& w, Q* out, std::int64_t i, const X& x,
-                                                float scale) {
-  CastStats stats;
-  SHARD8_UNROLL
-  for (int u = 0; u < kPacks; ++u) {
-    Words<N> codes = round_numbers<Q, N>(x, u * N, scale);
-    if (any_extreme<Q>(codes)) stats += count_pack<Q>(codes, pack_of<N>(x, u).at, OneScale{scale});
-    store_words(out + i + u * w.stride, codes);
-  }
-  stats.amax = larger_magnitude(w, x, 0);
-  return stats;
-}
-
 /// out[i] = cast(x·scale) of the elements of a width.
 template <class Q, class X>
 KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Single&, Q* out, std::int64_t i, const X& x, float scale) {
@@ -329,11 +329,41 @@ template <class Q, int N, int kPacks, class X>
 KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* out, std::int64_t i, const X& x,
                                                  float scale) {
   CastStats stats;
-  SHARD8_UNROLL
-  for (int u = 0; u < kPacks; ++u) {
-    Words<N> codes;
-    stats += cast_pack<Q>(codes, pack_of<N>(x, u).at, scale);
-    store_words(out + i + u * w.stride, codes);
+  if constexpr (kOfBf16<X>) {
+    // What saturates, and NaN, is looked for in two packs at once, where the larger number of both may.
+    constexpr int kAtOnce = kPacks % 2 == 0 ? 2 : 1;
+    std::uint32_t pair = 0;
+    SHARD8_UNROLL
+    for (int first = 0; first < kPacks; first += kAtOnce) {
+      std::uint32_t larger = largest_pair(x.pack[first]);
+      if constexpr (kAtOnce == 2) larger = larger_pair(larger, largest_pair(x.pack[first + 1]));
+      SHARD8_UNROLL
+      for (int u = first; u < first + kAtOnce; ++u) {
+        const Words<N> codes = round_numbers<Q, N>(x, u * N, scale);
+        stats.flushed += count_flushed(codes, x, u);
+        store_global(out + i + u * w.stride, codes);
+      }
+      if (may_saturate<Q>(larger, scale)) {
+        SHARD8_UNROLL
+        for (int j = first * N; j < (first + kAtOnce) * N; ++j) {
+          stats.saturated += Kokkos::abs(x[j] * scale) > Q::kRoundsToMax ? 1 : 0;
+          if (x[j] != x[j]) out[i + j / N * w.stride + j % N].bits = nan_code(x[j]);
+          const std::int32_t one = magnitude(x[j]);
+          stats.amax = one > stats.amax ? one : stats.amax;
+        }
+      } else {
+        pair = larger_pair(pair, larger);
+      }
+    }
+    const std::int32_t amax = magnitude_of(pair);
+    stats.amax = amax > stats.amax ? amax : stats.amax;
+  } else {
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      Words<N> codes;
+      stats += cast_pack<Q>(codes, pack_of<N>(x, u).at, scale);
+      store_global(out + i + u * w.stride, codes);
+    }
   }
   return stats;
 }
@@ -367,21 +397,29 @@ struct CastTotals {
   KOKKOS_INLINE_FUNCTION void add(const HostTeam&, const CastStats& part) const { add(part); }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add(const AnyMember& team, const CastStats& part) const {
+    if (amax == nullptr && counts == nullptr) return;
     CastStats total;
 #if defined(__CUDA_ARCH__)
     // Atomics to one address take their turns: one a team, not one a warp.
     __shared__ std::int32_t of_warp[3][32];
-    const int rank = team.team_rank(), lane = rank % 32;
-    total = of_all_lanes(part);
-    if (lane == 0) {
-      of_warp[0][rank / 32] = total.amax;
-      of_warp[1][rank / 32] = total.saturated;
-      of_warp[2][rank / 32] = total.flushed;
+    const unsigned rank = team.team_rank(), lane = rank % 32, warp = rank / 32, warps = team.team_size() / 32;
+    total.amax = __reduce_max_sync(0xffffffffu, part.amax);
+    if (lane == 0) of_warp[0][warp] = total.amax;
+    const bool counted = any_of_team(team, (part.saturated | part.flushed) != 0);
+    if (counted) {
+      total.saturated = __reduce_add_sync(0xffffffffu, part.saturated);
+      total.flushed = __reduce_add_sync(0xffffffffu, part.flushed);
+      if (lane == 0) of_warp[1][warp] = total.saturated;
+      if (lane == 0) of_warp[2][warp] = total.flushed;
+      team.team_barrier();
     }
-    team.team_barrier();
-    if (rank >= 32) return;
-    const bool is = lane < team.team_size() / 32;
-    total = of_all_lanes({is ? of_warp[0][lane] : 0, is ? of_warp[1][lane] : 0, is ? of_warp[2][lane] : 0});
+    if (warp != 0) return;
+    const bool is = lane < warps;
+    total.amax = __reduce_max_sync(0xffffffffu, is ? of_warp[0][lane] : 0);
+    if (counted) {
+      total.saturated = __reduce_add_sync(0xffffffffu, is ? of_warp[1][lane] : 0);
+      total.flushed = __reduce_add_sync(0xffffffffu, is ? of_warp[2][lane] : 0);
+    }
     if (rank == 0) add(total);
 #else
     total = part;
@@ -400,15 +438,6 @@ struct CastTotals {
     return Kokkos::atomic_load(amax);
 #endif
   }
-#if defined(__CUDA_ARCH__)
-  __device__ __forceinline__ static CastStats of_all_lanes(const CastStats& part) {
-    CastStats all;
-    all.amax = __reduce_max_sync(0xffffffffu, part.amax);
-    all.saturated = __reduce_add_sync(0xffffffffu, part.saturated);
-    all.flushed = __reduce_add_sync(0xffffffffu, part.flushed);
-    return all;
-  }
-#endif
 };
 
 /// max f(i) of a row, f giving bits of magnitudes, 0 for none; known to the whole team.

@@ -9,8 +9,9 @@
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
 
-/// What is made on a device, cast and wanted transposed too, in one pass over tiles. A maker says what is made:
-/// at row r, maker.row(r) is that row's; its load(w, i) is what it reads for the elements i of a width, and
+/// What is made on a device, cast and wanted transposed too, in one pass over tiles. A maker says what is made, of
+/// kInputs matrices:
+/// maker.row(r) is that of the row r below its own; its load(w, i) is what it reads for the elements i of a width, and
 /// make(w, that) the Parts that come of them, Values to be rounded or lanes as they are.
 namespace shard8::kernels {
 
@@ -20,38 +21,58 @@ struct Parts {
   V part[kParts];
 };
 
-/// Codes on their way from rows to columns, as words of four rows of a column. Every pack of columns has its
-/// fours of words in another order, so that neighbouring threads write to different banks.
+/// Codes of kRows rows and 128 columns on their way from rows to columns, as words of four rows of a column. A line is
+/// as many columns as there are banks for; every pack of columns has its fours of words in another order, so that
+/// neighbouring threads write to different banks.
+template <int kRows>
 struct CodeTile {
-  static constexpr int kSide = 128, kWords = kSide / 4, kChunks = kSide / 16;
-  alignas(16) std::uint32_t word[kSide][kWords];
+  static constexpr unsigned kColumns = 128, kBanks = 32, kWords = kRows / 4, kChunks = kRows / 16,
+                            kPerLine = kBanks / kWords;
+  alignas(16) std::uint32_t word[kColumns / kPerLine][kBanks];
 
   /// The codes of N columns in rows 4·four to 4·four + 3.
   template <int N>
-  KOKKOS_FORCEINLINE_FUNCTION void put(int four, int column, const Words<N> (&row)[4]) {
-    const int place = 4 * (four / 4 ^ turn<N>(column)) + four % 4;
+  KOKKOS_FORCEINLINE_FUNCTION void put(unsigned four, unsigned column, const Words<N> (&row)[4]) {
     SHARD8_UNROLL
-    for (int c = 0; c < N / 4; ++c) {
+    for (unsigned c = 0; c < N / 4; ++c) {
       const Words<16> turned = turn_words(row[0].word[c], row[1].word[c], row[2].word[c], row[3].word[c]);
       SHARD8_UNROLL
-      for (int k = 0; k < 4; ++k) word[column + 4 * c + k][place] = turned.word[k];
+      for (unsigned k = 0; k < 4; ++k) {
+        const unsigned at = column + 4 * c + k;
+        word[at / kPerLine][4 * chunk<N>(at, four / 4) + four % 4] = turned.word[k];
+      }
     }
   }
-  /// Leaves what of `rows` and `cols` there is at `to`, columns `stride` bytes apart.
-  template <int N, class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION void store(const AnyMember& team, std::uint8_t* to, std::int64_t stride,
-                                         std::int64_t rows, std::int64_t cols) const {
-    for (int i = team.team_rank(); i < kSide * kChunks; i += team.team_size()) {
-      const int column = i / kChunks, chunk = i % kChunks;
-      if (column >= cols || 16 * chunk >= rows) continue;
-      store_words(to + column * stride + 16 * chunk, load_words<16>(&word[column][4 * (chunk ^ turn<N>(column))]));
+  /// Changes the codes of N columns in one row.
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void patch(unsigned row, unsigned column, const Words<N>& codes) {
+    for (unsigned k = 0; k < N; ++k) {
+      const unsigned at = column + k, shift = row % 4 * 8;
+      std::uint32_t& four = word[at / kPerLine][4 * chunk<N>(at, row / 16) + row / 4 % 4];
+      four = (four & ~(0xffu << shift)) | (codes.word[k / 4] >> (k % 4 * 8) & 0xffu) << shift;
+    }
+  }
+  /// Leaves what of `rows` and `cols` there is at `to`, columns `stride` bytes apart; by kThreads threads.
+  template <int N, unsigned kThreads>
+  KOKKOS_FORCEINLINE_FUNCTION void store(unsigned rank, std::uint8_t* to, std::int64_t stride, std::int64_t rows,
+                                         std::int64_t cols) const {
+    static_assert(kThreads % kChunks == 0 && kColumns * kChunks % kThreads == 0);
+    const unsigned part = rank % kChunks, first = rank / kChunks;
+    if (16 * part >= rows) return;
+    std::uint8_t* place = to + first * stride + 16 * part;
+    SHARD8_UNROLL
+    for (unsigned i = 0; i < kColumns * kChunks / kThreads; ++i) {
+      const unsigned column = first + i * (kThreads / kChunks);
+      if (column < cols) store_global(place, load_words<16>(&word[column / kPerLine][4 * chunk<N>(column, part)]));
+      place += stride * (kThreads / kChunks);
     }
   }
 
  private:
+  /// Where in its line a column has four words.
   template <int N>
-  KOKKOS_FORCEINLINE_FUNCTION static int turn(int column) {
-    return column / N % kChunks;
+  KOKKOS_FORCEINLINE_FUNCTION static unsigned chunk(unsigned column, unsigned which) {
+    return (column % kPerLine * kChunks + which) ^ (column / N % (kBanks / 4));
   }
 };
 
@@ -61,22 +82,8 @@ KOKKOS_FORCEINLINE_FUNCTION auto rounded(const Values<N>& values) {
   return Packed<N, 1>{0}.template round_results<T>(values);
 }
 template <class T, class Lanes>
-KOKKOS_FORCEINLINE_FUNCTION const Lanes& rounded(const Lanes& lanes) {
+KOKKOS_FORCEINLINE_FUNCTION Lanes rounded(const Lanes& lanes) {
   return lanes;
-}
-
-/// codes = cast(x·scale) of a pack of N lanes, and what that did.
-template <class Q, int N, class Lanes>
-KOKKOS_FORCEINLINE_FUNCTION CastStats cast_codes(Words<N>& codes, const Lanes& x, float scale) {
-  if constexpr (kOfBf16<Lanes>) {
-    CastStats stats;
-    codes = round_numbers<Q, N>(x, 0, scale);
-    if (any_extreme<Q>(codes)) stats = count_pack<Q>(codes, pack_of<N>(x, 0).at, OneScale{scale});
-    stats.amax = larger_magnitude(Packed<N, 1>{0}, x, 0);
-    return stats;
-  } else {
-    return cast_pack<Q>(codes, pack_of<N>(x, 0).at, scale);
-  }
 }
 
 /// No cast besides.
@@ -96,66 +103,70 @@ struct CastBeside {
 /// A team's tile: each thread has packs of the same columns in fours of rows.
 template <class E, class Maker, class Beside = NoCast>
 struct CastTiles {
-  static constexpr int kN = kPack<typename Maker::Type>, kParts = Maker::kParts, kSide = CodeTile::kSide;
-  static constexpr int kAcross = kSide / kN, kGroups = kTeamThreads / kAcross, kFours = kSide / 4 / kGroups;
-  static constexpr int kCastParts = E::kCast ? kParts : 0;
-  /// Codes of the cast besides that wait in registers until the tiles of the others are free.
-  static constexpr bool kWaits = Beside::kIs && E::kCast;
+  using T = typename E::Type;
+  /// Packs of eight bytes where several inputs are read: registers for all of four rows of them, as measured.
+  static constexpr int kN = Maker::kInputs > 1 ? 4 : kPack<typename Maker::Type>, kParts = Maker::kParts;
+  static constexpr int kTiles = (E::kCast ? kParts : 0) + (Beside::kIs ? 1 : 0);
+  static constexpr int kRows = kTiles < 3 ? 128 : 64;  ///< so that shared memory has them
+  static constexpr unsigned kThreads = kTeamThreads, kColumns = 128, kAcross = kColumns / kN,
+                            kGroups = kThreads / kAcross, kFours = kRows / 4;
   using Width = Packed<kN, 1>;
   using In = decltype(std::declval<Maker>().load(Width{0}, 0));
-  using Bounds = Kokkos::LaunchBounds<kTeamThreads, sizeof(In) <= 32 ? 3 : 2>;
-  using Four = Words<kN>[4];
+  using Made = std::remove_cvref_t<decltype(rounded<T>(std::declval<Maker>().make(Width{0}, In{}).part[0]))>;
+  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(In) <= 32 ? 3 : 2>;
+  using Tile = CodeTile<kRows>;
+  /// What saturates is looked for only where the largest of four rows may.
+  static constexpr bool kLater = E::kCast && kOfBf16<Made>;
 
   struct Scratch {
-    CodeTile part[kCastParts > 0 ? kCastParts : 1];
+    Tile tile[kTiles > 0 ? kTiles : 1];  ///< of the parts, then of what is cast besides
   };
 
   Emitter<E> out;
   Maker maker;
   std::int64_t rows, cols;
   Beside beside = {};
+  std::uint32_t across = static_cast<std::uint32_t>((cols + kColumns - 1) / kColumns);
 
-  std::int64_t count() const { return (rows + kSide - 1) / kSide * ((cols + kSide - 1) / kSide); }
+  std::int64_t count() const { return (rows + kRows - 1) / kRows * across; }
 
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
-    const std::int64_t across = (cols + kSide - 1) / kSide, down = index / across;
-    const std::int64_t row0 = down * kSide, col0 = (index - down * across) * kSide;
-    const int group = team.team_rank() / kAcross, column = team.team_rank() % kAcross * kN;
+    const auto tile = static_cast<std::uint32_t>(index), down = tile / across;
+    const auto rank = static_cast<unsigned>(team.team_rank());
+    const At at{static_cast<std::int64_t>(down) * kRows, static_cast<std::int64_t>(tile - down * across) * kColumns,
+                rank % kAcross * kN};
     const CastTotals totals = out.totals.seen(team);
     float factor = 1, factor_beside = 1;
     if constexpr (E::kCast) factor = *out.scale;
     if constexpr (Beside::kIs) factor_beside = *beside.scale;
     CastStats stats;
-    const auto in_range = [&](int four) { return row0 + 4 * four < rows && col0 + column < cols; };
-    if constexpr (kWaits) {
-      Four waiting[kFours];
-      SHARD8_UNROLL
-      for (int f = 0; f < kFours; ++f) {
-        const int four = group + f * kGroups;
-        if (in_range(four)) stats += cast_rows(scratch, row0, four, col0, column, factor, factor_beside, waiting[f]);
+    std::uint32_t largest = 0;
+    if (at.col0 + at.column < cols) {
+      SHARD8_NO_UNROLL
+      for (unsigned four = rank / kAcross; four < kFours; four += kGroups) {
+        if (at.row0 + 4 * four < rows) {
+          cast_rows(scratch, at, four, factor, factor_beside, stats, largest);
+        }
       }
-      store_parts(team, scratch, row0, col0);
-      team.team_barrier();
-      SHARD8_UNROLL
-      for (int f = 0; f < kFours; ++f) {
-        const int four = group + f * kGroups;
-        if (in_range(four)) scratch.part[0].put(four, column, waiting[f]);
-      }
-    } else {
-      for (int four = group; four < kSide / 4; four += kGroups) {
-        Four now;
-        if (!in_range(four)) continue;
-        stats += cast_rows(scratch, row0, four, col0, column, factor, factor_beside, now);
-        if constexpr (Beside::kIs) scratch.part[0].put(four, column, now);
-      }
-      if constexpr (E::kCast) store_parts(team, scratch, row0, col0);
     }
-    if constexpr (Beside::kIs) {
+    if constexpr (kTiles > 0) {
       team.team_barrier();
-      store_part(team, scratch.part[0], beside.transposed, row0, col0);
+      const auto store = [&](const Tile& from, auto* to) {
+        auto* const first = reinterpret_cast<std::uint8_t*>(to) + at.col0 * rows + at.row0;
+        from.template store<kN, kThreads>(rank, first, rows, rows - at.row0, cols - at.col0);
+      };
+      if constexpr (E::kCast) {
+        SHARD8_UNROLL
+        for (int p = 0; p < kParts; ++p) store(scratch.tile[p], out.transposed + p * cols * rows);
+      }
+      if constexpr (Beside::kIs) store(scratch.tile[kTiles - 1], beside.transposed);
     }
-    if constexpr (E::kStats) totals.add(team, stats);
+    if constexpr (E::kStats) {
+      const std::int32_t amax = magnitude_of(largest);
+      stats.amax = amax > stats.amax ? amax : stats.amax;
+      totals.add(team, stats);
+    }
     if (index == 0) {
       once(team, [&] {
         if constexpr (E::kCast) *out.scale_inv = 1.0f / factor;
@@ -165,61 +176,98 @@ struct CastTiles {
   }
 
  private:
-  template <class AnyMember, class Q>
-  KOKKOS_FORCEINLINE_FUNCTION void store_part(const AnyMember& team, const CodeTile& tile, Q* to, std::int64_t row0,
-                                              std::int64_t col0) const {
-    auto* const first = reinterpret_cast<std::uint8_t*>(to) + col0 * rows + row0;
-    tile.template store<kN>(team, first, rows, rows - row0, cols - col0);
-  }
-  template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION void store_parts(const AnyMember& team, const Scratch& scratch, std::int64_t row0,
-                                               std::int64_t col0) const {
-    team.team_barrier();
-    SHARD8_UNROLL
-    for (int p = 0; p < kParts; ++p) {
-      store_part(team, scratch.part[p], out.transposed + p * cols * rows, row0, col0);
-    }
-  }
+  /// Where a tile begins, and in it a thread's columns.
+  struct At {
+    std::int64_t row0, col0;
+    unsigned column;
+  };
 
-  /// Four rows, which are loaded at once; the codes of what is cast besides are left in `codes_beside`.
-  KOKKOS_FORCEINLINE_FUNCTION CastStats cast_rows(Scratch& scratch, std::int64_t row0, int four, std::int64_t col0,
-                                                  int column, [[maybe_unused]] float factor,
-                                                  [[maybe_unused]] float factor_beside,
-                                                  [[maybe_unused]] Four& codes_beside) const {
-    using T = typename E::Type;
+  /// Four rows, which are loaded at once.
+  KOKKOS_FORCEINLINE_FUNCTION void cast_rows(Scratch& scratch, const At& at, unsigned four,
+                                             [[maybe_unused]] float factor, [[maybe_unused]] float factor_beside,
+                                             [[maybe_unused]] CastStats& stats,
+                                             [[maybe_unused]] std::uint32_t& largest) const {
     const Width w{0};
-    const std::int64_t row = row0 + 4 * four, first = row * kParts * cols + col0 + column, stride = kParts * cols;
-    const Maker of[4] = {maker.row(row), maker.row(row + 1), maker.row(row + 2), maker.row(row + 3)};
+    const std::int64_t row = at.row0 + 4 * four, first = row * kParts * cols + at.col0 + at.column;
+    Maker of[4];
     In in[4];
     SHARD8_UNROLL
-    for (int r = 0; r < 4; ++r) in[r] = of[r].load(w, col0 + column);
-    [[maybe_unused]] Words<kN> codes[kParts][4];
-    CastStats stats;
+    for (int r = 0; r < 4; ++r) {
+      of[r] = r == 0 ? maker.row(row) : of[r - 1].row(1);
+      in[r] = of[r].load(w, at.col0 + at.column);
+    }
+    [[maybe_unused]] Words<kN> codes[kParts][4], codes_beside[4];
+    [[maybe_unused]] std::uint32_t pair = 0;
     SHARD8_UNROLL
     for (int r = 0; r < 4; ++r) {
       const auto made = of[r].make(w, in[r]);
       SHARD8_UNROLL
       for (int p = 0; p < kParts; ++p) {
-        const std::int64_t at = first + r * stride + p * cols;
+        const std::int64_t to = first + r * kParts * cols + p * cols;
         const auto lanes = rounded<T>(made.part[p]);
-        if constexpr (E::kPlain) w.store_lanes(out.plain, at, lanes);
-        if constexpr (E::kCast) {
-          stats += cast_codes<typename E::Format>(codes[p][r], lanes, factor);
-          if (!out.transposed_alone) store_words(out.quantized + at, codes[p][r]);
+        if constexpr (E::kPlain) w.store_lanes(out.plain, to, lanes);
+        if constexpr (kLater) {
+          codes[p][r] = round_numbers<typename E::Format, kN>(lanes, 0, factor);
+          stats.flushed += count_flushed(codes[p][r], lanes, 0);
+          pair = larger_pair(pair, largest_pair(lanes.pack[0]));
+        } else if constexpr (E::kCast) {
+          stats += cast_pack<typename E::Format>(codes[p][r], pack_of<kN>(lanes, 0).at, factor);
         } else if constexpr (E::kStats) {
           stats.amax = larger_magnitude(w, lanes, stats.amax);
         }
+        if constexpr (E::kCast) {
+          if (!out.transposed_alone) store_global(out.quantized + to, codes[p][r]);
+        }
       }
+      // Of results of arithmetic, whose NaN is cast as it should be.
       if constexpr (Beside::kIs) {
         const auto lanes = rounded<T>(of[r].beside(w, in[r]));
-        cast_codes<typename Beside::Format>(codes_beside[r], lanes, factor_beside);
+        codes_beside[r] = round_numbers<typename Beside::Format, kN>(lanes, 0, factor_beside);
       }
     }
     if constexpr (E::kCast) {
       SHARD8_UNROLL
-      for (int p = 0; p < kParts; ++p) scratch.part[p].put(four, column, codes[p]);
+      for (int p = 0; p < kParts; ++p) scratch.tile[p].put(four, at.column, codes[p]);
     }
-    return stats;
+    if constexpr (Beside::kIs) scratch.tile[kTiles - 1].put(four, at.column, codes_beside);
+    if constexpr (kLater) {
+      if (may_saturate<typename E::Format>(pair, factor)) {
+        saturate_rows(scratch, at, four, factor, stats);
+      } else {
+        largest = larger_pair(largest, pair);
+      }
+    }
+  }
+
+  /// Makes four rows again, to count what their cast saturated; puts codes of NaN right.
+  KOKKOS_INLINE_FUNCTION void saturate_rows(Scratch& scratch, const At& at, unsigned four, float factor,
+                                            CastStats& stats) const {
+    const Width w{0};
+    SHARD8_NO_UNROLL
+    for (unsigned r = 0; r < 4; ++r) {
+      const unsigned in_tile = 4 * four + r;
+      const std::int64_t row = at.row0 + in_tile;
+      const Maker of = maker.row(row);
+      const auto made = of.make(w, of.load(w, at.col0 + at.column));
+      SHARD8_UNROLL
+      for (int p = 0; p < kParts; ++p) {
+        const auto lanes = rounded<T>(made.part[p]);
+        auto codes = round_numbers<typename E::Format, kN>(lanes, 0, factor);
+        const auto before = codes;
+        CastStats counted = count_pack<typename E::Format>(codes, pack_of<kN>(lanes, 0).at, OneScale{factor});
+        counted.amax = larger_of_each(w, lanes, 0);
+        counted.flushed = 0;  // they were counted
+        stats += counted;
+        bool changed = false;
+        SHARD8_UNROLL
+        for (int k = 0; k < kN / 4; ++k) changed |= codes.word[k] != before.word[k];
+        if (!changed) continue;
+        if (!out.transposed_alone) {
+          store_global(out.quantized + (row * kParts + p) * cols + at.col0 + at.column, codes);
+        }
+        scratch.tile[p].patch(in_tile, at.column, codes);
+      }
+    }
   }
 };
 

@@ -73,6 +73,15 @@ struct Each {
     KOKKOS_FORCEINLINE_FUNCTION Inverse operator[](int k) const { return words.template at<Inverse>(k); }
   };
 };
+/// Those of a pack, whatever row it is of.
+template <class Scales>
+struct Held {
+  Scales scales;
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION const Scales& pack(std::int64_t) const {
+    return scales;
+  }
+};
 template <class Inverse>
 struct OfBlocks {
   const Inverse* inverses;
@@ -123,7 +132,7 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* o
       SHARD8_UNROLL
       for (int k = 0; k < N; k += 2) words.word[k / 2] = round_numbers_to_bf16(products[k], products[k + 1]);
     }
-    store_words(out + at, words);
+    store_global(out + at, words);
   }
 }
 
@@ -141,6 +150,41 @@ void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std:
       });
 }
 
+/// Rows that a device's team takes at once where they share scales.
+constexpr std::int64_t kSharing = 4;
+
+/// Elements c of kSharing rows that share the scales of their columns.
+template <class Out, class Q, class Inverse>
+struct DecodeSharing {
+  Out* out;
+  const Q* in;
+  const Inverse* scales;
+  std::int64_t cols;
+
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(const Single& w, std::int64_t c) const {
+    for (std::int64_t r = 0; r < kSharing; ++r)
+      decode_lanes(w, out + r * cols, c, in + r * cols, Each<Inverse>{scales});
+  }
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(const Packed<N, 1>&, std::int64_t c) const {
+    const auto held = Each<Inverse>{scales}.template pack<N>(c);
+    decode_lanes(Packed<N, kSharing>{cols}, out, c, in, Held<std::remove_const_t<decltype(held)>>{held});
+  }
+};
+
+/// A stretch of block_rows rows of each column has a scale. On a device.
+template <class Out, class Q, class Inverse>
+void columns(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, std::int64_t rows, std::int64_t cols,
+             std::int64_t block_rows, bool fits) {
+  for_rows(
+      exec, kLabel, rows / kSharing, SHARD8_LAMBDA(const Team& team, std::int64_t four) {
+        const std::int64_t row = four * kSharing;
+        row_packs<kPack<Out>, 1>(team, cols, fits,
+                                 DecodeSharing<Out, Q, Inverse>{out + row * cols, in + row * cols,
+                                                                scale_inv + row / block_rows * cols, cols});
+      });
+}
+
 /// Blocks of block_rows rows and block_cols columns.
 template <class Out, class Q, class Inverse>
 void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, std::int64_t rows, std::int64_t cols,
@@ -148,6 +192,11 @@ void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, s
   const std::int64_t across = cols / block_cols;
   constexpr int kN = kPack<Out>;
   const bool fits = packs_fit<kN>(cols, out, in) && (block_cols > 1 || packs_fit<kN>(cols, scale_inv));
+  if constexpr (!kHostExec) {
+    if (block_cols == 1 && rows % kSharing == 0) {
+      return columns(exec, out, in, scale_inv, rows, cols, block_rows, fits);
+    }
+  }
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const Inverse* const scales = scale_inv + row / block_rows * across;

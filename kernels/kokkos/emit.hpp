@@ -52,45 +52,33 @@ struct Sink {
   template <int N, int kPacks>
   KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Packed<N, kPacks>& w, std::int64_t i,
                                             const Values<N * kPacks>& made) const {
-    const auto rounded = w.template round<typename E::Type>(made);
+    return put(w, i, w.template round_results<typename E::Type>(made));
+  }
+  /// Elements that are rounded.
+  template <int N, int kPacks>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats
+  put(const Packed<N, kPacks>& w, std::int64_t i,
+      const typename Packed<N, kPacks>::template Lanes<typename E::Type>& rounded) const {
     if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
     CastStats stats;
     if constexpr (E::kCast) {
       stats = cast_lanes(w, quantized, i, rounded, scale);
     } else if constexpr (E::kStats) {
-      stats.amax = larger_of_each(w, rounded, 0);
+      stats.amax = larger_magnitude(w, rounded, 0);
     }
     return stats;
   }
-  /// The same with fewer instructions and more registers, which some kernels have.
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats put_by_pairs(const W& w, std::int64_t i, const Values<W::kCount>& made) const {
-    if constexpr (!kOfBf16<typename W::template Lanes<typename E::Type>>) {
-      return put(w, i, made);
-    } else {
-      const auto rounded = w.template round_results<typename E::Type>(made);
-      if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
-      CastStats stats;
-      if constexpr (E::kCast) {
-        stats = cast_bf16(w, quantized, i, rounded, scale);
-      } else if constexpr (E::kStats) {
-        stats.amax = larger_magnitude(w, rounded, 0);
-      }
-      return stats;
-    }
-  }
-  /// A cast of a pack of bf16, but for what it saturated or flushed and for codes of NaN: true where there may be some,
-  /// which put then finds. `pair` is that of larger_pair so far.
+  /// A cast of a pack of bf16 that are rounded, but for what saturates and codes of NaN: may_saturate tells of `pair`,
+  /// that of larger_pair so far. How many were flushed.
   template <int N>
-  KOKKOS_FORCEINLINE_FUNCTION bool put_uncounted(const Packed<N, 1>& w, std::int64_t i, const Values<N>& made,
-                                                 std::uint32_t& pair) const {
-    const auto rounded = w.template round_results<typename E::Type>(made);
+  KOKKOS_FORCEINLINE_FUNCTION std::int32_t put_unsaturated(
+      const Packed<N, 1>& w, std::int64_t i, const typename Packed<N, 1>::template Lanes<typename E::Type>& rounded,
+      std::uint32_t& pair) const {
     if constexpr (E::kPlain) w.store_lanes(plain, i, rounded);
-    SHARD8_UNROLL
-    for (const std::uint32_t word : rounded.pack[0].word) pair = larger_pair(pair, word);
+    pair = larger_pair(pair, largest_pair(rounded.pack[0]));
     const auto codes = round_numbers<typename E::Format, N>(rounded, 0, scale);
-    store_words(quantized + i, codes);
-    return any_extreme<typename E::Format>(codes);
+    store_global(quantized + i, codes);
+    return count_flushed(codes, rounded, 0);
   }
   KOKKOS_INLINE_FUNCTION Sink from(std::int64_t first) const {
     Sink sink = *this;
@@ -157,7 +145,7 @@ template <int N, int kPacks = 2, class E, class F>
 void emit_each(const Exec& exec, const char* label, const Emitter<E>& out, std::int64_t count, bool fits, const F& f) {
   const EmitSpan<N, kPacks, E, F> span{out, f, fits};
   if constexpr (E::kStats) {
-    for_stretches(exec, label, count, span);
+    for_stretches<Kokkos::LaunchBounds<kTeamThreads, N == 8 ? 4 : 2>, 2048 * N>(exec, label, count, span);
   } else {
     for_spans(exec, label, count, span);
   }

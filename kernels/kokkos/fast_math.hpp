@@ -78,4 +78,15 @@ KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) {
   return x == x ? s : x;
 }
 
+/// The same, of what is rounded to T: for bf16 on a GPU within 2^−17 of it where it is normal, in a third of the
+/// instructions.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION float fast_sigmoid_for(float x) {
+#if defined(__CUDA_ARCH__)
+  constexpr float kLog2 = 1.44269504f;
+  if constexpr (sizeof(T) == 2) return fast_sigmoid_2(x * kLog2);
+#endif
+  return fast_sigmoid(x);
+}
+
 }  // namespace shard8::kernels

@@ -14,25 +14,25 @@ namespace {
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
-/// v·sigmoid(2u).
+/// sigmoid(2u).
+KOKKOS_FORCEINLINE_FUNCTION float gate(float v) {
+#if defined(__CUDA_ARCH__)
+  // 2u·log2(e), for the device's 2^y.
+  constexpr float kLinear = 2.30220819f, kThird = 0.102943240f;
+  return fast_sigmoid_2(v * multiply_add(kThird, v * v, kLinear));
+#else
+  return fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
+#endif
+}
 template <class W, class Lanes>
 KOKKOS_FORCEINLINE_FUNCTION auto activated(const W& w, const Lanes& in) {
-  return w.each([&](int j) {
-    const float v = in[j];
-#if defined(__CUDA_ARCH__)
-    // 2u·log2(e), for the device's 2^y.
-    constexpr float kLinear = 2.30220819f, kThird = 0.102943240f;
-    return v * fast_sigmoid_2(v * multiply_add(kThird, v * v, kLinear));
-#else
-    return v * fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
-#endif
-  });
+  return w.each([&](int j) { return in[j] * gate(in[j]); });
 }
 
 template <class T>
 struct Forward {
   using Type = T;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 1, kParts = 1;
   const T* x;
   std::int64_t cols;
 
@@ -50,7 +50,7 @@ struct Forward {
 template <class T>
 struct Backward {
   using Type = T;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 2, kParts = 1;
   const T *da, *x;
   std::int64_t cols;
 
@@ -67,7 +67,7 @@ struct Backward {
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
     return Parts<1, Values<W::kCount>>{{w.each([&](int j) {
       const float v = in.x[j];
-      const float s = fast_sigmoid(kTwoRootTwoOverPi * multiply_add(kCubic * v * v, v, v));
+      const float s = gate(v);
       const float slope = kTwoRootTwoOverPi * multiply_add(3.0f * kCubic * v, v, 1.0f);
       return in.da[j] * multiply_add(v * slope * s, 1.0f - s, s);
     })}};
@@ -84,7 +84,7 @@ struct Each {
   Maker maker;
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    return out.put_by_pairs(w, i, maker.make(w, maker.load(w, i)).part[0]);
+    return out.put(w, i, maker.make(w, maker.load(w, i)).part[0]);
   }
 };
 

@@ -151,6 +151,16 @@ struct Packed {
     }
     return lanes;
   }
+  /// The products of two bf16 each, rounded once.
+  KOKKOS_FORCEINLINE_FUNCTION auto multiply(const Lanes<tensor::BFloat16>& a, const Lanes<tensor::BFloat16>& b) const {
+    Lanes<tensor::BFloat16> product;
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      SHARD8_UNROLL
+      for (int k = 0; k < N / 2; ++k) product.pack[u].word[k] = multiply_pairs(a.pack[u].word[k], b.pack[u].word[k]);
+    }
+    return product;
+  }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION void store_lanes(T* to, std::int64_t i, const Lanes<T>& lanes) const {
     SHARD8_UNROLL

@@ -100,18 +100,25 @@ template <class Scratch, class F>
 struct TeamRowWith {
   F f;
   KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
+#if defined(__CUDA_ARCH__)
+    // An address that the compiler knows: it finds that of Kokkos' anew at each use, in 20 instructions.
+    __shared__ alignas(Scratch) unsigned char memory[sizeof(Scratch)];
+#else
     void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
-    f(team, static_cast<std::int64_t>(team.league_rank()), *static_cast<Scratch*>(memory));
+#endif
+    f(team, static_cast<std::int64_t>(team.league_rank()), *reinterpret_cast<Scratch*>(memory));
   }
 };
 
 /// f(team, row, scratch) by Kokkos teams, each with a Scratch in its fast memory.
 template <class Scratch, class Bounds = NoBounds, class F>
 void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
-  constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
   auto policy = team_policy<Bounds>(exec, rows, threads);
-  Kokkos::parallel_for(label_of(label), policy.set_scratch_size(0, Kokkos::PerTeam(kBytes)),
-                       TeamRowWith<Scratch, F>{f});
+#if !defined(KOKKOS_ENABLE_CUDA)
+  constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
+  policy.set_scratch_size(0, Kokkos::PerTeam(kBytes));
+#endif
+  Kokkos::parallel_for(label_of(label), policy, TeamRowWith<Scratch, F>{f});
 }
 
 /// As for_rows: f(team, row, scratch) with a Scratch that the team's threads share, not initialised.

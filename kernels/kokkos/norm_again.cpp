@@ -14,7 +14,7 @@ namespace {
 template <class T>
 struct Rmsnorm {
   using Type = T;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 1, kParts = 1;
   const T *x, *weight;
   const float* rstd;
   std::int64_t cols;
@@ -24,7 +24,9 @@ struct Rmsnorm {
   struct In {
     Lanes x, weight;
   };
-  KOKKOS_FORCEINLINE_FUNCTION Rmsnorm row(std::int64_t r) const { return {x + r * cols, weight, rstd, cols, rstd[r]}; }
+  KOKKOS_FORCEINLINE_FUNCTION Rmsnorm row(std::int64_t r) const {
+    return {x + r * cols, weight, rstd + r, cols, rstd[r]};
+  }
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
     return In<typename W::template Lanes<T>>{w.load(x, i), w.load(weight, i)};
@@ -32,7 +34,11 @@ struct Rmsnorm {
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
     const auto normed = w.template round_results<T>(w.each([&](int j) { return in.x[j] * by; }));
-    return Parts<1, Values<W::kCount>>{{w.each([&](int j) { return in.weight[j] * normed[j]; })}};
+    if constexpr (kOfBf16<Lanes>) {
+      return Parts<1, Lanes>{{w.multiply(in.weight, normed)}};
+    } else {
+      return Parts<1, Values<W::kCount>>{{w.each([&](int j) { return in.weight[j] * normed[j]; })}};
+    }
   }
 };
 
@@ -40,7 +46,7 @@ struct Rmsnorm {
 template <class T>
 struct Layernorm {
   using Type = T;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 1, kParts = 1;
   const T *x, *weight, *bias;
   const float *mean, *rstd;
   std::int64_t cols;
@@ -51,7 +57,7 @@ struct Layernorm {
     Lanes x, weight, bias;
   };
   KOKKOS_FORCEINLINE_FUNCTION Layernorm row(std::int64_t r) const {
-    return {x + r * cols, weight, bias, mean, rstd, cols, mean[r], rstd[r]};
+    return {x + r * cols, weight, bias, mean + r, rstd + r, cols, mean[r], rstd[r]};
   }
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {

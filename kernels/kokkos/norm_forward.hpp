@@ -31,6 +31,17 @@ KOKKOS_FORCEINLINE_FUNCTION auto norm_make(const NormForward<T>& at, const W& w,
   }
 }
 
+/// The same, rounded.
+template <bool kCentred, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w, std::int64_t i,
+                                            const typename W::template Lanes<T>& v, float m, float r) {
+  if constexpr (!kCentred && kOfBf16<typename W::template Lanes<T>>) {
+    return w.multiply(w.load(at.weight, i), w.template round_results<T>(w.each([&](int j) { return v[j] * r; })));
+  } else {
+    return w.template round_results<T>(norm_make<kCentred>(at, w, i, v, m, r));
+  }
+}
+
 /// A row of 16-bit elements by a warp of a device, which has all of it in registers and waits for no other warp.
 template <class T, class E, bool kCentred>
 struct NormForwardWarps {
@@ -78,43 +89,40 @@ struct NormForwardWarps {
     }
     CastStats stats;
     if constexpr (E::kCast) {
-      stats = cast_row(out, v, first, groups, m, r);
+      stats = cast_row(out, v, row, first, groups, m, r);
     } else {
       SHARD8_UNROLL
       for (int g = 0; g < kGroups; ++g) {
         const std::int64_t i = first + g * kGroup;
-        if (g < groups) stats += out.put_by_pairs(w, i, norm_make<kCentred>(at, w, i, v[g], m, r));
+        if (g < groups) stats += out.put(w, i, norm_lanes<kCentred>(at, w, i, v[g], m, r));
       }
     }
     return stats;
   }
-  /// Packs that have something to count are put twice: code to count in each of them would not fit the
-  /// instruction caches.
-  KOKKOS_FORCEINLINE_FUNCTION CastStats cast_row(const Sink<E>& out, const Lanes (&v)[kGroups], std::int64_t first,
-                                                 int groups, float m, float r) const {
+  /// A row that may saturate is made twice: code to count that in each pack would not fit the instruction caches.
+  KOKKOS_FORCEINLINE_FUNCTION CastStats cast_row(const Sink<E>& out, const Lanes (&v)[kGroups], std::int64_t row,
+                                                 std::int64_t first, int groups, float m, float r) const {
     const Packed<kN, 1> one{0};
-    std::uint32_t pair = 0, again = 0;
+    std::uint32_t pair = 0;
+    CastStats stats;
     SHARD8_UNROLL
     for (int g = 0; g < kGroups; ++g) {
       if (g >= groups) continue;
       SHARD8_UNROLL
       for (int u = 0; u < kPacks; ++u) {
         const std::int64_t i = first + (g * kPacks + u) * kStride;
-        const bool extreme = out.put_uncounted(one, i, norm_make<kCentred>(at, one, i, {{v[g].pack[u]}}, m, r), pair);
-        again |= (extreme ? 1u : 0u) << (g * kPacks + u);
+        stats.flushed += out.put_unsaturated(one, i, norm_lanes<kCentred>(at, one, i, {{v[g].pack[u]}}, m, r), pair);
       }
     }
-    CastStats stats;
     stats.amax = magnitude_of(pair);
-    for (; again != 0; again &= again - 1) {
-      const int which = Kokkos::countr_zero(again);
-      typename Packed<kN, 1>::template Lanes<T> pack{};
-      SHARD8_UNROLL
-      for (int p = 0; p < kGroups * kPacks; ++p) {
-        if (p == which) pack.pack[0] = v[p / kPacks].pack[p % kPacks];
+    if (may_saturate<typename E::Format>(pair, out.scale)) {
+      SHARD8_NO_UNROLL
+      for (std::int64_t i = first; i < at.hidden; i += kStride) {
+        const auto x = one.load(at.x + row * at.hidden, i);
+        const CastStats again = out.put(one, i, norm_lanes<kCentred>(at, one, i, x, m, r));
+        stats.saturated += again.saturated;
+        stats.amax = again.amax > stats.amax ? again.amax : stats.amax;
       }
-      const std::int64_t i = first + which * kStride;
-      stats += out.put_by_pairs(one, i, norm_make<kCentred>(at, one, i, pack, m, r));
     }
     return stats;
   }
@@ -195,13 +203,13 @@ struct NormForwardRows {
       at.rstd[row] = r;
     }
     const Sink<E> yr = out.from(row * at.hidden);
-    if constexpr (!E::kCast) return yr.put_by_pairs(w, i, norm_make<kCentred>(at, w, i, v, m, r));
+    if constexpr (!E::kCast) return yr.put(w, i, norm_lanes<kCentred>(at, w, i, v, m, r));
     CastStats stats;  // a pack at a time, as registers allow
     const Packed<kN, 1> one{0};
     SHARD8_UNROLL
     for (int u = 0; u < kPacks; ++u) {
       const std::int64_t first = i + u * w.stride;
-      stats += yr.put_by_pairs(one, first, norm_make<kCentred>(at, one, first, {{v.pack[u]}}, m, r));
+      stats += yr.put(one, first, norm_lanes<kCentred>(at, one, first, {{v.pack[u]}}, m, r));
     }
     return stats;
   }

@@ -9,15 +9,15 @@ namespace {
 template <class Q, class Source>
 void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals& totals, const Source& x,
                    const float* scale, std::int64_t count) {
-  constexpr int kN = kPack<typename Source::Type>;
+  constexpr int kN = kPack<typename Source::Type>, kPacks = 32 / kN, kTeams = kN == 8 ? 4 : 3;
   const bool fits = packs_fit<kN>(kN, x.x, out);
-  for_stretches<Kokkos::LaunchBounds<kTeamThreads, 3>, 16384>(
+  for_stretches<Kokkos::LaunchBounds<kTeamThreads, kTeams>, 16384>(
       exec, "shard8::kernels::quantize", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float factor = *scale;
         const CastTotals left = totals.seen(team);
         const auto in = x.from(first);
         Q* const to = out + first;
-        const auto stats = row_stats<kN, 8>(
+        const auto stats = row_stats<kN, kPacks>(
             team, n, fits, [=](auto w, std::int64_t i) { return cast_lanes(w, to, i, in.load(w, i), factor); });
         left.add(team, stats);
         once(team, [=] {

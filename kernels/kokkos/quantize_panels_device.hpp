@@ -15,6 +15,8 @@ struct PanelInRegisters {
   static constexpr int kN = kPack<typename Source::Type>, kThreads = 256, kWidth = 128,
                        kBlock = static_cast<int>(Rule::kBlock);
   using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(typename Source::Type) == 2 ? 3 : 2>;
+  using Width = Packed<kN, 1>;
+  using In = decltype(std::declval<Source>().load(Width{0}, 0));
   static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kWidth / kGroups;
   static constexpr int kDown = kWidth / kBlock, kPer = kGroups / kDown, kWarps = kThreads / 32;
   static constexpr int kShare = kBlock / kN;                     ///< threads with a block along rows
@@ -38,8 +40,8 @@ struct PanelInRegisters {
     const std::int64_t row0 = down * kWidth + group / kPer * kBlock + group % kPer;
     const std::int64_t col = (panel - down * across()) * kWidth + column;
     const bool inside = col < all.cols;
-    const Packed<kN, 1> w{0};
-    decltype(all.x.load(w, 0)) in[kRows];
+    const Width w{0};
+    In in[kRows];
     SHARD8_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const std::int64_t row = row0 + r * kPer;
@@ -47,16 +49,20 @@ struct PanelInRegisters {
       if (inside && row < all.rows) in[r] = all.x.load(w, row * all.cols + col);
     }
     std::int32_t change = 0;
-    CastStats stats;
-    if constexpr (kColumn) find_columns(team, in, scratch);
-    if constexpr (kColumn) change = make_columns(team, panel, scratch);
+    bool finite = false;  // known to be
+    if constexpr (kColumn) {
+      find_columns(team, in, scratch);
+      const Made made = make_columns(team, panel, scratch);
+      change = made.change;
+      finite = kOfBf16<In> && !made.odd;
+    }
     // Of the rows that neighbours share each finds the scale of one.
     float scales[kRows / kEach] = {};
     SHARD8_UNROLL
     for (int first = 0; kRow && first < kRows; first += kEach) {
       std::int32_t amaxes[kEach];
       SHARD8_UNROLL
-      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_of_each(w, in[first + r], 0);
+      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_number(in[first + r]);
       const std::int32_t amax = largest_of_share<kShare>(rank, amaxes);
       const float scale = Rule::scale(amax, all.power_of_2);
       scales[first / kEach] = scale;
@@ -67,41 +73,59 @@ struct PanelInRegisters {
         change = one > change ? one : change;
       }
     }
-    SHARD8_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = row0 + r * kPer, at = row * all.cols + col;
-      const bool here = inside && row < all.rows;
-      float values[kN];
+    const auto cast = [&](auto all_finite) {
+      CastStats stats;
       SHARD8_UNROLL
-      for (int k = 0; k < kN; ++k) values[k] = in[r][k];
-      if constexpr (kRow) {
-        const float scale = of_neighbour<kShare>(scales[r / kEach], r % kEach);
-        if (here) stats += cast_to(all.row.data + at, values, scale);
+      for (int r = 0; r < kRows; ++r) {
+        const std::int64_t row = row0 + r * kPer, at = row * all.cols + col;
+        const bool here = inside && row < all.rows;
+        if constexpr (kRow) {
+          const OneScale scale{of_neighbour<kShare>(scales[r / kEach], r % kEach)};
+          if (here) stats += cast_to<decltype(all_finite)::value>(all.row.data + at, in[r], scale);
+        }
+        if constexpr (kColumn) {
+          const auto scale = w.load(scratch.scale[group / kPer] + column, 0);
+          if (here) stats += cast_to<decltype(all_finite)::value>(all.column.data + at, in[r], scale);
+        }
       }
-      if constexpr (kColumn) {
-        if (here) stats += cast_columns(all.column.data + at, values, scratch.scale[group / kPer] + column);
-      }
-    }
+      return stats;
+    };
+    const CastStats stats = finite ? cast(std::bool_constant<kOfBf16<In>>{}) : cast(std::false_type{});
     CastTotals{nullptr, all.counts}.add(team, stats);
     if (change != 0) Kokkos::atomic_max(&all.counts->scale_change, static_cast<std::uint32_t>(change));
   }
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (all.cols + kWidth - 1) / kWidth; }
-  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(tensor::E4M3* to, const float (&values)[kN], float scale) {
+  /// A pack by its scales; where all of the panel is finite, nothing saturates.
+  template <bool kFinite, class Scales>
+  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(tensor::E4M3* to, const In& in, const Scales& scales) {
+    CastStats stats;
     Words<kN> codes;
-    const CastStats stats = cast_pack<tensor::E4M3>(codes, values, scale);
-    store_words(to, codes);
+    if constexpr (kFinite) {
+      float scaled[kN];
+      SHARD8_UNROLL
+      for (int k = 0; k < kN; ++k) scaled[k] = in[k] * scales[k];
+      SHARD8_UNROLL
+      for (int k = 0; k < kN; k += 4) {
+        codes.word[k / 4] =
+            round_numbers_to_float8<tensor::E4M3>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
+      }
+      stats.flushed = count_flushed(codes, in, 0);
+    } else {
+      stats = cast_pack<tensor::E4M3>(codes, pack_of<kN>(in, 0).at, scales);
+    }
+    store_global(to, codes);
     return stats;
   }
-  /// Every column by its own scale.
-  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_columns(tensor::E4M3* to, const float (&values)[kN],
-                                                            const float* scales) {
-    const auto here = Packed<kN, 1>{0}.load(scales, 0);
-    Words<kN> codes;
-    const CastStats stats = cast_pack<tensor::E4M3>(codes, values, here);
-    store_words(to, codes);
-    return stats;
+
+  /// The largest magnitude of a pack; of NaN that of some NaN.
+  KOKKOS_FORCEINLINE_FUNCTION static std::int32_t larger_number(const In& in) {
+    if constexpr (kOfBf16<In>) {
+      return magnitude_of(largest_pair(in.pack[0]));
+    } else {
+      return larger_of_each(Width{0}, in, 0);
+    }
   }
 
   /// The amaxes of the panel's columns, of every warp.
@@ -109,16 +133,26 @@ struct PanelInRegisters {
   KOKKOS_FORCEINLINE_FUNCTION void find_columns(const AnyMember& team, const Rows& in, Scratch& scratch) const {
     const int rank = team.team_rank(), column = rank % kAcross * kN;
     std::int32_t amax[kN];
-    SHARD8_UNROLL
-    for (int k = 0; k < kN; ++k) {
-      amax[k] = 0;
+    if constexpr (kOfBf16<In>) {
       SHARD8_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const std::int32_t one = magnitude(in[r][k]);
-        amax[k] = one > amax[k] ? one : amax[k];
+      for (int k = 0; k < kN / 2; ++k) {
+        std::uint32_t pair = 0;
+        SHARD8_UNROLL
+        for (int r = 0; r < kRows; ++r) pair = larger_pair(pair, in[r].pack[0].word[k]);
+        for (int step = 16; step >= kAcross; step /= 2) pair = larger_pair(pair, pair_across(pair, step));
+        amax[2 * k] = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
+        amax[2 * k + 1] = static_cast<std::int32_t>(pair & 0x7fff0000u);
       }
-      for (int step = 16; step >= kAcross; step /= 2) {
-        amax[k] = larger_across(amax[k], step);
+    } else {
+      SHARD8_UNROLL
+      for (int k = 0; k < kN; ++k) {
+        amax[k] = 0;
+        SHARD8_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const std::int32_t one = magnitude(in[r][k]);
+          amax[k] = one > amax[k] ? one : amax[k];
+        }
+        for (int step = 16; step >= kAcross; step /= 2) amax[k] = larger_across(amax[k], step);
       }
     }
     if (rank % 32 < kAcross) {
@@ -128,13 +162,18 @@ struct PanelInRegisters {
     team.team_barrier();
   }
 
-  /// Their scales; the largest change of an inverse that this thread wrote.
+  /// The largest change of an inverse that this thread wrote, and whether a number of the panel is not finite.
+  struct Made {
+    std::int32_t change;
+    bool odd;
+  };
+  /// Their scales.
   template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION std::int32_t make_columns(const AnyMember& team, std::int64_t panel,
-                                                        Scratch& scratch) const {
+  KOKKOS_FORCEINLINE_FUNCTION Made make_columns(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
     constexpr int kOf = kWarps / kDown;  // warps that have a block
     const std::int64_t down = panel / across(), col0 = (panel - down * across()) * kWidth;
     std::int32_t change = 0;
+    bool odd = false;
     for (int i = team.team_rank(); i < (kSquare ? kThreads : kDown * kWidth); i += kThreads) {
       const int block = i / kWidth, column = i % kWidth;
       std::int32_t amax = 0;
@@ -143,6 +182,7 @@ struct PanelInRegisters {
         amax = one > amax ? one : amax;
       }
       if constexpr (kSquare) amax = team_largest(team, amax);
+      odd |= amax >= static_cast<std::int32_t>(kInfinityBits);
       const float scale = Rule::scale(amax, all.power_of_2);
       if (block < kDown) scratch.scale[block][column] = scale;
       const std::int64_t block_row = down * kDown + block;
@@ -152,8 +192,7 @@ struct PanelInRegisters {
         change = one > change ? one : change;
       }
     }
-    team.team_barrier();
-    return change;
+    return {change, any_of_team(team, odd)};
   }
 };
 

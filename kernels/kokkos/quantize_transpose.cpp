@@ -49,7 +49,7 @@ struct QuantizeTiles {
 template <class Source>
 struct Copied {
   using Type = typename Source::Type;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 1, kParts = 1;
   Source x;
   std::int64_t cols;
 

@@ -14,8 +14,10 @@
 
 #if defined(__CUDACC__)
 #define SHARD8_UNROLL _Pragma("unroll")
+#define SHARD8_NO_UNROLL _Pragma("unroll 1")
 #else
 #define SHARD8_UNROLL
+#define SHARD8_NO_UNROLL
 #endif
 
 /// Packs of elements in registers, and their rounding: by instructions where a unit has them, with
@@ -69,6 +71,24 @@ KOKKOS_FORCEINLINE_FUNCTION void store_words(void* to, const Words<kBytes>& word
 #else
   std::memcpy(to, words.word, kBytes);
 #endif
+}
+/// The same in global memory. By instructions for vectors: the compiler stores words that come of two branches each
+/// alone.
+template <int kBytes>
+KOKKOS_FORCEINLINE_FUNCTION void store_global(void* to, const Words<kBytes>& words) {
+#if defined(__CUDA_ARCH__)
+  const auto place = __cvta_generic_to_global(to);
+  if constexpr (kBytes == 16) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words.word[0]), "r"(words.word[1]),
+                 "r"(words.word[2]), "r"(words.word[3])
+                 : "memory");
+    return;
+  } else if constexpr (kBytes == 8) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(place), "r"(words.word[0]), "r"(words.word[1]) : "memory");
+    return;
+  }
+#endif
+  store_words(to, words);
 }
 
 /// (low, high) rounded to bf16, but for NaN, whose sign and payload are lost on devices.
@@ -130,6 +150,44 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t larger_pair(std::uint32_t a, std::uint
 #else
   const std::uint32_t high_a = a & 0x7fff0000u, high_b = b & 0x7fff0000u, low_a = a & 0x7fffu, low_b = b & 0x7fffu;
   return (high_a > high_b ? high_a : high_b) | (low_a > low_b ? low_a : low_b);
+#endif
+}
+
+/// The same of some pairs. (Not of them and zero: ptxas 13.0 takes max(|0|, |a·b|) of a product for max(0, a·b).)
+template <int kBytes>
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t largest_pair(const Words<kBytes>& words) {
+  static_assert(kBytes > 4);
+  std::uint32_t pair = words.word[0];
+  SHARD8_UNROLL
+  for (int k = 1; k < kBytes / 4; ++k) pair = larger_pair(pair, words.word[k]);
+  return pair;
+}
+
+/// a·b of two pairs of bf16, rounded once.
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  std::uint32_t product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  const auto low = [](std::uint32_t x) { return std::bit_cast<float>(x << 16); };
+  const auto high = [](std::uint32_t x) { return std::bit_cast<float>(x & 0xffff0000u); };
+  return round_numbers_to_bf16(low(a) * low(b), high(a) * high(b));
+#endif
+}
+
+/// The bytes of a and b that the nibbles of `which` name, 0 to 3 of a and 4 to 7 of b.
+template <std::uint32_t which>
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(a, b, which);
+#else
+  const std::uint64_t both = static_cast<std::uint64_t>(b) << 32 | a;
+  std::uint32_t picked = 0;
+  for (int k = 0; k < 4; ++k) {
+    picked |= static_cast<std::uint32_t>(both >> ((which >> 4 * k & 7u) * 8) & 0xffu) << 8 * k;
+  }
+  return picked;
 #endif
 }
 

@@ -10,16 +10,16 @@
 namespace shard8::kernels {
 namespace {
 
-template <class W, class Lanes>
+template <class T, class W, class Lanes>
 KOKKOS_FORCEINLINE_FUNCTION auto activated(const W& w, const Lanes& g, const Lanes& u) {
-  return w.each([&](int j) { return g[j] * fast_sigmoid(g[j]) * u[j]; });
+  return w.each([&](int j) { return g[j] * fast_sigmoid_for<T>(g[j]) * u[j]; });
 }
 
 /// a = silu(gate)·up of a row [gate | up].
 template <class T>
 struct Forward {
   using Type = T;
-  static constexpr int kParts = 1;
+  static constexpr int kInputs = 2, kParts = 1;
   const T* gate_up;
   std::int64_t ffn;
 
@@ -34,7 +34,7 @@ struct Forward {
   }
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    return Parts<1, Values<W::kCount>>{{activated(w, in.gate, in.up)}};
+    return Parts<1, Values<W::kCount>>{{activated<T>(w, in.gate, in.up)}};
   }
 };
 
@@ -42,7 +42,7 @@ struct Forward {
 template <class T>
 struct Backward {
   using Type = T;
-  static constexpr int kParts = 2;
+  static constexpr int kInputs = 3, kParts = 2;
   const T *da, *gate_up;
   std::int64_t ffn;
 
@@ -58,14 +58,14 @@ struct Backward {
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
     const Lanes &g = in.gate, &u = in.up, &d = in.da;
-    const auto s = w.each([&](int j) { return fast_sigmoid(g[j]); });
+    const auto s = w.each([&](int j) { return fast_sigmoid_for<T>(g[j]); });
     return Parts<2, Values<W::kCount>>{
         {w.each([&](int j) { return d[j] * u[j] * (s[j] * (1.0f + g[j] * (1.0f - s[j]))); }),
          w.each([&](int j) { return d[j] * (g[j] * s[j]); })}};
   }
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto beside(const W& w, const In<Lanes>& in) const {
-    return activated(w, in.gate, in.up);
+    return activated<T>(w, in.gate, in.up);
   }
 };
 

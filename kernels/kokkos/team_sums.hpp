@@ -170,7 +170,28 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[may
 #endif
 }
 
-/// The same of integers: their largest.
+/// Two bf16 of the thread of its warp whose number differs by `step`, a power of two. For teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[maybe_unused]] int step) {
+#if defined(__CUDA_ARCH__)
+  return __shfl_xor_sync(0xffffffffu, pair, step);
+#else
+  return pair;
+#endif
+}
+
+/// A barrier, and whether a thread of the team says so.
+template <class Member>
+KOKKOS_FORCEINLINE_FUNCTION bool any_of_team([[maybe_unused]] const Member& team, bool here) {
+#if defined(__CUDA_ARCH__)
+  return __syncthreads_or(here ? 1 : 0) != 0;
+#else
+  std::int32_t any = here ? 1 : 0;
+  team.team_reduce(Kokkos::Max<std::int32_t>(any));
+  return any != 0;
+#endif
+}
+
+/// The largest of the integers of a team's threads, known to all of them.
 template <class Member>
 KOKKOS_INLINE_FUNCTION std::int32_t team_largest(const Member& team, std::int32_t value) {
 #if defined(__CUDA_ARCH__)

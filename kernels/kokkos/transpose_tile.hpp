@@ -87,21 +87,6 @@ struct ByteSquare {
   }
 };
 
-/// The bytes of a and b that the nibbles of `which` name, 0 to 3 of a and 4 to 7 of b.
-template <std::uint32_t which>
-KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint32_t b) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(a, b, which);
-#else
-  const std::uint64_t both = static_cast<std::uint64_t>(b) << 32 | a;
-  std::uint32_t picked = 0;
-  for (int k = 0; k < 4; ++k) {
-    picked |= static_cast<std::uint32_t>(both >> ((which >> 4 * k & 7u) * 8) & 0xffu) << 8 * k;
-  }
-  return picked;
-#endif
-}
-
 /// The bytes of four rows as those of four columns.
 KOKKOS_FORCEINLINE_FUNCTION Words<16> turn_words(std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
                                                  std::uint32_t w3) {

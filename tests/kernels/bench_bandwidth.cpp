@@ -7,6 +7,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -52,9 +53,7 @@ class Bench {
   explicit Bench(std::int64_t tokens)
       : tokens_(tokens), chunk_(std::min<std::int64_t>(tokens, 2048)), weights_(kWeights * tokens / 8192) {
     kernels::fill_zero(exec_, small_);
-    const float scale_value = 64;  // a few in 10⁵ of normal numbers become zero
-    tensor::to_device(exec_, scale(), &scale_value);
-    tensor::finish(exec_);
+    set_scale(64);  // a few in 10⁵ of normal numbers become zero
     for (const auto& t : {from_, to_}) kernels::fill_zero(exec_, {t.data, {weights_}, DType::fp32});
     copy_ = copy_speed(2 * size(from_));
     std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, size(from_) * 1e-6);
@@ -113,7 +112,8 @@ class Bench {
 
   void norms() {
     const Shape shape{tokens_, kHidden};
-    const Tensor x = normal(shape), dy = normal(shape), w = normal({kHidden}), dx = make(shape, DType::bf16);
+    const Tensor x = normal(shape), dy = normal(shape), w = make({kHidden}, DType::bf16), dx = make(shape, DType::bf16);
+    kernels::cast(exec_, w, ones({kHidden}));
     const Tensor mean = ones({tokens_}), rstd = ones({tokens_}), dw = make({kHidden}, DType::fp32),
                  db = make({kHidden}, DType::fp32);
     const Tensor work = bytes(kernels::norm_workspace_bytes(tokens_, kHidden));
@@ -148,15 +148,19 @@ class Bench {
     const Shape shape{tokens_, kFfn}, wide{tokens_, 2 * kFfn};
     const Tensor gate_up = normal(wide), da = normal(shape);
     outputs("swiglu forward", size(gate_up), shape, [&](const auto& a) { kernels::swiglu_forward(exec_, a, gate_up); });
-    outputs("swiglu backward", size(gate_up) + size(da), wide,
-            [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    outputs(
+        "swiglu backward", size(gate_up) + size(da), wide,
+        [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); }, DType::e5m2);
     const Tensor cast = make(shape, DType::e4m3);
     const kernels::Outputs again = transposed_alone(cast, make({kFfn, tokens_}, DType::e4m3));
-    outputs("swiglu backward, again", size(gate_up) + size(da) + size(cast), wide,
-            [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up, again); });
+    outputs(
+        "swiglu backward, again", size(gate_up) + size(da) + size(cast), wide,
+        [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up, again); }, DType::e5m2);
     outputs("gelu forward", size(da), shape, [&](const auto& a) { kernels::gelu_forward(exec_, a, da); });
     const Tensor x{gate_up.data, shape, DType::bf16};
-    outputs("gelu backward", 2 * size(da), shape, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, x); });
+    outputs(
+        "gelu backward", 2 * size(da), shape, [&](const auto& d) { kernels::gelu_backward(exec_, d, da, x); },
+        DType::e5m2);
   }
 
   void cross_entropy() {
@@ -262,23 +266,30 @@ class Bench {
     }
     return speed;
   }
-  /// A kernel that reads `in` bytes, into all that Outputs may ask for.
+  /// A kernel that reads `in` bytes, into all that Outputs may ask for; casts to `format` by the scale of its amax.
   template <class F>
-  void outputs(const std::string& name, double in, const Shape& shape, const F& run) {
+  void outputs(const std::string& name, double in, const Shape& shape, const F& run, DType format = DType::e4m3) {
     const auto mark = arena_.mark();
-    const Tensor plain = make(shape, DType::bf16), cast = make(shape, DType::e4m3);
+    const Tensor plain = make(shape, DType::bf16), cast = make(shape, format);
     kernels::Outputs out = plain;
     time(name, in + size(plain), [&] { run(out); });
     out.amax = bits();
+    kernels::fill_zero(exec_, out.amax);
     time(name + " + amax", in + size(plain), [&] { run(out); });
+    set_scale((format == DType::e4m3 ? tensor::E4M3::kMax : tensor::E5M2::kMax) /
+              std::bit_cast<float>(tensor::value_to_host<std::int32_t>(exec_, out.amax)));
     out.plain = {};
     out.quantized = Operand(cast, one(), Scaling::tensor);
     out.scale = scale();
     out.counts = counts();
     time(name + " + quantize", in + size(cast), [&] { run(out); });
-    out.transposed = make({shape[1], shape[0]}, DType::e4m3);
+    out.transposed = make({shape[1], shape[0]}, format);
     time(name + " + quantize, transposed", in + 2 * size(cast), [&] { run(out); });
     arena_.release(mark);
+  }
+  void set_scale(float value) const {
+    tensor::to_device(exec_, scale(), &value);
+    tensor::finish(exec_);
   }
 
   kernels::Outputs transposed_alone(const Tensor& cast, const Tensor& transposed) const {
