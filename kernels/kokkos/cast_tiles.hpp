@@ -10,9 +10,8 @@
 #include "kernels/kokkos/transpose_tile.hpp"
 
 /// What is made on a device, cast and wanted transposed too, in one pass over tiles. A maker says what is made, of
-/// kInputs matrices:
-/// maker.row(r) is that of the row r below its own; its load(w, i) is what it reads for the elements i of a width, and
-/// make(w, that) the Parts that come of them, Values to be rounded or lanes as they are.
+/// kInputs matrices: maker.row(r) is that of the row r below its own; its load(w, i) is what it reads for the elements i
+/// of a width, and make(w, that) the Parts that come of them, Values to be rounded or lanes as they are.
 namespace shard8::kernels {
 
 /// A row of R elements makes one of kParts·R: part p of element i is element p·R + i.

@@ -42,84 +42,102 @@ KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w
   }
 }
 
-/// A row of 16-bit elements by a warp of a device, which has all of it in registers and waits for no other warp.
+/// A row of 16-bit elements by a warp of a device, which has all of it in registers and waits for no other warp. Weight
+/// and bias are in shared memory: what is loaded later, even from the cache, comes after the rows of other warps.
 template <class T, class E, bool kCentred>
 struct NormForwardWarps {
-  static constexpr int kN = kPack<T>, kPacks = 2, kGroups = 8, kWarps = 4;
-  static constexpr std::int64_t kStride = 32 * kN,
-                                kGroup = kPacks * kStride;  ///< elements of a pack, of a group of them
-  using Width = Packed<kN, kPacks>;
+  static constexpr int kN = kPack<T>, kMost = 16, kWarps = 4;
+  static constexpr std::int64_t kStride = 32 * kN;  ///< elements of a pack of each thread
+  using Width = Packed<kN, 1>;
   using Lanes = typename Width::template Lanes<T>;
+  using Row = Lanes[kMost];
   using Bounds = Kokkos::LaunchBounds<32 * kWarps, 16 / kWarps>;
+
+  struct Scratch {
+    Words<16> weight[kMost][32];
+    Words<16> bias[kCentred ? kMost : 1][32];
+  };
 
   Emitter<E> y;
   NormForward<T> at;
   std::int64_t rows;
 
   /// Whether threads of a warp can have this many columns.
-  static bool has(std::int64_t hidden) { return hidden % kGroup == 0 && hidden <= kGroups * kGroup; }
+  static bool has(std::int64_t hidden) { return hidden % kStride == 0 && hidden <= kMost * kStride; }
 
   template <class AnyMember>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
-    const std::int64_t row = index * kWarps + team.team_rank() / 32;
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
+    const auto rank = static_cast<unsigned>(team.team_rank());
+    const int warp = static_cast<int>(rank / 32), lane = static_cast<int>(rank % 32);
+    const std::int64_t row = index * kWarps + warp, first = static_cast<std::int64_t>(lane) * kN;
+    const int packs = static_cast<int>(at.hidden / kStride);
     const Sink<E> out = y.open(team, index);
+    const Width w{0};
+    for (int p = warp; p < packs; p += kWarps) {
+      scratch.weight[p][lane] = load_words<16>(at.weight + first + p * kStride);
+      if constexpr (kCentred) scratch.bias[p][lane] = load_words<16>(at.bias + first + p * kStride);
+    }
+    const T* const x = at.x + (row < rows ? row : rows - 1) * at.hidden;
+    Row v;
+    SHARD8_UNROLL
+    for (int p = 0; p < kMost; ++p) {
+      if (p < packs) v[p] = w.load(x, first + p * kStride);
+    }
+    const auto count = static_cast<float>(at.hidden);
+    float m = 0;
+    if constexpr (kCentred) m = total(v, packs, [](float x) { return x; }) / count;
+    const float squares = total(v, packs, [m](float x) { return (x - m) * (x - m); });
+    const float r = 1.0f / Kokkos::sqrt(squares / count + at.eps);
+    team.team_barrier();
     CastStats stats;
-    if (row < rows) stats = row_of(out.from(row * at.hidden), row, team.team_rank() % 32);
+    if (row < rows) {
+      if (lane == 0) {
+        if constexpr (kCentred) at.mean[row] = m;
+        at.rstd[row] = r;
+      }
+      stats = put_row(out.from(row * at.hidden), scratch, v, x, lane, packs, m, r);
+    }
     if constexpr (E::kStats) out.totals.add(team, stats);
   }
 
  private:
-  KOKKOS_FORCEINLINE_FUNCTION CastStats row_of(const Sink<E>& out, std::int64_t row, int lane) const {
-    const Width w{kStride};
-    const std::int64_t first = static_cast<std::int64_t>(lane) * kN;
-    const int groups = static_cast<int>(at.hidden / kGroup);
-    const auto count = static_cast<float>(at.hidden);
-    Lanes v[kGroups];
-    SHARD8_UNROLL
-    for (int g = 0; g < kGroups; ++g) {
-      if (g < groups) v[g] = w.load(at.x + row * at.hidden, first + g * kGroup);
-    }
-    float m = 0;
-    if constexpr (kCentred) m = total(v, groups, [](float x) { return x; }) / count;
-    const float squares = total(v, groups, [m](float x) { return (x - m) * (x - m); });
-    const float r = 1.0f / Kokkos::sqrt(squares / count + at.eps);
-    if (lane == 0) {
-      if constexpr (kCentred) at.mean[row] = m;
-      at.rstd[row] = r;
-    }
-    CastStats stats;
-    if constexpr (E::kCast) {
-      stats = cast_row(out, v, row, first, groups, m, r);
+  /// Pack p of the result, rounded.
+  KOKKOS_FORCEINLINE_FUNCTION static Lanes made(const Scratch& scratch, int p, int lane, const Lanes& x, float m,
+                                                float r) {
+    const Width w{0};
+    const Lanes g{{scratch.weight[p][lane]}};
+    if constexpr (kCentred) {
+      const Lanes b{{scratch.bias[p][lane]}};
+      return w.template round_results<T>(w.each([&](int j) { return multiply_add((x[j] - m) * r, g[j], b[j]); }));
     } else {
-      SHARD8_UNROLL
-      for (int g = 0; g < kGroups; ++g) {
-        const std::int64_t i = first + g * kGroup;
-        if (g < groups) stats += out.put(w, i, norm_lanes<kCentred>(at, w, i, v[g], m, r));
-      }
+      return w.multiply(g, w.template round_results<T>(w.each([&](int j) { return x[j] * r; })));
     }
-    return stats;
   }
   /// A row that may saturate is made twice: code to count that in each pack would not fit the instruction caches.
-  KOKKOS_FORCEINLINE_FUNCTION CastStats cast_row(const Sink<E>& out, const Lanes (&v)[kGroups], std::int64_t row,
-                                                 std::int64_t first, int groups, float m, float r) const {
-    const Packed<kN, 1> one{0};
-    std::uint32_t pair = 0;
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put_row(const Sink<E>& out, const Scratch& scratch, const Row& v, const T* x,
+                                                int lane, int packs, float m, float r) const {
+    const Width w{0};
+    const std::int64_t first = static_cast<std::int64_t>(lane) * kN;
+    [[maybe_unused]] std::uint32_t pair = 0;
     CastStats stats;
     SHARD8_UNROLL
-    for (int g = 0; g < kGroups; ++g) {
-      if (g >= groups) continue;
-      SHARD8_UNROLL
-      for (int u = 0; u < kPacks; ++u) {
-        const std::int64_t i = first + (g * kPacks + u) * kStride;
-        stats.flushed += out.put_unsaturated(one, i, norm_lanes<kCentred>(at, one, i, {{v[g].pack[u]}}, m, r), pair);
+    for (int p = 0; p < kMost; ++p) {
+      if (p >= packs) continue;
+      const std::int64_t i = first + p * kStride;
+      const Lanes lanes = made(scratch, p, lane, v[p], m, r);
+      if constexpr (E::kCast) {
+        stats.flushed += out.put_unsaturated(w, i, lanes, pair);
+      } else {
+        stats += out.put(w, i, lanes);
       }
     }
-    stats.amax = magnitude_of(pair);
-    if (may_saturate<typename E::Format>(pair, out.scale)) {
+    if constexpr (E::kCast) {
+      stats.amax = magnitude_of(pair);
+      if (!may_saturate<typename E::Format>(pair, out.scale)) return stats;
       SHARD8_NO_UNROLL
-      for (std::int64_t i = first; i < at.hidden; i += kStride) {
-        const auto x = one.load(at.x + row * at.hidden, i);
-        const CastStats again = out.put(one, i, norm_lanes<kCentred>(at, one, i, x, m, r));
+      for (int p = 0; p < packs; ++p) {
+        const std::int64_t i = first + p * kStride;
+        const CastStats again = out.put(w, i, made(scratch, p, lane, w.load(x, i), m, r));
         stats.saturated += again.saturated;
         stats.amax = again.amax > stats.amax ? again.amax : stats.amax;
       }
@@ -128,13 +146,13 @@ struct NormForwardWarps {
   }
   /// Σ f(x) of a row.
   template <class F>
-  KOKKOS_FORCEINLINE_FUNCTION static float total(const Lanes (&v)[kGroups], int groups, const F& f) {
+  KOKKOS_FORCEINLINE_FUNCTION static float total(const Row& v, int packs, const F& f) {
     float part[kN] = {};
     SHARD8_UNROLL
-    for (int g = 0; g < kGroups; ++g) {
-      if (g < groups) {
+    for (int p = 0; p < kMost; ++p) {
+      if (p < packs) {
         SHARD8_UNROLL
-        for (int j = 0; j < Width::kCount; ++j) part[j % kN] += f(v[g][j]);
+        for (int j = 0; j < kN; ++j) part[j] += f(v[p][j]);
       }
     }
     SHARD8_UNROLL
@@ -225,8 +243,8 @@ bool norm_forward_rows(const Exec& exec, const char* label, const Emitter<E>& y,
     if constexpr (sizeof(T) == 2) {
       using Warps = NormForwardWarps<T, E, kCentred>;
       if (fits && Warps::has(at.hidden)) {
-        for_rows<typename Warps::Bounds>(exec, label, (rows + Warps::kWarps - 1) / Warps::kWarps, Warps{y, at, rows},
-                                         32 * Warps::kWarps);
+        for_rows_with<typename Warps::Scratch, typename Warps::Bounds>(
+            exec, label, (rows + Warps::kWarps - 1) / Warps::kWarps, Warps{y, at, rows}, 32 * Warps::kWarps);
         return true;
       }
     }

@@ -53,8 +53,7 @@ SHARD8_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::ui
 /// 1 sign, 4 exponent (bias 7), 3 mantissa bits; S.1111.111 is NaN.
 struct E4M3 {
   static constexpr float kMax = 448.0f;
-  static constexpr float kRoundsToMax = 464.0f;     ///< the largest float that rounds to kMax, not beyond
-  static constexpr float kRoundsToZero = 0x1p-10f;  ///< the largest float that rounds to zero: a tie
+  static constexpr float kRoundsToMax = 464.0f;  ///< the largest float that rounds to kMax, not beyond
   std::uint8_t bits = 0;
 
   E4M3() = default;
@@ -74,7 +73,6 @@ static_assert(sizeof(E4M3) == 1);
 struct E5M2 {
   static constexpr float kMax = 57344.0f;
   static constexpr float kRoundsToMax = 0x1.dffffep+15f;  ///< just below 61440, which rounds beyond
-  static constexpr float kRoundsToZero = 0x1p-17f;
   std::uint8_t bits = 0;
 
   E5M2() = default;
