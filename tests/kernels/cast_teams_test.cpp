@@ -20,8 +20,9 @@ namespace {
 constexpr std::int64_t kRows = 6;
 
 /// Every row of x (kRows, cols) cast to out, its amax and counts, and its amax alone.
+template <class T>
 struct CastRows {
-  const float* x;
+  const T* x;
   tensor::E4M3* out;
   std::int32_t *amax, *largest;
   kernels::CastCounts* counts;
@@ -30,27 +31,29 @@ struct CastRows {
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team, std::int64_t row) const {
-    const float* const in = x + row * cols;
+    const T* const in = x + row * cols;
     tensor::E4M3* const to = out + row * cols;
-    const auto stats = kernels::row_stats<4>(
+    const auto stats = kernels::row_stats<kernels::kPack<T>>(
         team, cols, fits, [=](auto w, std::int64_t i) { return kernels::cast_lanes(w, to, i, w.load(in, i), 9.7f); });
     kernels::CastTotals{amax + row, counts + row}.add(team, stats);
-    const auto alone = kernels::row_largest(team, cols, [=](std::int64_t i) { return kernels::magnitude(in[i]); });
+    const auto alone =
+        kernels::row_largest(team, cols, [=](std::int64_t i) { return kernels::magnitude(static_cast<float>(in[i])); });
     std::int32_t* const to_largest = largest + row;
     kernels::once(team, [=] { *to_largest = alone; });
   }
 };
 
+template <class T>
 void check_rows(std::int64_t cols, bool fits) {
   for (const auto& input : quantize_inputs({kRows, cols})) {
-    if (input.x.dtype() != DType::fp32) continue;
+    if (input.x.dtype() != tensor::dtype_of<T>()) continue;
     SCOPED_TRACE(input.name);
     const auto count = static_cast<std::size_t>(kRows * cols);
-    const auto values = stored<float>(input.x);
+    const auto values = stored<T>(input.x);
     std::vector<tensor::E4M3> codes(count);
     std::vector<std::int32_t> amax(kRows), largest(kRows);
     std::vector<kernels::CastCounts> counts(kRows);
-    const CastRows by_one{values.data(), codes.data(), amax.data(), largest.data(), counts.data(), cols, fits};
+    const CastRows<T> by_one{values.data(), codes.data(), amax.data(), largest.data(), counts.data(), cols, fits};
     for (std::int64_t row = 0; row < kRows; ++row) by_one(kernels::HostTeam{}, row);
 
     const Buffer team_codes({kRows, cols}, DType::e4m3), team_amax({kRows}, DType::i32),
@@ -58,9 +61,9 @@ void check_rows(std::int64_t cols, bool fits) {
     const Buffer team_counts({kRows * static_cast<std::int64_t>(sizeof(kernels::CastCounts))}, DType::u8);
     const Exec exec;
     kernels::team_rows(exec, "shard8::tests::cast_teams", kRows,
-                       CastRows{input.x.tensor().as<float>(), team_codes.tensor().as<tensor::E4M3>(),
-                                team_amax.tensor().as<std::int32_t>(), team_largest.tensor().as<std::int32_t>(),
-                                reinterpret_cast<kernels::CastCounts*>(team_counts.tensor().data), cols, fits});
+                       CastRows<T>{input.x.tensor().as<T>(), team_codes.tensor().as<tensor::E4M3>(),
+                                   team_amax.tensor().as<std::int32_t>(), team_largest.tensor().as<std::int32_t>(),
+                                   reinterpret_cast<kernels::CastCounts*>(team_counts.tensor().data), cols, fits});
     std::vector<std::uint8_t> want;
     for (const auto code : codes) want.push_back(code.bits);
     EXPECT_TRUE(same_bits(raw(team_codes), want));
@@ -75,10 +78,15 @@ void check_rows(std::int64_t cols, bool fits) {
   }
 }
 
-TEST(CastTeams, GiveWhatOneThreadGives) { check_rows(331, false); }
+TEST(CastTeams, GiveWhatOneThreadGives) {
+  check_rows<float>(331, false);
+  check_rows<tensor::BFloat16>(331, false);
+}
 TEST(CastTeams, GiveItInPacksToo) {
-  check_rows(332, true);   // rows of whole packs
-  check_rows(5136, true);  // several of them a thread
+  check_rows<float>(332, true);   // rows of whole packs
+  check_rows<float>(5136, true);  // several of them a thread
+  check_rows<tensor::BFloat16>(336, true);
+  check_rows<tensor::BFloat16>(5136, true);
 }
 
 struct Scratch {
@@ -130,38 +138,42 @@ TEST(CastTeams, TransposeTiles) {
   }
 }
 
-struct OneThread {
-  int rank, size;
-  int team_rank() const { return rank; }
-  int team_size() const { return size; }
-};
-
 /// What threads put into a tile by rows comes out by columns, as far as there are any.
-template <int N>
+template <int kHigh, int N>
 void check_code_tile(std::int64_t rows, std::int64_t cols) {
-  constexpr std::int64_t kSide = kernels::CodeTile::kSide;
-  const auto code = [](int r, int c) { return static_cast<std::uint8_t>(7 * r + 31 * c + r * c / 16); };
-  const auto tile = std::make_unique<kernels::CodeTile>();
-  for (int four = 0; four < kSide / 4; ++four) {
-    for (int c = 0; c < kSide; c += N) {
+  constexpr unsigned kWide = 128, kThreads = 256;
+  const auto code = [](unsigned r, unsigned c) { return static_cast<std::uint8_t>(7 * r + 31 * c + r * c / 16); };
+  const auto tile = std::make_unique<kernels::CodeTile<kHigh>>();
+  const auto pack = [&](unsigned r, unsigned c, std::uint8_t change) {
+    kernels::Words<N> words = {};
+    for (int k = 0; k < N; ++k) words.put(k, static_cast<std::uint8_t>(code(r, c + static_cast<unsigned>(k)) ^ change));
+    return words;
+  };
+  for (unsigned four = 0; four < kHigh / 4; ++four) {
+    for (unsigned c = 0; c < kWide; c += N) {
       kernels::Words<N> row[4] = {};
-      for (int r = 0; r < 4; ++r) {
-        for (int k = 0; k < N; ++k) row[r].put(k, code(4 * four + r, c + k));
-      }
+      for (unsigned r = 0; r < 4; ++r) row[r] = pack(4 * four + r, c, r == 2 ? 0x55 : 0);
       tile->put(four, c, row);
     }
   }
-  std::vector<std::uint8_t> got(static_cast<std::size_t>(kSide * kSide), 0), want = got;
-  for (int rank = 0; rank < 96; ++rank) tile->store<N>(OneThread{rank, 96}, got.data(), kSide, rows, cols);
-  for (int c = 0; c < cols; ++c) {
-    for (int r = 0; r < std::min(rows, kSide); ++r) want[static_cast<std::size_t>(c * kSide + r)] = code(r, c);
+  for (unsigned r = 2; r < kHigh; r += 4) {
+    for (unsigned c = 0; c < kWide; c += N) tile->patch(r, c, pack(r, c, 0));
+  }
+  std::vector<std::uint8_t> got(static_cast<std::size_t>(kHigh * kWide), 0), want = got;
+  for (unsigned rank = 0; rank < kThreads; ++rank) {
+    tile->template store<N, kThreads>(rank, got.data(), kHigh, rows, cols);
+  }
+  for (unsigned c = 0; c < cols; ++c) {
+    for (unsigned r = 0; r < std::min<std::int64_t>(rows, kHigh); ++r) want[c * kHigh + r] = code(r, c);
   }
   EXPECT_TRUE(same_bits(got, want)) << rows << " by " << cols;
 }
 TEST(CastTeams, TurnTilesOfCodes) {
-  check_code_tile<8>(128, 128);
-  check_code_tile<8>(48, 72);
-  check_code_tile<4>(1000, 124);
+  check_code_tile<128, 8>(128, 128);
+  check_code_tile<128, 8>(48, 72);
+  check_code_tile<128, 4>(1000, 124);
+  check_code_tile<64, 8>(64, 128);
+  check_code_tile<64, 4>(48, 36);
 }
 
 }  // namespace
