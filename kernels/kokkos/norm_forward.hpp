@@ -77,11 +77,11 @@ struct NormForwardWarps {
       scratch.weight[p][lane] = load_words<16>(at.weight + first + p * kStride);
       if constexpr (kCentred) scratch.bias[p][lane] = load_words<16>(at.bias + first + p * kStride);
     }
-    const T* const x = at.x + (row < rows ? row : rows - 1) * at.hidden;
+    const T* const of_row = at.x + (row < rows ? row : rows - 1) * at.hidden;
     Row v;
     SHARD8_UNROLL
     for (int p = 0; p < kMost; ++p) {
-      if (p < packs) v[p] = w.load(x, first + p * kStride);
+      if (p < packs) v[p] = w.load(of_row, first + p * kStride);
     }
     const auto count = static_cast<float>(at.hidden);
     float m = 0;
@@ -95,7 +95,7 @@ struct NormForwardWarps {
         if constexpr (kCentred) at.mean[row] = m;
         at.rstd[row] = r;
       }
-      stats = put_row(out.from(row * at.hidden), scratch, v, x, lane, packs, m, r);
+      stats = put_row(out.from(row * at.hidden), scratch, v, of_row, lane, packs, m, r);
     }
     if constexpr (E::kStats) out.totals.add(team, stats);
   }
