@@ -53,7 +53,8 @@ testing::AssertionResult Module::close(const Matrix& got, const Matrix& want) co
     at = i;
   }
   const double distance = relative_distance(got.values, want.values);
-  const double most = dims.compute == DType::bf16 ? 10 * 0x1p-9 : (recipe.on() ? 16 : 8) * 0x1p-24;
+  // Sums of products come in a BLAS's own order: up to 8.1 roundings in fp32 were seen (Sapphire Rapids).
+  const double most = dims.compute == DType::bf16 ? 10 * 0x1p-9 : (recipe.on() ? 16 : 12) * 0x1p-24;
   if (worst <= 1 && distance <= most) return testing::AssertionSuccess();
   const auto cols = static_cast<std::size_t>(want.cols);
   return testing::AssertionFailure() << "worst at (" << at / cols << ", " << at % cols << "): got "
