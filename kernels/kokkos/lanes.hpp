@@ -126,30 +126,27 @@ struct Packed {
     for (int j = 1; j < kCount; ++j) total += f(j);
     return total;
   }
-  template <class T, class V>
-  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round(const V& values) const {
+  /// The values by packs, each as pack(floats) makes it.
+  template <class T, class V, class F>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> by_packs(const V& values, const F& pack) const {
     Lanes<T> lanes;
     SHARD8_UNROLL
     for (int u = 0; u < kPacks; ++u) {
       Values<N> part;
       SHARD8_UNROLL
       for (int k = 0; k < N; ++k) part.at[k] = values[u * N + k];
-      lanes.pack[u] = round_pack<T, N>(part.at);
+      lanes.pack[u] = pack(part.at);
     }
     return lanes;
+  }
+  template <class T, class V>
+  KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round(const V& values) const {
+    return by_packs<T>(values, [](const float(&x)[N]) { return round_pack<T, N>(x); });
   }
   /// The same of results of arithmetic, see rounding.hpp.
   template <class T, class V>
   KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round_results(const V& values) const {
-    Lanes<T> lanes;
-    SHARD8_UNROLL
-    for (int u = 0; u < kPacks; ++u) {
-      Values<N> part;
-      SHARD8_UNROLL
-      for (int k = 0; k < N; ++k) part.at[k] = values[u * N + k];
-      lanes.pack[u] = kernels::round_results<T, N>(part.at);
-    }
-    return lanes;
+    return by_packs<T>(values, [](const float(&x)[N]) { return kernels::round_results<T, N>(x); });
   }
   /// The products of two bf16 each, rounded once.
   KOKKOS_FORCEINLINE_FUNCTION auto multiply(const Lanes<tensor::BFloat16>& a, const Lanes<tensor::BFloat16>& b) const {

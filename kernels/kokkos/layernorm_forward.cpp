@@ -39,8 +39,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
         });
         const Sink<E> yr = y.open(team, row).from(row * hidden);
         emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
-          const auto v = w.load(xr, i), g = w.load(weight, i), b = w.load(bias, i);
-          return yr.put(w, i, w.each([&](int j) { return multiply_add((v[j] - m) * r, g[j], b[j]); }));
+          return yr.put(w, i, layernorm_made(w, w.load(xr, i), w.load(weight, i), w.load(bias, i), m, r));
         });
       });
 }

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
 #include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
-#include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/norm_made.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -33,12 +35,8 @@ struct Rmsnorm {
   }
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    const auto normed = w.template round_results<T>(w.each([&](int j) { return in.x[j] * by; }));
-    if constexpr (kOfBf16<Lanes>) {
-      return Parts<1, Lanes>{{w.multiply(in.weight, normed)}};
-    } else {
-      return Parts<1, Values<W::kCount>>{{w.each([&](int j) { return in.weight[j] * normed[j]; })}};
-    }
+    const auto made = rmsnorm_made<T>(w, in.x, in.weight, by);
+    return Parts<1, std::remove_const_t<decltype(made)>>{{made}};
   }
 };
 
@@ -65,8 +63,7 @@ struct Layernorm {
   }
   template <class W, class Lanes>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    return Parts<1, Values<W::kCount>>{
-        {w.each([&](int j) { return multiply_add((in.x[j] - middle) * by, in.weight[j], in.bias[j]); })}};
+    return Parts<1, Values<W::kCount>>{{layernorm_made(w, in.x, in.weight, in.bias, middle, by)}};
   }
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/kokkos/emit.hpp"
-#include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/norm_made.hpp"
 
 namespace shard8::kernels {
 
@@ -17,29 +17,13 @@ struct NormForward {
   float eps;
 };
 
-/// The elements at i of a row of the result, of what x is there.
-template <bool kCentred, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION auto norm_make(const NormForward<T>& at, const W& w, std::int64_t i,
-                                           const typename W::template Lanes<T>& v, float m, float r) {
-  const auto g = w.load(at.weight, i);
-  if constexpr (kCentred) {
-    const auto b = w.load(at.bias, i);
-    return w.each([&](int j) { return multiply_add((v[j] - m) * r, g[j], b[j]); });
-  } else {
-    const auto normed = w.template round_results<T>(w.each([&](int j) { return v[j] * r; }));
-    return w.each([&](int j) { return g[j] * normed[j]; });
-  }
-}
-
-/// The same, rounded.
+/// The elements at i of a row of the result, rounded, of what x is there.
 template <bool kCentred, class T, class W>
 KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w, std::int64_t i,
                                             const typename W::template Lanes<T>& v, float m, float r) {
-  if constexpr (!kCentred && kOfBf16<typename W::template Lanes<T>>) {
-    return w.multiply(w.load(at.weight, i), w.template round_results<T>(w.each([&](int j) { return v[j] * r; })));
-  } else {
-    return w.template round_results<T>(norm_make<kCentred>(at, w, i, v, m, r));
-  }
+  typename W::template Lanes<T> bias{};
+  if constexpr (kCentred) bias = w.load(at.bias, i);
+  return norm_made<kCentred, T>(w, v, w.load(at.weight, i), bias, m, r);
 }
 
 /// A row of 16-bit elements by a warp of a device, which has all of it in registers and waits for no other warp. Weight
@@ -104,14 +88,9 @@ struct NormForwardWarps {
   /// Pack p of the result, rounded.
   KOKKOS_FORCEINLINE_FUNCTION static Lanes made(const Scratch& scratch, int p, int lane, const Lanes& x, float m,
                                                 float r) {
-    const Width w{0};
-    const Lanes g{{scratch.weight[p][lane]}};
-    if constexpr (kCentred) {
-      const Lanes b{{scratch.bias[p][lane]}};
-      return w.template round_results<T>(w.each([&](int j) { return multiply_add((x[j] - m) * r, g[j], b[j]); }));
-    } else {
-      return w.multiply(g, w.template round_results<T>(w.each([&](int j) { return x[j] * r; })));
-    }
+    Lanes bias{};
+    if constexpr (kCentred) bias = {{scratch.bias[p][lane]}};
+    return norm_made<kCentred, T>(Width{0}, x, Lanes{{scratch.weight[p][lane]}}, bias, m, r);
   }
   /// A row that may saturate is made twice: code to count that in each pack would not fit the instruction caches.
   KOKKOS_FORCEINLINE_FUNCTION CastStats put_row(const Sink<E>& out, const Scratch& scratch, const Row& v, const T* x,

@@ -28,9 +28,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, con
         once(team, [=] { rstd[row] = r; });
         const Sink<E> yr = y.open(team, row).from(row * hidden);
         emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
-          const auto v = w.load(xr, i), g = w.load(weight, i);
-          const auto normed = w.template round<T>(w.each([&](int j) { return v[j] * r; }));
-          return yr.put(w, i, w.each([&](int j) { return g[j] * normed[j]; }));
+          return yr.put(w, i, rmsnorm_made<T>(w, w.load(xr, i), w.load(weight, i), r));
         });
       });
 }
