@@ -91,9 +91,9 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
   if (issues == nullptr || steps <= 0) return rows;
   for (int i = 0; i < kIssues; ++i) {
     const auto& mine = issues->of(static_cast<Issue>(i));
-    const std::array<double, 3> figures{static_cast<double>(mine.size()),
-                                        std::accumulate(mine.begin(), mine.end(), 0.0),
-                                        mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end())};
+    const std::array<double, 4> figures{
+        static_cast<double>(mine.size()), std::accumulate(mine.begin(), mine.end(), 0.0),
+        mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end()), percentile(mine, 50)};
     const std::vector<double> all = gather.doubles(figures);
     IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
     double calls = 0, sum = 0;
@@ -101,6 +101,7 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
       calls += all[at];
       sum += all[at + 1];
       row.max_s = std::max(row.max_s, all[at + 2]);
+      row.p50_s = std::max(row.p50_s, all[at + 3]);
     }
     if (calls == 0) continue;
     row.calls_per_step = static_cast<double>(mine.size()) / steps;

@@ -48,7 +48,7 @@ struct ReportInput {
 struct IssueRow {
   std::string what;
   double calls_per_step = 0;
-  double mean_s = 0, max_s = 0;
+  double mean_s = 0, p50_s = 0, max_s = 0;  ///< p50: of the rank whose median is the largest
 };
 
 /// One kind of collective; times are means over the ranks that made it.

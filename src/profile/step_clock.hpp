@@ -25,7 +25,8 @@ class StepClock {
   virtual std::span<const double> pieces() = 0;
   /// What was finished last was no step that the next one follows.
   virtual void forget() = 0;
-  /// Whether a mark costs so much that those between two parts with nothing between them are left out.
+  /// Whether a mark costs so much that one of the two between parts with nothing between them is left out, and
+  /// both if the parts are of a kind.
   virtual bool sparing() const { return false; }
 };
 

@@ -92,7 +92,12 @@ StepTimer::Scope StepTimer::part(Part part) {
 
 StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, int phase, int part)
     : timer_(timer), outer_phase_(timer.owner_.phase), outer_part_(timer.owner_.part) {
-  timer_.charge();
+  // A part that was left for another of its kind goes on.
+  const bool goes_on = timer_.left_ && timer_.left_owner_ == Owner{phase, part};
+  if (goes_on)
+    timer_.left_ = false;
+  else
+    timer_.charge();
   push_region(region);
   timer_.owner_ = {phase, part};
 }

@@ -73,6 +73,7 @@ class StepTimer {
  private:
   struct Owner {
     int phase = static_cast<int>(Phase::other), part = -1;
+    bool operator==(const Owner&) const = default;
   };
   /// The time since the last mark belongs to whatever is current.
   void charge();

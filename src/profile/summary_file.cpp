@@ -83,8 +83,11 @@ Json casts_of(const Report& report) {
 Json issues_of(const Report& report) {
   Json rows = Json::array();
   for (const IssueRow& row : report.issues)
-    rows.push_back(
-        {{"what", row.what}, {"calls_per_step", row.calls_per_step}, {"mean_s", row.mean_s}, {"max_s", row.max_s}});
+    rows.push_back({{"what", row.what},
+                    {"calls_per_step", row.calls_per_step},
+                    {"mean_s", row.mean_s},
+                    {"p50_s", row.p50_s},
+                    {"max_s", row.max_s}});
   return rows;
 }
 

@@ -127,6 +127,20 @@ TEST(Reports, collectives_per_step) {
   EXPECT_NEAR(r.collectives[2].busbw, 4000 / 0.002 * 1.5, 1);
 }
 
+TEST(Reports, host_time_to_issue) {
+  IssueTimes issues;
+  for (int i = 0; i < 39; ++i) issues.add(Issue::gather, 10e-6);
+  issues.add(Issue::gather, 410e-6);  // of 40, in 10 steps: the mean is twice the median
+  const Report r = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .issues = &issues})[0];
+  ASSERT_EQ(r.issues.size(), 1u);
+  EXPECT_EQ(r.issues[0].what, "gather");
+  EXPECT_NEAR(r.issues[0].calls_per_step, 4, kTolerance);
+  EXPECT_NEAR(r.issues[0].mean_s, 20e-6, kTolerance);
+  EXPECT_NEAR(r.issues[0].p50_s, 10e-6, kTolerance);
+  EXPECT_NEAR(r.issues[0].max_s, 410e-6, kTolerance);
+  EXPECT_TRUE(synthetic_report().issues.empty());
+}
+
 TEST(Reports, casts_over_ranks) {
   const auto all = synthetic_fp8_reports();
   for (const Report& r : all) {

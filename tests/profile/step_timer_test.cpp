@@ -8,9 +8,11 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace shard8::profile {
@@ -97,6 +99,48 @@ TEST(StepTimer, parts_of_forward_and_backward) {
   EXPECT_NEAR(phase_ms(t, Phase::backward), 300, kTolerance);
   EXPECT_NEAR(phase_ms(t, Phase::optimizer), 500, kTolerance);
   for (int direction : {0, 1}) EXPECT_EQ(part_ms(t, direction, Part::elementwise), 0);
+}
+
+/// The test's clock, whose marks cost something.
+class SparingClock final : public StepClock {
+ public:
+  explicit SparingClock(int& marks) : marks_(marks) {}
+  void begin() override { clock_.begin(); }
+  void mark() override {
+    ++marks_;
+    clock_.mark();
+  }
+  double finish() override { return clock_.finish(); }
+  std::span<const double> pieces() override { return clock_.pieces(); }
+  void forget() override { clock_.forget(); }
+  bool sparing() const override { return true; }
+
+ private:
+  HostClock clock_{fake_now};
+  int& marks_;
+};
+
+TEST(StepTimer, spares_marks_between_parts) {
+  int marks = 0;
+  StepTimer timer(std::make_unique<SparingClock>(marks));
+  timer.begin_step();
+  {
+    const auto forward = timer.phase(Phase::forward);
+    for (const auto& [part, ms] :
+         {std::pair(Part::gemm, 10), {Part::gemm, 20}, {Part::elementwise, 5}, {Part::gemm, 7}}) {
+      const auto scope = timer.part(part);
+      pass(ms);
+    }
+  }
+  pass(1);
+  timer.end_step();
+  const StepTimes t = timer.steps().back();
+  EXPECT_NEAR(part_ms(t, 0, Part::gemm), 37, kTolerance);
+  EXPECT_NEAR(part_ms(t, 0, Part::elementwise), 5, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::forward), 42, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::other), 1, kTolerance);
+  // The phase begins, three times another part does, the phase ends, the step ends.
+  EXPECT_EQ(marks, 6);
 }
 
 TEST(StepTimer, an_exception_leaves_the_phase) {
