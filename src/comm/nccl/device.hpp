@@ -21,7 +21,7 @@ enum class Gather : std::uint8_t {
   automatic,  ///< push where ranks can, else nccl
   nccl,       ///< kernels of NCCL
   zero_cta,   ///< copy engines driven by NCCL on a symmetric window, in groups with a gather lane
-  push,       ///< copy engines driven by this program, see PeerMemory
+  push,       ///< copy engines driven by this program, see PeerMemory; on the compute stream ExchangeMemory
 };
 std::string_view name_of(Gather gather);
 

@@ -36,6 +36,19 @@ ncclDataType_t arithmetic_type(DType dtype) {
 
 std::size_t count_of(const Tensor& t) { return static_cast<std::size_t>(t.count()); }
 
+/// The memory that holds the wholes of all items, if one does.
+template <class Memory, class Items, class WholeOf>
+std::shared_ptr<Memory> memory_of(const std::vector<std::weak_ptr<Memory>>& memories, const Items& items,
+                                  const WholeOf& whole) {
+  for (const auto& weak : memories) {
+    auto memory = weak.lock();
+    if (memory == nullptr) continue;
+    if (std::all_of(items.begin(), items.end(), [&](const auto& item) { return memory->holds(whole(item)); }))
+      return memory;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
@@ -79,13 +92,20 @@ std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group
   if (asked == Gather::automatic || asked == Gather::push) {
     const std::string problem = problem_with_peers(group, route.lane->stream());
     if (problem.empty()) {
-      device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers{}: active", info_->name,
-                                beside ? "" : ", and sums of what is read from peers"));
+      if (exchanges(route)) {
+        device_.state(fmt::format("group '{}': gathers and sums by kernels that write and read peers' memory: active",
+                                  info_->name));
+        auto memory = std::make_shared<ExchangeMemory>(group, bytes, route.lane->stream());
+        exchange_memories_.push_back(memory);
+        return memory;
+      }
+      device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers: active", info_->name));
       auto memory = std::make_shared<PeerMemory>(group, bytes, route.lane->stream());
       peer_memories_.push_back(memory);
       return memory;
     }
-    device_.state(fmt::format("group '{}': gathers by NCCL; by copy engines is not active: {}", info_->name, problem));
+    device_.state(fmt::format("group '{}': gathers by NCCL; by {} is not active: {}", info_->name,
+                              exchanges(route) ? "kernels that write peers' memory" : "copy engines", problem));
   } else {
     device_.state(fmt::format("group '{}': gathers by NCCL", info_->name));
   }
@@ -118,18 +138,6 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
   return memory;
 }
 
-/// The memory of this lane's stream that holds all of them.
-template <class Items, class WholeOf>
-std::shared_ptr<PeerMemory> NcclGroup::memory_of(const Route& route, const Items& items, const WholeOf& whole) const {
-  for (const auto& weak : peer_memories_) {
-    auto memory = weak.lock();
-    if (memory == nullptr || memory->stream() != route.lane->stream()) continue;
-    if (std::all_of(items.begin(), items.end(), [&](const auto& item) { return memory->holds(whole(item)); }))
-      return memory;
-  }
-  return nullptr;
-}
-
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
   SHARD8_NCCL_CHECK(ncclGroupStart(), purpose, *info_, route.communicator->get());
 }
@@ -143,10 +151,12 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
   Call& call = route.lane->next(info_, Collective::all_gather);
   for (const Tensor& t : whole) call.count(t);
   route.lane->start(call);
-  if (const auto memory = memory_of(route, whole, [](const Tensor& t) { return t; })) {
-    memory->gather(whole, own);
-    return route.lane->end(call);
-  }
+  const auto gather_in = [&](const auto& memories) {
+    const auto memory = memory_of(memories, whole, [](const Tensor& t) { return t; });
+    if (memory != nullptr) memory->gather(whole, own);
+    return memory != nullptr;
+  };
+  if (exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_)) return route.lane->end(call);
   begin_group("all_gather", route);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, info_->rank, info_->size);
@@ -168,9 +178,11 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
     memory->reduce_scatter(items);
     return route.lane->end(call);
   }
-  if (const auto memory = memory_of(route, items, [](const auto& item) { return item.whole; })) {
-    memory->reduce_scatter(items);
-    return route.lane->end(call);
+  if (exchanges(route)) {
+    if (const auto memory = memory_of(exchange_memories_, items, [](const auto& item) { return item.whole; })) {
+      memory->reduce_scatter(items);
+      return route.lane->end(call);
+    }
   }
   const auto sum_of = [&](const auto& item) {  // where it is made: in the whole if something is added yet
     return item.addend.empty() ? item.out.data : rows_of(item, info_->rank);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl/exchange_memory.hpp"
 #include "comm/nccl/nccl_device.hpp"
 #include "comm/nccl/peer_memory.hpp"
 #include "comm/nccl/push_sums.hpp"
@@ -33,15 +34,15 @@ class NcclGroup final : public DeviceGroup {
   static std::string problem_with_peers(const Communicator& group, cudaStream_t stream);
   std::shared_ptr<DeviceMemory> window_memory(const Communicator& group, std::size_t bytes);
   const Route& route_of(const Route& route, const char* operation) const;
-  template <class Items, class WholeOf>
-  std::shared_ptr<PeerMemory> memory_of(const Route& route, const Items& items, const WholeOf& whole) const;
+  bool exchanges(const Route& route) const { return route.lane == &device_.compute_lane(); }
   void begin_group(const char* purpose, const Route& route) const;
   void end_group(const char* purpose, const Route& route) const;
 
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
   Route gather_, reduce_;
-  std::vector<std::weak_ptr<PeerMemory>> peer_memories_;
+  std::vector<std::weak_ptr<PeerMemory>> peer_memories_;          ///< of the gather lane
+  std::vector<std::weak_ptr<ExchangeMemory>> exchange_memories_;  ///< of the compute lane
   std::weak_ptr<PushSums> push_sums_;
 };
 

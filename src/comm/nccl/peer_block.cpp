@@ -11,9 +11,9 @@
 namespace shard8::comm::nccl {
 namespace {
 
-// Behind the memory.
+// Behind the memory: the words of a Handshake, and its count.
 constexpr std::size_t flag_bytes(int ranks) {
-  return tensor::aligned(2 * static_cast<std::size_t>(ranks) * sizeof(std::uint32_t));
+  return tensor::aligned((2 * static_cast<std::size_t>(ranks) + 1) * sizeof(std::uint32_t));
 }
 
 }  // namespace
@@ -38,9 +38,19 @@ std::optional<std::string> PeerBlock::problem(const Communicator& group, cudaStr
   }
 }
 
-/// The word of rank `of` that rank `by` writes to.
-FlagAddress PeerBlock::flag(int of, Flag kind, int by) const {
-  return reinterpret_cast<FlagAddress>(block_.of(of) + tensor::aligned(bytes_)) + kind * size_ + by;
+/// Those of rank `of`: see Handshake::words.
+FlagAddress PeerBlock::words(int of) const {
+  return reinterpret_cast<FlagAddress>(block_.of(of) + tensor::aligned(bytes_));
+}
+
+Handshake PeerBlock::handshake() {
+  Handshake h;
+  for (int r = 0; r < size_; ++r) h.words[r] = words(r);
+  h.arrived = words(rank_) + 2 * size_;
+  h.rank = rank_;
+  h.size = size_;
+  h.number = ++number_;
+  return h;
 }
 
 void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size_t bytes) {
@@ -49,9 +59,9 @@ void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size
   sizes_.push_back(bytes);
 }
 
-void PeerBlock::tell_and_await(Flag kind) {
-  for (int k = 1; k < size_; ++k) flags_.write(flag(peer(k), kind, rank_), number_);
-  for (int k = 1; k < size_; ++k) flags_.await(flag(rank_, kind, peer(k)), number_);
+void PeerBlock::tell_and_await(Handshake::Word word) {
+  for (int k = 1; k < size_; ++k) flags_.write(words(peer(k)) + word * size_ + rank_, number_);
+  for (int k = 1; k < size_; ++k) flags_.await(words(rank_) + word * size_ + peer(k), number_);
   flags_.enqueue(stream_);
 }
 
@@ -70,7 +80,10 @@ void PeerBlock::copy() {
 }
 
 void PeerBlock::push() {
-  exchange([this] { copy(); });
+  ++number_;
+  tell_and_await(Handshake::ready);
+  copy();
+  tell_and_await(Handshake::done);
 }
 
 }  // namespace shard8::comm::nccl

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl/handshake.hpp"
 #include "comm/nccl/ipc_block.hpp"
 #include "comm/nccl/stream_flags.hpp"
+#include "tensor/tensor.hpp"
 
 namespace shard8::comm::nccl {
 
 /// Memory of every rank of a group that the others can read and write. Into it they push by copy engines, all
-/// copies of a call at once, so that no multiprocessor is taken from kernels. Peers are on one node.
+/// copies of a call at once, so that no multiprocessor is taken from kernels, or by kernels of a Handshake. Peers
+/// are on one node.
 ///
 /// Each call has a number. A rank tells every peer that its memory may be used (its stream has come to
 /// the call), waits until all have told it so, does what the call does, tells every peer that it has, and
@@ -42,22 +45,17 @@ class PeerBlock {
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
   /// All copies that were added. What the stream is given then finds all ranks' bytes here.
   void push();
-  /// What `use` gives to the stream finds in all ranks' memory what their streams were given before, and all
-  /// have done theirs before what is given then.
-  template <class Use>
-  void exchange(const Use& use) {
-    ++number_;
-    tell_and_await(ready);
-    use();
-    tell_and_await(done);
+  /// Of the next call, for kernels that make it in place of push(); ExchangeKernels end it.
+  Handshake handshake();
+  /// A rank's memory, as this one reads and writes it.
+  std::byte* of(int rank) const { return block_.of(rank); }
+  bool holds(const tensor::Tensor& tensor) const {
+    return tensor.empty() || (tensor.data >= data() && tensor.data + tensor.bytes() <= data() + bytes());
   }
-  /// A rank's memory, as this one reads it.
-  const std::byte* of(int rank) const { return block_.of(rank); }
 
  private:
-  enum Flag { ready, done };
-  FlagAddress flag(int of, Flag kind, int by) const;
-  void tell_and_await(Flag kind);
+  FlagAddress words(int of) const;
+  void tell_and_await(Handshake::Word word);
   void copy();
 
   int rank_, size_;

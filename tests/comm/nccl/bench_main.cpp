@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     if (!comm::tests::take_device(environment.world())) return comm::tests::kSkipped;
     bench(environment, Gather::nccl, most, true);
     bench(environment, Gather::zero_cta, most, false);
-    bench(environment, Gather::push, most, false);
+    bench(environment, Gather::push, most, true);
     return 0;
   });
 }

@@ -57,8 +57,12 @@ class Gathers : public ::testing::TestWithParam<Gather> {};
 
 TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
   Job& j = job(GetParam());
-  const std::vector<std::pair<const Communicator*, Pool*>> groups{
-      {&*j.beside, &*j.pool}, {&*j.half, &*j.half_pool}, {&*j.half, &*j.pool}, {&j.world, &*j.pool}};
+  Pool exchanged(j.world);
+  const std::vector<std::pair<const Communicator*, Pool*>> groups{{&*j.beside, &*j.pool},
+                                                                  {&*j.half, &*j.half_pool},
+                                                                  {&*j.half, &*j.pool},
+                                                                  {&j.world, &*j.pool},
+                                                                  {&j.world, &exchanged}};
   for (const auto& [group, pool] : groups) {
     const auto pieces = unit(j, *group, *pool, 10);
     group->all_gather_in_place(wholes(pieces)).wait();
@@ -67,23 +71,28 @@ TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
   }
 }
 
-// Also from memory that no peer sees.
+// Also from memory that no peer sees; by copy engines beside the compute stream, and by kernels on it.
 TEST_P(Gathers, own_rows_from_elsewhere) {
   Job& j = job(GetParam());
-  const auto pieces = unit(j, *j.beside, *j.pool, 20);
-  std::deque<Block> blocks;
-  std::vector<Tensor> own;
-  for (const Piece& piece : pieces) {
-    const bool apart = own.size() % 2 == 0 && !piece.mine.bytes().empty();
-    own.push_back({});
-    if (!apart) continue;
-    const std::int64_t rows = piece.whole.rows() / j.world.size();
-    own.back() = blocks.emplace_back(piece.mine.bytes().size()).tensor({rows, piece.whole.cols()}, piece.whole.dtype);
-    upload(j, own.back(), piece.mine.bytes());
-    upload(j, piece.whole.slice(j.world.rank() * rows, rows), std::vector<std::byte>(piece.mine.bytes().size()));
+  Pool exchanged(j.world);
+  for (const auto& [group, pool] :
+       {std::pair<const Communicator*, Pool*>{&*j.beside, &*j.pool}, {&j.world, &exchanged}}) {
+    const auto pieces = unit(j, *group, *pool, 20);
+    std::deque<Block> blocks;
+    std::vector<Tensor> own;
+    for (const Piece& piece : pieces) {
+      const bool apart = own.size() % 2 == 0 && !piece.mine.bytes().empty();
+      own.push_back({});
+      if (!apart) continue;
+      const std::int64_t rows = piece.whole.rows() / j.world.size();
+      own.back() = blocks.emplace_back(piece.mine.bytes().size()).tensor({rows, piece.whole.cols()}, piece.whole.dtype);
+      upload(j, own.back(), piece.mine.bytes());
+      upload(j, piece.whole.slice(j.world.rank() * rows, rows), std::vector<std::byte>(piece.mine.bytes().size()));
+    }
+    group->all_gather_in_place(wholes(pieces), own).wait();
+    for (const Piece& piece : pieces)
+      EXPECT_EQ(download(j, piece.whole), gathered_by_mpi(*group, piece.mine.bytes())) << group->name();
   }
-  j.beside->all_gather_in_place(wholes(pieces), own).wait();
-  for (const Piece& piece : pieces) EXPECT_EQ(download(j, piece.whole), gathered_by_mpi(*j.beside, piece.mine.bytes()));
 }
 
 TEST_P(Gathers, in_any_memory) {
@@ -108,12 +117,11 @@ TEST_P(Gathers, nothing) {
 
 // It begins when what the compute stream was given before is done, on every rank, and what is given after
 // wait() sees it, though no host ever waits. The same buffer serves every round.
-TEST_P(Gathers, keep_the_order_of_the_compute_stream) {
-  Job& j = job(GetParam());
+void expect_order(Job& j, const Communicator& group, Pool& pool) {
   constexpr int kRounds = 40;
   const std::int64_t rows = 40000;
   const int n = j.world.size(), rank = j.world.rank();
-  const Tensor whole = j.allocate({rows * n}, DType::fp32);
+  const Tensor whole = pool.allocate({rows * n}, DType::fp32);
   const Block busy(std::size_t{64} << 20);
   const Block results(static_cast<std::size_t>(kRounds) * whole.bytes());
   const Block inputs(static_cast<std::size_t>(kRounds) * whole.bytes() / static_cast<std::size_t>(n));
@@ -131,13 +139,24 @@ TEST_P(Gathers, keep_the_order_of_the_compute_stream) {
   for (int i = 0; i < kRounds; ++i) {
     keep_busy(j, busy, std::size_t{64} << 20, (i * 7 + rank * 3) % 5 * 4);  // ranks come at other times
     copy(whole.slice(rank * rows, rows), round(inputs, rows, i));
-    j.beside->all_gather_in_place({&whole, 1}).wait();
+    group.all_gather_in_place({&whole, 1}).wait();
     copy(round(results, rows * n, i), whole);
   }
   for (int i = 0; i < kRounds; ++i) {
     ASSERT_EQ(download(j, round(results, rows * n, i)), plain_all_gather(mine[static_cast<std::size_t>(i)].bytes(), n))
         << "round " << i;
   }
+}
+
+TEST_P(Gathers, keep_the_order_of_the_compute_stream) {
+  Job& j = job(GetParam());
+  expect_order(j, *j.beside, *j.pool);
+}
+
+TEST_P(Gathers, on_the_compute_stream_keep_its_order) {
+  Job& j = job(GetParam());
+  Pool exchanged(j.world);
+  expect_order(j, j.world, exchanged);
 }
 
 TEST_P(Gathers, several_under_way_beside_reductions) {

@@ -13,9 +13,9 @@ shift 2
 failures=0
 
 for when in first later; do
-  for how in compute nccl push; do
+  for how in compute exchange nccl push; do
     group=shard
-    if [[ $how == compute ]]; then group=world; fi
+    if [[ $how == compute || $how == exchange ]]; then group=world; fi
     begin=$(date +%s%N) status=0
     output=$(timeout -k 5 90 "$@" "$ranks" "$program" "$when" "$how" 2>&1 </dev/null) || status=$?
     ms=$((($(date +%s%N) - begin) / 1000000)) problem=""

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "comm/nccl/sum_parts.hpp"
+
+namespace shard8::comm::nccl {
+
+/// How kernels of the ranks of a group, one on each, begin together and end together: by words in each other's
+/// memory, two for each other rank, which hold the number of the exchange that the other has come to.
+struct Handshake {
+  enum Word { ready, done };
+  std::uint32_t* words[kMostRanks] = {};  ///< of each rank, as mapped here: [Word][rank that writes it]
+  unsigned* arrived = nullptr;            ///< on this rank: thread blocks that are through; 0 between kernels
+  int rank = 0, size = 1;
+  std::uint32_t number = 0;  ///< of the exchange, cyclic
+};
+
+/// Of the kernels of an exchange on one rank, in stream order, the first one begins it and the last one ends it.
+struct Turn {
+  bool first = true, last = true;
+};
+
+#if defined(__CUDACC__)
+
+/// What was given to the stream before this kernel is told to be done; by the first `size` threads of a block.
+__device__ __forceinline__ void tell(const Handshake& h, Handshake::Word word) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= h.size || r == h.rank) return;
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(h.words[r] + word * h.size + h.rank), "r"(h.number)
+               : "memory");
+}
+
+/// All threads of a block go on when every other rank has told this one.
+__device__ __forceinline__ void await(const Handshake& h, Handshake::Word word) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r < h.size && r != h.rank) {
+    const std::uint32_t* const from = h.words[h.rank] + word * h.size + r;
+    std::uint32_t number;
+    do {
+      asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(number) : "l"(from) : "memory");
+    } while (static_cast<std::int32_t>(number - h.number) < 0);
+  }
+  __syncthreads();
+}
+
+/// Goes on when all ranks have begun: what their streams did before is to be seen. By all threads.
+__device__ __forceinline__ void begin(const Handshake& h) {
+  if (blockIdx.x == 0) tell(h, Handshake::ready);
+  await(h, Handshake::ready);
+}
+
+/// The kernel ends when all ranks' have done what stands before this. By all threads, last.
+__device__ __forceinline__ void end(const Handshake& h) {
+  __shared__ bool is_last;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicAdd(h.arrived, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence_system();
+  if (threadIdx.x == 0) *h.arrived = 0;
+  tell(h, Handshake::done);
+  await(h, Handshake::done);
+}
+
+#endif
+
+}  // namespace shard8::comm::nccl

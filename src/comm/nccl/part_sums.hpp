@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "comm/nccl/sum_parts.hpp"
+
+namespace shard8::comm::nccl {
+
+#if defined(__CUDACC__)
+
+/// 16 bytes of T.
+template <class T>
+struct Vector {
+  static constexpr int kN = 16 / static_cast<int>(sizeof(T));
+  T at[kN];
+};
+
+template <class T>
+__device__ __forceinline__ Vector<T> load_vector(const std::byte* from, std::int64_t i) {
+  const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(from) + i);  // read once: not for the caches
+  Vector<T> v;
+  memcpy(&v, &raw, sizeof(v));
+  return v;
+}
+
+/// Vectors first, first + step, ... (kVectors of them) of each part, those below `vectors`: from part kFirst on.
+template <class T, int kFirst, int kParts, int kVectors>
+__device__ __forceinline__ void load_parts(Vector<T> (&v)[kParts][kVectors], const Parts& parts, std::int64_t first,
+                                           int step, std::int64_t vectors) {
+#pragma unroll
+  for (int k = 0; k < kParts; ++k) {
+    const int r = (k + kFirst) % kParts;
+#pragma unroll
+    for (int u = 0; u < kVectors; ++u)
+      if (first + u * step < vectors) v[r][u] = load_vector<T>(parts.data[r], first + u * step);
+  }
+}
+/// From part `start` on, which all threads of a block have alike.
+template <class T, int kParts, int kVectors, int kFirst = 0>
+__device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts][kVectors], const Parts& parts,
+                                                std::int64_t first, int step, std::int64_t vectors) {
+  if constexpr (kFirst < kParts) {
+    if (start == kFirst) return load_parts<T, kFirst>(v, parts, first, step, vectors);
+    load_parts_from<T, kParts, kVectors, kFirst + 1>(start, v, parts, first, step, vectors);
+  }
+}
+
+/// The sums of vectors first, first + step, ... (kVectors of them) into out, those below `vectors`, in the order of
+/// the parts. Of kParts parts, loaded from part `start` on, or of parts.count where it is 0.
+template <class T, int kParts, int kVectors>
+__device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int start, std::int64_t first, int step,
+                                            std::int64_t vectors) {
+  float sum[kVectors][Vector<T>::kN] = {};
+  const auto add = [&](int r, int u, const Vector<T>& v) {
+#pragma unroll
+    for (int j = 0; j < Vector<T>::kN; ++j) {
+      const auto x = static_cast<float>(v.at[j]);
+      sum[u][j] = r == 0 ? x : sum[u][j] + x;
+    }
+  };
+  if constexpr (kParts > 0) {
+    Vector<T> v[kParts][kVectors];
+    load_parts_from<T>(start, v, parts, first, step, vectors);
+#pragma unroll
+    for (int r = 0; r < kParts; ++r) {
+#pragma unroll
+      for (int u = 0; u < kVectors; ++u) add(r, u, v[r][u]);
+    }
+  } else {
+    for (int r = 0; r < parts.count; ++r) {
+#pragma unroll
+      for (int u = 0; u < kVectors; ++u)
+        if (first + u * step < vectors) add(r, u, load_vector<T>(parts.data[r], first + u * step));
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const std::int64_t i = first + u * step;
+    if (i >= vectors) continue;
+    Vector<T> v;
+#pragma unroll
+    for (int j = 0; j < Vector<T>::kN; ++j) v.at[j] = static_cast<T>(sum[u][j]);
+    uint4 raw;
+    memcpy(&raw, &v, sizeof(v));
+    reinterpret_cast<uint4*>(out)[i] = raw;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int64_t i) {
+  float total = static_cast<float>(reinterpret_cast<const T*>(parts.data[0])[i]);
+  for (int r = 1; r < parts.count; ++r) total += static_cast<float>(reinterpret_cast<const T*>(parts.data[r])[i]);
+  out[i] = static_cast<T>(total);
+}
+
+/// How many elements go by vectors: none unless all begin at multiples of one.
+template <class T>
+std::int64_t whole_vectors(const T* out, const Parts& parts, std::int64_t count) {
+  auto all = reinterpret_cast<std::uintptr_t>(out);
+  for (int r = 0; r < parts.count; ++r) all |= reinterpret_cast<std::uintptr_t>(parts.data[r]);
+  return all % 16 == 0 ? count / Vector<T>::kN : 0;
+}
+
+#endif
+
+}  // namespace shard8::comm::nccl
