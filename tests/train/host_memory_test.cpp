@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "tests/train/allocation_counts.hpp"
@@ -54,6 +55,8 @@ TEST(HostAllocation, NoneAfterTheFirstStep) {
       run(test::name_of(plain), test::small_deck(plain, kSteps));
     }
     for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
+      // 256 columns on four ranks are less than a block on each.
+      if (recipe == std::string_view("block") && mesh[2] > 2) continue;
       const test::Fp8Variant v{mesh, recipe, mesh[2]};
       run(test::name_of(v), test::fp8_deck(v, kSteps, 1, 2 * ranks));
     }
