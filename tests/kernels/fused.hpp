@@ -32,16 +32,17 @@ inline std::string_view name_of(Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-/// Values of a kind; of infinities and NaN there are a few among random ones.
+/// Values of a kind; of infinities and NaN there are a few among random ones. All NaN have one sign: of two that are
+/// multiplied, hosts keep the sign of the one that the compiler puts first.
 inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed) {
   if (kind == Kind::constant) return {shape, dtype, 0.7};
   if (kind == Kind::zero) return {shape, dtype, 0.0};
   auto buffer = Buffer::normal(shape, dtype, seed, kind == Kind::subnormal ? 2e-39 : 2);
   if (kind == Kind::random || kind == Kind::subnormal) return buffer;
   auto values = buffer.get();
-  const double special =
-      kind == Kind::nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-  for (std::size_t i = values.size() / 3; i < values.size(); i += 101) values[i] = i % 2 == 0 ? special : -special;
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = values.size() / 3; i < values.size(); i += 101)
+    values[i] = kind == Kind::nan ? nan : i % 2 == 0 ? infinity : -infinity;
   buffer.set(values);
   return buffer;
 }
