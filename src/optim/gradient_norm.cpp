@@ -41,17 +41,4 @@ double norm_of(const tensor::Exec& exec, const Tensor& total, const Communicator
   return std::sqrt(sum);
 }
 
-double gradient_norm(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,
-                     const Replicated& replicated, const Communicator& model_group, int tensor_rank,
-                     profile::StepTimer& timer) {
-  {
-    auto optimizer = timer.phase(profile::Phase::optimizer);
-    kernels::fill_zero(exec, total);
-    for (int unit = 0; unit < static_cast<int>(replicated.size()); ++unit)
-      for (const Held held : {Held::in_parts, Held::shared})
-        add_squares(exec, total, buffers, replicated, unit, held, tensor_rank);
-  }
-  return norm_of(exec, total, model_group, timer);
-}
-
 }  // namespace shard8::optim

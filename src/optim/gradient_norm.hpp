@@ -27,16 +27,9 @@ enum class Held : std::uint8_t { in_parts, shared };
 void add_squares(const tensor::Exec& exec, const tensor::Tensor& total, const fsdp::UnitBuffers& buffers,
                  const Replicated& replicated, int unit, Held held, int tensor_rank);
 
-/// The square root of the sum of all ranks' totals, the same on every rank.
+/// The global 2-norm of the reduced gradients, the same on every rank: the square root of the sum of all ranks'
+/// totals. `model_group` holds every parameter once (shard × tensor). The wait is timed as reduce_wait.
 double norm_of(const tensor::Exec& exec, const tensor::Tensor& total, const comm::Communicator& model_group,
                profile::StepTimer& timer);
-
-/// The global 2-norm of the reduced gradients, the same on every rank. `model_group` holds every
-/// parameter once (shard × tensor); what tensor ranks share is counted on tensor rank 0 alone. The
-/// sums of squares are timed as optimizer, the wait for other ranks' as reduce_wait. `total` is memory
-/// for a double, 8 bytes of u8.
-double gradient_norm(const tensor::Exec& exec, const tensor::Tensor& total, const fsdp::UnitBuffers& buffers,
-                     const Replicated& replicated, const comm::Communicator& model_group, int tensor_rank,
-                     profile::StepTimer& timer);
 
 }  // namespace shard8::optim

@@ -55,7 +55,9 @@ void check(const comm::MeshShape& shape) {
   profile::StepTimer timer;
   double total = 0;
   const tensor::Tensor memory{reinterpret_cast<std::byte*>(&total), {sizeof total}, tensor::DType::u8};
-  const double norm = gradient_norm(exec, memory, units, replicated, mesh.model, mesh.place.tensor, timer);
+  for (const Held held : {Held::in_parts, Held::shared})
+    add_squares(exec, memory, units, replicated, 0, held, mesh.place.tensor);
+  const double norm = norm_of(exec, memory, mesh.model, timer);
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // whole numbers: exact sums
 }
 
