@@ -79,6 +79,8 @@ std::vector<std::string> describe_devices() {
   return lines;
 }
 
+std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::current_device()).name; }
+
 void check_device_memory(std::size_t bytes) {
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
@@ -100,6 +102,7 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
 
 void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
+std::string device_name() { return {}; }
 void check_device_memory(std::size_t) {}
 std::size_t device_memory_taken() { return 0; }
 

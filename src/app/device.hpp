@@ -25,6 +25,8 @@ void attach_device(comm::Communicator& world, const tensor::Exec& exec, const co
 /// "devices host" or "devices cuda: 4 of NVIDIA H200, 139.8 GiB, compute capability 9.0", for `info`.
 std::vector<std::string> describe_devices();
 
+/// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
+std::string device_name();
 /// Bytes of this rank's device that are taken, by whomever; 0 on hosts.
 std::size_t device_memory_taken();
 /// Throws Error(environment) with both numbers when it has not so many bytes left; nothing on hosts.

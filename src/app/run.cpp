@@ -23,6 +23,7 @@
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "profile/metrics.hpp"
+#include "profile/peak_flops.hpp"
 #include "profile/progress.hpp"
 #include "profile/timing_file.hpp"
 #include "train/device_clock.hpp"
@@ -160,11 +161,20 @@ class Run {
     return memory;
   }
 
+  /// Of the linears of layers.
+  profile::Products products() const {
+    const auto& recipe = setup_.weights.recipe;
+    if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;
+    const bool bf16 = config().precision.compute == deck::FloatType::bf16;
+    return bf16 ? profile::Products::bf16 : profile::Products::fp32;
+  }
+
   int report(const std::vector<train::StepResult>& results) {
     profile::ReportInput input;
     input.timing_skip = config().run.timing_skip;
     input.tokens_per_step = static_cast<double>(loader_->tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
+    input.peak_flops = profile::peak_flops(device_name(), products());
     input.host = node_.host;
     if (tensor::kDevice) input.issues = &timer_.issues();
     input.casts = trainer_->state().scaling.figures(exec_);

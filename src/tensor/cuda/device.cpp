@@ -31,6 +31,12 @@ Device describe_device(int index) {
           properties.totalGlobalMem};
 }
 
+int current_device() {
+  int index = 0;
+  SHARD8_CUDA_CHECK(cudaGetDevice(&index));
+  return index;
+}
+
 std::size_t free_memory() {
   std::size_t free = 0, total = 0;
   SHARD8_CUDA_CHECK(cudaMemGetInfo(&free, &total));

@@ -24,6 +24,8 @@ void separate_streams();
 /// Devices that this process sees; 0 without a driver.
 int device_count();
 Device describe_device(int index);
+/// Of this thread.
+int current_device();
 
 /// Bytes of the current device that nobody has taken, and all.
 std::size_t free_memory();

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/peak_flops.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace shard8::profile {
+namespace {
+
+struct Peaks {
+  std::string_view words[2];         ///< all in a device's name
+  std::array<double, 3> tera_flops;  ///< by Products; data sheets say "with sparsity" of twice as many
+};
+
+/// The first whose words a name has.
+constexpr Peaks kPeaks[] = {
+    {{"H200", "NVL"}, {60, 835.5, 1670.5}},   //
+    {{"H200", ""}, {67, 989.4, 1978.9}},      // SXM
+    {{"H100", "PCIe"}, {51.2, 756, 1513}},    //
+    {{"H100", "NVL"}, {60, 835.5, 1670.5}},   //
+    {{"H100", "HBM3"}, {67, 989.4, 1978.9}},  // SXM
+    {{"GH200", ""}, {67, 989.4, 1978.9}},     //
+    {{"A100", ""}, {19.5, 312, 0}},           //
+};
+
+/// Whether it is a word of the name, or none is asked for.
+bool has(std::string_view name, std::string_view word) {
+  if (word.empty()) return true;
+  const auto at = name.find(word);
+  if (at == std::string_view::npos || (at > 0 && name[at - 1] != ' ')) return false;
+  const auto after = name.substr(at + word.size());
+  return after.empty() || after.front() == ' ' || after.front() == '-';
+}
+
+}  // namespace
+
+double peak_flops(std::string_view device, Products products) {
+  for (const Peaks& peaks : kPeaks)
+    if (has(device, peaks.words[0]) && has(device, peaks.words[1]))
+      return 1e12 * peaks.tera_flops[static_cast<std::size_t>(products)];
+  return 0;
+}
+
+}  // namespace shard8::profile
