@@ -19,6 +19,8 @@ constexpr int kThreads = 512;
 constexpr int kCopied = 8;  ///< 16-byte loads that a thread has under way
 /// The same of each part: as registers allow.
 constexpr int summed(int parts) { return parts == 0 ? 1 : std::clamp(10 / parts, 1, 4); }
+template <int kParts>
+constexpr int kSummed = summed(kParts);
 
 /// kCopies of each of `vectors` vectors, and of the bytes behind them; to.count copies where it is 0.
 template <int kCopies>
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
   if (turn.first) begin(handshake);
   // Not all ranks, nor all blocks, turn to the same rank at once.
   const int start = (handshake.rank + static_cast<int>(blockIdx.x)) % (kParts > 0 ? kParts : 1);
-  constexpr int kVectors = summed(kParts);
+  constexpr int kVectors = kSummed<kParts>;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kVectors;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads * kVectors + threadIdx.x; i < vectors;
        i += stride)
