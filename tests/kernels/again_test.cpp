@@ -29,7 +29,7 @@ constexpr Parts kCast{false, false, true, DType::e4m3}, kPlain{true, false, fals
 TEST_P(Again, Rmsnorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
-    const auto x = input(shape, 1), w = normal({shape[1]}, 2);
+    const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2);
     const Buffer rstd({shape[0]}, DType::fp32), forward(shape, dtype_), again(shape, dtype_);
     kernels::rmsnorm_forward(Exec(), forward, rstd, x, w, 1e-5f);
     kernels::rmsnorm_again(Exec(), again, rstd, x, w);
@@ -46,7 +46,7 @@ TEST_P(Again, Rmsnorm) {
 TEST_P(Again, Layernorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
-    const auto x = input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
+    const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
     const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32), forward(shape, dtype_),
         again(shape, dtype_);
     kernels::layernorm_forward(Exec(), forward.tensor(), mean, rstd, x, w, b, 1e-5f);

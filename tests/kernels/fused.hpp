@@ -32,17 +32,21 @@ inline std::string_view name_of(Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-/// Values of a kind; of infinities and NaN there are a few among random ones. All NaN have one sign: of two that are
-/// multiplied, hosts keep the sign of the one that the compiler puts first.
-inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed) {
+/// Signs of NaN: of two that are multiplied hosts keep the sign of the one that the compiler puts first.
+enum class NanSigns { both, one };
+
+/// Values of a kind; of infinities and NaN there are a few among random ones.
+inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed, NanSigns signs = NanSigns::both) {
   if (kind == Kind::constant) return {shape, dtype, 0.7};
   if (kind == Kind::zero) return {shape, dtype, 0.0};
   auto buffer = Buffer::normal(shape, dtype, seed, kind == Kind::subnormal ? 2e-39 : 2);
   if (kind == Kind::random || kind == Kind::subnormal) return buffer;
   auto values = buffer.get();
-  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const double special =
+      kind == Kind::nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  const bool one_sign = kind == Kind::nan && signs == NanSigns::one;
   for (std::size_t i = values.size() / 3; i < values.size(); i += 101)
-    values[i] = kind == Kind::nan ? nan : i % 2 == 0 ? infinity : -infinity;
+    values[i] = one_sign || i % 2 == 0 ? special : -special;
   buffer.set(values);
   return buffer;
 }
@@ -65,7 +69,11 @@ inline std::string label(const ::testing::TestParamInfo<FusedCase>& info) {
 /// A test with values of its case.
 class WithFusedCase : public ::testing::TestWithParam<FusedCase> {
  protected:
-  Buffer input(const Shape& shape, unsigned seed) const { return draw(GetParam().kind, shape, dtype_, seed); }
+  Buffer input(const Shape& shape, unsigned seed, NanSigns signs = NanSigns::both) const {
+    return draw(GetParam().kind, shape, dtype_, seed, signs);
+  }
+  /// Of a norm, which multiplies NaN by what they made of their row.
+  Buffer norm_input(const Shape& shape, unsigned seed) const { return input(shape, seed, NanSigns::one); }
   Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
   DType dtype_ = GetParam().dtype;
 };

@@ -20,7 +20,7 @@ class FusedActivation : public WithFusedCase {};
 TEST_P(FusedNorm, Rmsnorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
-    const auto x = input(shape, 1), w = normal({shape[1]}, 2);
+    const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2);
     const Buffer rstd({shape[0]}, DType::fp32), again({shape[0]}, DType::fp32);
     kernels::rmsnorm_forward(Exec(), Buffer(shape, dtype_), rstd, x, w, 1e-5f);
     expect_fused_equals_unfused(shape, dtype_, {x, w}, [&](const Exec& exec, const Outputs& y) {
@@ -34,7 +34,7 @@ TEST_P(FusedNorm, Rmsnorm) {
 TEST_P(FusedNorm, Layernorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
-    const auto x = input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
+    const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
     const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
     kernels::layernorm_forward(Exec(), Buffer(shape, dtype_).tensor(), mean, rstd, x, w, b, 1e-5f);
     const Buffer means({shape[0]}, DType::fp32), rstds({shape[0]}, DType::fp32);
