@@ -76,12 +76,7 @@ template <class T>
 void sum_all(const ExchangeKernels& on, const Handshake& handshake, Turn turn, T* out, std::int64_t count,
              const Parts& parts) {
   const std::int64_t vectors = whole_vectors(out, parts, count);
-  const auto kernel = parts.count == 2   ? sum_of_peers<T, 2>
-                      : parts.count == 3 ? sum_of_peers<T, 3>
-                      : parts.count == 4 ? sum_of_peers<T, 4>
-                      : parts.count == 5 ? sum_of_peers<T, 5>
-                      : parts.count == 8 ? sum_of_peers<T, 8>
-                                         : sum_of_peers<T, 0>;
+  const auto kernel = for_part_count(parts.count, [](auto n) { return &sum_of_peers<T, decltype(n)::value>; });
   const unsigned blocks = grid(vectors, summed(parts.count), count - vectors * Vector<T>::kN, on.blocks);
   kernel<<<blocks, kThreads, 0, on.stream>>>(handshake, turn, out, parts, vectors, count);
   SHARD8_CUDA_CHECK_LAUNCH("sum_of_peers");

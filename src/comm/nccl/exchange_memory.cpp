@@ -6,16 +6,13 @@
 
 #include "comm/item_rows.hpp"
 #include "comm/own_rows.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
 
 int half_of_multiprocessors() {
-  int device = 0, count = 0;
-  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return std::max(count / 2, 1);
+  return std::max(tensor::cuda::describe_device(tensor::cuda::current_device()).multiprocessors / 2, 1);
 }
 
 Turn turn(std::size_t i, std::size_t count) { return {i == 0, i + 1 == count}; }

@@ -11,15 +11,10 @@
 #include "comm/agree.hpp"
 #include "comm/nccl/nccl_group.hpp"
 #include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
-
-int current_device() {
-  int index = 0;
-  SHARD8_CUDA_CHECK(cudaGetDevice(&index));
-  return index;
-}
 
 // Of the machine, not of the process: each may see another selection of the devices.
 std::string identity_of(int index) {
@@ -68,13 +63,13 @@ std::string_view name_of(Gather gather) {
 }
 
 std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings) {
-  require_own_devices(world, current_device());
+  require_own_devices(world, tensor::cuda::current_device());
   return std::make_shared<NcclDevice>(world, compute, std::move(settings));
 }
 
 NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings settings)
     : settings_(std::move(settings)),
-      index_(current_device()),
+      index_(tensor::cuda::current_device()),
       world_rank_(world.rank()),
       stream_(compute),
       compute_("compute", compute),

@@ -87,8 +87,7 @@ std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group
   const auto watched = device_.health().watch_host(fmt::format("making gather memory {}", where(*info_)));
   const Route& route = route_of(gather_, "gather memory");
   const Gather asked = device_.settings().gather;
-  const bool beside = route.lane == &device_.gather_lane();
-  if (asked == Gather::zero_cta && beside) return window_memory(group, bytes);
+  if (asked == Gather::zero_cta && !exchanges(route)) return window_memory(group, bytes);
   if (asked == Gather::automatic || asked == Gather::push) {
     const std::string problem = problem_with_peers(group, route.lane->stream());
     if (problem.empty()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "comm/nccl/sum_parts.hpp"
 
@@ -94,6 +95,25 @@ __device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int
   float total = static_cast<float>(reinterpret_cast<const T*>(parts.data[0])[i]);
   for (int r = 1; r < parts.count; ++r) total += static_cast<float>(reinterpret_cast<const T*>(parts.data[r])[i]);
   out[i] = static_cast<T>(total);
+}
+
+/// of(a constant) for so many parts: of a kernel that has the number as an argument of its template, or 0 for any.
+template <class F>
+auto for_part_count(int parts, const F& of) {
+  switch (parts) {
+    case 2:
+      return of(std::integral_constant<int, 2>());
+    case 3:
+      return of(std::integral_constant<int, 3>());
+    case 4:
+      return of(std::integral_constant<int, 4>());
+    case 5:
+      return of(std::integral_constant<int, 5>());
+    case 8:
+      return of(std::integral_constant<int, 8>());
+    default:
+      return of(std::integral_constant<int, 0>());
+  }
 }
 
 /// How many elements go by vectors: none unless all begin at multiples of one.

@@ -36,12 +36,7 @@ template <class T>
 void sum(cudaStream_t stream, T* out, const Parts& parts, std::int64_t count) {
   const std::int64_t vectors = whole_vectors(out, parts, count);
   if (vectors > 0) {
-    const auto kernel = parts.count == 2   ? sum_all_vectors<T, 2>
-                        : parts.count == 3 ? sum_all_vectors<T, 3>
-                        : parts.count == 4 ? sum_all_vectors<T, 4>
-                        : parts.count == 5 ? sum_all_vectors<T, 5>
-                        : parts.count == 8 ? sum_all_vectors<T, 8>
-                                           : sum_all_vectors<T, 0>;
+    const auto kernel = for_part_count(parts.count, [](auto n) { return &sum_all_vectors<T, decltype(n)::value>; });
     kernel<<<blocks_of(vectors, kThreads * kVectors), kThreads, 0, stream>>>(out, parts, vectors);
     SHARD8_CUDA_CHECK_LAUNCH("sum_parts");
   }
