@@ -41,7 +41,8 @@ class PeerBlock {
   /// The k-th rank to push to: not all ranks turn to the same one at once. The last one (k = size) is this.
   int peer(int k) const { return (rank_ + k) % size_; }
 
-  /// Adds a copy to the next push(): `bytes` from anywhere on the device to `offset` of a rank's memory.
+  /// Adds a copy to the next push(): `bytes` from anywhere on the device to `offset` of a rank's memory, this one's
+  /// too.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
   /// All copies that were added. What the stream is given then finds all ranks' bytes here.
   void push();
@@ -58,6 +59,12 @@ class PeerBlock {
   void tell_and_await(Handshake::Word word);
   void copy();
 
+  struct OwnCopy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
   int rank_, size_;
   std::size_t bytes_;
   IpcBlock block_;
@@ -67,6 +74,7 @@ class PeerBlock {
   std::vector<void*> to_;
   std::vector<const void*> from_;
   std::vector<std::size_t> sizes_;
+  std::vector<OwnCopy> own_;
 };
 
 }  // namespace shard8::comm::nccl
