@@ -12,7 +12,7 @@ preset_names() { sed -n 's/^      "name": "\(.*\)",$/\1/p' "$repo/CMakePresets.j
 
 require_preset() {
   preset_names | grep -qxF -- "$1" ||
-    die "unknown preset '$1'" "presets: $(preset_names | tr '\n' ' ')"
+    bad_usage "unknown preset '$1'" "presets: $(preset_names | tr '\n' ' ')"
 }
 
 # Sets up, and configures unless this build folder was configured with the same settings.

@@ -5,11 +5,28 @@
 
 say() { printf '[shard8] %s\n' "$*" >&2; }
 
-die() {
-  printf '[shard8] error: %s\n' "$1" >&2
-  shift
+# stop CODE MESSAGE [LINE...]
+stop() {
+  local code="$1" line
+  printf '[shard8] error: %s\n' "$2" >&2
+  shift 2
   for line in "$@"; do printf '[shard8]   %s\n' "$line" >&2; done
-  exit 3
+  exit "$code"
+}
+die() { stop 3 "$@"; }
+bad_usage() { stop 2 "$@" "see $0 --help"; }
+
+# The comment at the head of the script that runs.
+usage() { sed -n '4,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+
+# help_if_asked ARGUMENT...: prints the usage and ends if one of them asks for it.
+help_if_asked() {
+  local argument
+  for argument in "$@"; do
+    case "$argument" in
+      -h | --help) usage; exit 0 ;;
+    esac
+  done
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
