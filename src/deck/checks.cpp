@@ -14,6 +14,20 @@
 namespace shard8::deck {
 namespace {
 
+/// So that all bytes of all states of all ranks fit 64 bits.
+void check_size(const Checker& check, const ModelConfig& m) {
+  constexpr double kMost = 1e15;
+  if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq"})) return;
+  const auto hidden = static_cast<double>(m.hidden);
+  const double layer = hidden * (4 * hidden + 3 * static_cast<double>(m.ffn));
+  const double table = hidden * (2 * static_cast<double>(m.vocab) + static_cast<double>(m.seq));
+  const double parameters = static_cast<double>(m.layers) * layer + table;
+  if (parameters <= kMost) return;
+  check.fail({"model.hidden", "model.ffn", "model.vocab", "model.layers", "model.seq"},
+             fmt::format("a model of about {:.2g} parameters is too large", parameters),
+             fmt::format("at most {:.0e} can be counted", kMost));
+}
+
 void check_model(const Checker& check, const Config& config) {
   const ModelConfig& m = config.model;
   check.divisible("model.hidden", "model.heads");
@@ -29,6 +43,7 @@ void check_model(const Checker& check, const Config& config) {
                fmt::format("{} differs from {}", check.shown("model.kv_heads"), check.shown("model.heads")),
                "gpt2 has no grouped queries: leave kv_heads out");
   }
+  check_size(check, m);
 }
 
 void check_mesh(const Checker& check, const Config& config) {
@@ -38,9 +53,8 @@ void check_mesh(const Checker& check, const Config& config) {
     check.divisible("model.kv_heads", "mesh.tensor");
   }
   check.divisible("model.ffn", "mesh.tensor");
-  if (check.sound({"mesh.backend", "mesh.device"}) &&
-      ((mesh.backend == Backend::nccl && mesh.device == Device::host) ||
-       (mesh.backend == Backend::mpi && mesh.device == Device::cuda))) {
+  if (check.sound({"mesh.backend", "mesh.device"}) && ((mesh.backend == Backend::nccl && mesh.device == Device::host) ||
+                                                       (mesh.backend == Backend::mpi && mesh.device == Device::cuda))) {
     check.fail({"mesh.backend", "mesh.device"},
                fmt::format("{} does not go with {}", check.shown("mesh.backend"), check.shown("mesh.device")),
                "mpi moves hosts' memory, nccl that of devices: leave backend out");
@@ -132,6 +146,9 @@ void check_ends(const Checker& check, const Config& config) {
   constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.summary"};
   const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.summary};
   for (int i = 0; i < 3; ++i) {
+    if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
+      check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
+    }
     for (int j = i + 1; j < 3; ++j) {
       if (*names[i] != *names[j]) continue;
       check.fail({files[j], files[i]},

@@ -59,6 +59,10 @@ inline constexpr std::int64_t kMostInteger = 2147483647;
 constexpr Bounds at_least(double low) { return {.low = low}; }
 constexpr Bounds above(double low) { return {.low = low, .open_low = true}; }
 constexpr Bounds from_to(double low, double high) { return {.low = low, .high = high}; }
+/// Of numbers that FP32 holds: what is nearer to zero is zero there, what is larger is infinite.
+inline constexpr double kLeastFloat = 1.2e-38, kMostFloat = 3.4e38;
+constexpr Bounds positive_float() { return from_to(kLeastFloat, kMostFloat); }
+constexpr Bounds float_from(double low) { return from_to(low, kMostFloat); }
 constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
 
 /// One key of a deck.

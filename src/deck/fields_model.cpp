@@ -7,6 +7,8 @@ namespace {
 
 constexpr double kMostRanks = 1048576;  // per dimension: the product of three fits 64 bits
 
+constexpr double kMostLayers = 100000;  // each has lists of its own
+
 template <auto member>
 constexpr Slot model() {
   return slot<&Config::model, member>();
@@ -35,7 +37,7 @@ constexpr Field kModel[] = {
      .help = "width inside the feed-forward block, a multiple of mesh.tensor"},
     {.key = "layers",
      .slot = model<&ModelConfig::layers>(),
-     .bounds = at_least(1),
+     .bounds = from_to(1, kMostLayers),
      .required = true,
      .unit = "layers",
      .help = "transformer layers"},
@@ -65,11 +67,11 @@ constexpr Field kModel[] = {
      .help = "length of a sequence; gpt2: also the number of positions learned"},
     {.key = "norm_eps",
      .slot = model<&ModelConfig::norm_eps>(),
-     .bounds = above(0),
+     .bounds = positive_float(),
      .help = "added to the variance in norms"},
     {.key = "rope_theta",
      .slot = model<&ModelConfig::rope_theta>(),
-     .bounds = above(0),
+     .bounds = positive_float(),
      .help = "base of the rotary frequencies; llama only"},
     {.key = "tie_embeddings",
      .slot = model<&ModelConfig::tie_embeddings>(),
@@ -78,7 +80,7 @@ constexpr Field kModel[] = {
     {.key = "init_seed", .slot = model<&ModelConfig::init_seed>(), .help = "seed of the initial weights"},
     {.key = "init_std",
      .slot = model<&ModelConfig::init_std>(),
-     .bounds = at_least(0),
+     .bounds = float_from(0),
      .help = "standard deviation of the initial weights"},
     {.key = "init_file",
      .slot = model<&ModelConfig::init_file>(),
@@ -106,8 +108,12 @@ constexpr Field kMesh[] = {
      .bounds = from_to(1, kMostRanks),
      .unit = "ranks",
      .help = "ranks that share each matrix product and its tokens; varies fastest over ranks"},
-    {.key = "backend", .slot = mesh<&MeshConfig::backend>(), .help = "what moves data between ranks: MPI from hosts' memory, NCCL from devices'"},
-    {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run; the build decides, and auto takes what it is for"},
+    {.key = "backend",
+     .slot = mesh<&MeshConfig::backend>(),
+     .help = "what moves data between ranks: MPI from hosts' memory, NCCL from devices'"},
+    {.key = "device",
+     .slot = mesh<&MeshConfig::device>(),
+     .help = "where kernels run; the build decides, and auto takes what it is for"},
 };
 
 constexpr Field kPrecision[] = {

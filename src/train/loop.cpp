@@ -6,10 +6,35 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string>
 
 #include "comm/agree.hpp"
 
 namespace shard8::train {
+
+namespace {
+
+/// What is not finite after a step, and what to try.
+std::string divergence(const StepResult& r) {
+  const auto shown = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
+  std::string what;
+  if (!std::isfinite(r.loss)) what = "loss " + shown(r.loss);
+  const bool both = !what.empty() && !std::isfinite(r.gradient_norm);
+  if (!std::isfinite(r.gradient_norm))
+    what += (both ? " and gradient norm " : "gradient norm ") + shown(r.gradient_norm);
+  what += both ? " are not finite" : " is not finite";
+  if (r.step == 0)
+    return fmt::format(
+        "step 0: {} before any update: look at model.init_file, model.init_std, model.norm_eps and "
+        "model.rope_theta, or try precision.compute = fp32",
+        what);
+  return fmt::format(
+      "step {}: {}: training diverged; try a lower optimizer.lr (now {}), a longer optimizer.warmup, a "
+      "larger optimizer.eps or precision.compute = fp32",
+      r.step, what, r.learning_rate);
+}
+
+}  // namespace
 
 std::vector<StepResult> train(Trainer& trainer, const deck::RunConfig& run, const LoopHooks& hooks) {
   std::vector<StepResult> results;
@@ -18,13 +43,7 @@ std::vector<StepResult> train(Trainer& trainer, const deck::RunConfig& run, cons
     const StepResult& result = results.emplace_back(trainer.step(s));
     hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
-      throw comm::AgreedError(
-          base::ExitCode::failed,
-          fmt::format(
-              "step {}: loss {} and gradient norm {} are not finite: training diverged; try a lower optimizer.lr "
-              "(now {}), a longer optimizer.warmup or precision.compute = fp32",
-              s, result.loss, result.gradient_norm, result.learning_rate),
-          trainer.ranks());
+      throw comm::AgreedError(base::ExitCode::failed, divergence(result), trainer.ranks());
   }
   return results;
 }
