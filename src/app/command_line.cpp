@@ -26,6 +26,14 @@ CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name
   return command;
 }
 
+/// What was printed has arrived, or was said to be lost: a command that did its work but whose words nobody can
+/// read did not end well.
+int after_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "shard8: standard output could not be written: it is incomplete\n");
+  return code == 0 ? static_cast<int>(base::ExitCode::environment) : code;
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") return run_command(argc, argv, arguments.deck);
@@ -84,15 +92,16 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (e.get_exit_code() == 0) return after_output(app.exit(e));  // --help, --version
     return usage_error(app, argc, argv, e);
   }
   try {
-    return dispatch(app, argc, argv, arguments);
+    return after_output(dispatch(app, argc, argv, arguments));
   } catch (const base::Error& e) {
     return report(e);
   } catch (const std::exception& e) {
-    return report(base::Error(base::ExitCode::failed, e.what()));
+    const bool lost = std::ferror(stdout) != 0;  // output that could not be written is the machine's fault
+    return report(base::Error(lost ? base::ExitCode::environment : base::ExitCode::failed, e.what()));
   }
 }
 

@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "app/commands.hpp"
 #include "app/device.hpp"
+#include "app/environment.hpp"
 #include "app/threads.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
@@ -19,19 +18,6 @@ namespace shard8::app {
 namespace {
 
 void line(std::string_view name, std::string_view value) { fmt::print("{:<12} {}\n", name, value); }
-
-/// Variables that change what a run does or how fast it is.
-constexpr const char* kVariables[] = {"OMP_NUM_THREADS",
-                                      "OMP_PROC_BIND",
-                                      "OMP_PLACES",
-                                      "OPENBLAS_NUM_THREADS",
-                                      "OPENBLAS_CORETYPE",
-                                      "KOKKOS_TOOLS_LIBS",
-                                      "MPIR_CVAR_ASYNC_PROGRESS",
-                                      "HDF5_USE_FILE_LOCKING",
-                                      "SLURM_JOB_ID",
-                                      "SLURM_NTASKS",
-                                      "SLURM_CPUS_PER_TASK"};
 
 }  // namespace
 
@@ -48,8 +34,7 @@ int info_command() {
   line("HDF5", io::hdf5_version());
   line("BLAS", kernels::blas_description());
   line("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100));
-  for (const char* name : kVariables)
-    if (const char* value = std::getenv(name); value != nullptr) line("environment", fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : relevant_environment()) line("environment", fmt::format("{}={}", name, value));
   return 0;
 }
 

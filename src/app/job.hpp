@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "app/commands.hpp"
 #include "comm/communicator.hpp"
@@ -19,6 +20,7 @@ namespace shard8::app {
 struct Job {
   comm::Node node;
   const deck::LoadResult& deck;
+  const std::string& deck_path;
   profile::CollectiveLog& log;
   comm::Communicator world;
   const tensor::Runtime& runtime;

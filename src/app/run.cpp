@@ -23,6 +23,7 @@
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "profile/metrics.hpp"
+#include "profile/output_file.hpp"
 #include "profile/peak_flops.hpp"
 #include "profile/progress.hpp"
 #include "profile/timing_file.hpp"
@@ -67,6 +68,7 @@ class Run {
  public:
   explicit Run(Job& job)
       : deck_(job.deck),
+        deck_path_(job.deck_path),
         node_(job.node),
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
@@ -105,10 +107,21 @@ class Run {
     });
     // Last: what an earlier run left is replaced only by a run that starts.
     comm::agree_on_root(mesh_.world, 0, [&] {
+      keep_deck();
       metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
-      std::error_code ignored;  // what cannot be removed cannot be written either, which is said then
-      for (const auto& name : {config().output.timing, config().output.summary}) fs::remove(output(name), ignored);
+      for (const auto& name : {config().output.timing, config().output.summary})
+        profile::require_writable(output(name));
     });
+  }
+
+  /// Throws when a file of the output is the deck.
+  void keep_deck() const {
+    for (const auto& name : {config().output.metrics, config().output.timing, config().output.summary}) {
+      std::error_code ignored;  // no such file: not the deck
+      if (fs::equivalent(output(name), deck_path_, ignored))
+        base::fail(base::ExitCode::deck, "the output file '{}' is the deck: change its name or output.dir",
+                   output(name).string());
+    }
   }
 
   fs::path output(const std::string& name) const { return fs::path(config().output.dir) / name; }
@@ -154,6 +167,7 @@ class Run {
     MemoryFigures memory;
     memory.arenas = trainer_->state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup_.threads);
+    memory.reduction_buffers = plan.reduction_buffers;
     memory.planned = plan.total_bytes();
     std::array<std::uint64_t, 1> growth{(tensor::kDevice ? device_memory_taken() : process_memory().peak) - baseline_};
     mesh_.world.all_reduce(growth, comm::Communicator::Reduce::max);
@@ -167,6 +181,18 @@ class Run {
     if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;
     const bool bf16 = config().precision.compute == deck::FloatType::bf16;
     return bf16 ? profile::Products::bf16 : profile::Products::fp32;
+  }
+
+  profile::SummaryInput summary(const MemoryFigures& memory, double final_loss) const {
+    profile::SummaryInput input = summary_input(deck_.echo, memory);
+    input.run = {{"backend", tensor::kDevice ? "nccl" : "mpi"},
+                 {"device", tensor::kDevice ? "cuda" : "host"},
+                 {"threads_per_rank", std::to_string(setup_.threads)},
+                 {"waiting", std::string(comm::name_of(mesh_.world.waiting()))},
+                 {"data", loader_->dataset().description()}};
+    input.final_loss = final_loss;
+    input.unigram_entropy = entropy_;
+    return input;
   }
 
   int report(const std::vector<train::StepResult>& results) {
@@ -183,20 +209,22 @@ class Run {
     mesh_.world.record_device_calls();
     const auto report = profile::make_report(timer_.steps(), log_, input, gather_over(mesh_.world));
     const MemoryFigures memory = memory_figures();
-    if (entropy_)
-      logger_.info("\nfinal loss {:.6f}, {:.4f} of the data's unigram entropy {:.6f}", results.back().loss,
-                   results.back().loss / *entropy_, *entropy_);
+    const double loss = results.back().loss;
+    logger_.info(
+        "\nfinal loss {:.6f}{}", loss,
+        entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     comm::agree_on_root(mesh_.world, 0, [&] {
       metrics_->close();
       profile::write_timing(output(config().output.timing), report);
-      profile::write_summary(output(config().output.summary), report, summary_input(deck_.echo, memory));
+      profile::write_summary(output(config().output.summary), report, summary(memory, loss));
     });
     const bool failed = input.verification.status == profile::Verification::Status::failed;
     return static_cast<int>(failed ? base::ExitCode::verification : base::ExitCode::ok);
   }
 
   const deck::LoadResult& deck_;
+  const fs::path deck_path_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
   std::uint64_t baseline_ = 0;  ///< bytes taken when all but training is set up

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "app/environment.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
 #include "io/hdf5_version.hpp"
@@ -44,9 +45,11 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
                    {"march", text(v.march)},           {"mpi", comm::library_version()},
                    {"hdf5", io::hdf5_version()},       {"blas", kernels::blas_description()}};
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
+  input.environment = relevant_environment();
   input.slurm = profile::slurm_variables(environ);
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
+  input.memory.push_back({"reduction_buffers", memory.reduction_buffers});
   input.memory.push_back({"planned_total", memory.planned});
   input.memory.push_back({"measured_peak_growth", memory.measured});
   return input;

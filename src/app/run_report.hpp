@@ -18,11 +18,12 @@ profile::Gather gather_over(const comm::Communicator& world);
 /// Memory of a run: what the plan says and what the process took, the largest of all ranks.
 struct MemoryFigures {
   tensor::MemoryBytes arenas{};
+  std::uint64_t reduction_buffers = 0;
   std::uint64_t planned = 0;   ///< arenas and reduction buffers
   std::uint64_t measured = 0;  ///< growth of the peak resident set since start-up
 };
 
-/// Version, deck, memory and Slurm environment for summary.json.
+/// Version, deck, memory and environment for summary.json.
 profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory);
 
 /// The lines on memory of the printed report.

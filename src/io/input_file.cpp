@@ -21,7 +21,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for its writer
   if (descriptor_ < 0) {
     const int error = errno;
     base::fail(error == ENOENT ? base::ExitCode::deck : base::ExitCode::failed, "'{}': cannot open for reading: {}",

@@ -26,6 +26,8 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
     std::filesystem::create_directories(path_.parent_path(), error);
     if (error) fail_with(path_.parent_path(), "make folder", error.message());
   }
+  std::error_code ignored;  // what cannot be looked at cannot be opened either, which is said then
+  if (std::filesystem::is_fifo(path_, ignored)) fail_with(path_, "open for writing", "it is a FIFO");
   file_.reset(std::fopen(path_.c_str(), "w"));
   if (file_ == nullptr) fail_with(path_, "open for writing", std::strerror(errno));
 }
@@ -42,6 +44,12 @@ void OutputFile::close() {
   if (file_ == nullptr) return;
   errno = 0;
   if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno));
+}
+
+void require_writable(const std::filesystem::path& path) {
+  OutputFile(path).close();
+  std::error_code ignored;  // an empty file stays, and is replaced
+  std::filesystem::remove(path, ignored);
 }
 
 }  // namespace shard8::profile

@@ -33,4 +33,7 @@ class OutputFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
+/// Finds now, not at the end of a run, that a file could not be written; removes what is there. Throws as OutputFile.
+void require_writable(const std::filesystem::path& path);
+
 }  // namespace shard8::profile

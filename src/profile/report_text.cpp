@@ -12,6 +12,8 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
+constexpr double kLeastCoverage = 0.98;
+
 // Four significant digits or more, never an exponent.
 std::string figure(double x) {
   const int decimals = x >= 1000 ? 1 : x >= 10 ? 2 : x >= 1 ? 3 : x >= 1e-3 ? 6 : 9;
@@ -33,7 +35,8 @@ void phases(Out out, const Report& report) {
                    report.hosts[static_cast<std::size_t>(s.worst_rank)]);
   }
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
-  fmt::format_to(out, "named phases cover {:.2f} % of the step\n", 100 * report.coverage);
+  fmt::format_to(out, "named phases cover {:.2f} % of the step{}\n", 100 * report.coverage,
+                 report.coverage < kLeastCoverage ? ": less than 98 %, too little to trust the shares" : "");
   fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
                  1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
 }
@@ -58,11 +61,11 @@ std::string share(std::uint64_t part, std::uint64_t whole) {
 
 void casts(Out out, const Report& report) {
   if (report.casts.empty()) return;
-  fmt::format_to(out, "\n{:<26}{:<7}{:>16}{:>14}{:>12}{:>16}{:>12}{:>14}\n", "casts to 8 bits", "dtype", "elements",
+  fmt::format_to(out, "\n{:<26}{:<7}{:>16}{:>14}{:>15}{:>16}{:>15}{:>14}\n", "casts to 8 bits", "dtype", "elements",
                  "saturated", "", "flushed to 0", "", "scale change");
   for (const CastFigures& c : report.casts) {
     const std::string change = c.scale_change > 0 ? fmt::format("{:.4g}x", c.scale_change) : "-";
-    fmt::format_to(out, "{:<26}{:<7}{:>16}{:>14}{:>12}{:>16}{:>12}{:>14}\n", c.tensor, c.dtype, c.elements, c.saturated,
+    fmt::format_to(out, "{:<26}{:<7}{:>16}{:>14}{:>15}{:>16}{:>15}{:>14}\n", c.tensor, c.dtype, c.elements, c.saturated,
                    share(c.saturated, c.elements), c.flushed, share(c.flushed, c.elements), change);
   }
 }

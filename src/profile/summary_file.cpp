@@ -137,6 +137,8 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["deck"] = deck_of(input.deck);
   summary["ranks"] = report.ranks;
   summary["hosts"] = report.hosts;
+  summary["run"] = object_of(input.run);
+  summary["environment"] = object_of(input.environment);
   summary["slurm"] = object_of(input.slurm);
   Json steps;
   steps["first"] = report.first_step;
@@ -156,6 +158,9 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);
   summary["figures"] = figures_of(report);
+  Json loss{{"final", input.final_loss}};
+  if (input.unigram_entropy) loss["unigram_entropy"] = *input.unigram_entropy;
+  summary["loss"] = std::move(loss);
   summary["verification"] = verification_of(report.verification);
   // A host or a variable may hold bytes that are no UTF-8: replaced, not an error at the end of a run.
   return summary.dump(2, ' ', false, Json::error_handler_t::replace);

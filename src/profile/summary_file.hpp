@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,13 @@ struct SummaryInput {
     std::uint64_t bytes = 0;
   };
   std::vector<std::pair<std::string, std::string>> version{};
-  std::vector<DeckValue> deck{};  ///< resolved
+  std::vector<DeckValue> deck{};                           ///< resolved
+  std::vector<std::pair<std::string, std::string>> run{};  ///< what the header of the report says beside the deck
+  std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that matter
   std::vector<std::pair<std::string, std::string>> slurm{};
   std::vector<Memory> memory{};  ///< per rank
+  double final_loss = 0;
+  std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was found
 };
 
 /// The SLURM_ variables of `variables` (as in environ: "NAME=value", ends with null), by name.

@@ -171,8 +171,12 @@ TEST(Summary, holds_everything) {
                                     {"precision", "deterministic", "true"},
                                     {"data", "path", "123", true},
                                     {"optimizer", "lr", "0.001"}},
+                           .run = {{"threads_per_rank", "2"}},
+                           .environment = {{"OMP_NUM_THREADS", "2"}},
                            .slurm = {{"SLURM_JOB_ID", "7"}},
-                           .memory = {{"weights", 1000}, {"gathered", 2000}}};
+                           .memory = {{"weights", 1000}, {"gathered", 2000}},
+                           .final_loss = 2.5,
+                           .unigram_entropy = 3.5};
   write_summary(folder / "summary.json", synthetic_report({Verification::Status::failed, "too high"}, 1e16), input);
   std::ifstream in(folder / "summary.json");
   const auto s = ordered_json::parse(in);
@@ -184,6 +188,10 @@ TEST(Summary, holds_everything) {
   EXPECT_EQ(s["deck"]["optimizer"]["lr"], 0.001);
   EXPECT_EQ(s["ranks"], 4);
   EXPECT_EQ(s["hosts"], (std::vector<std::string>{"node00", "node00", "node01", "node01"}));
+  EXPECT_EQ(s["run"]["threads_per_rank"], "2");
+  EXPECT_EQ(s["environment"]["OMP_NUM_THREADS"], "2");
+  EXPECT_EQ(s["loss"]["final"], 2.5);
+  EXPECT_EQ(s["loss"]["unigram_entropy"], 3.5);
   EXPECT_EQ(s["slurm"]["SLURM_JOB_ID"], "7");
   EXPECT_EQ(s["steps"]["measured"], 10);
   EXPECT_EQ(s["steps"]["first"], 2);
