@@ -3,151 +3,106 @@
 #include "kernels/adamw.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <span>
 
 #include "kernels/elementwise.hpp"
+#include "kernels/kokkos/adamw_shard.hpp"
 #include "kernels/kokkos/chunk_sums.hpp"
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
-#include "kernels/kokkos/master_halves.hpp"
 
 namespace shard8::kernels {
 namespace {
 
-/// The scalars as the kernel wants them.
-struct Factors {
-  explicit Factors(const AdamwScalars& s)
-      : gradient_scale(static_cast<float>(s.gradient_scale)),
-        beta1(static_cast<float>(s.beta1)),
-        new1(static_cast<float>(1.0 - s.beta1)),
-        beta2(static_cast<float>(s.beta2)),
-        new2(static_cast<float>(1.0 - s.beta2)),
-        decay(static_cast<float>(1.0 - s.lr * s.weight_decay)),
-        rate(static_cast<float>(s.lr / correction(s.beta1, s.step))),
-        inverse_root2(static_cast<float>(1.0 / std::sqrt(correction(s.beta2, s.step)))),
-        eps(static_cast<float>(s.eps)) {}
+using tensor::DType;
 
-  float gradient_scale, beta1, new1, beta2, new2, decay, rate, inverse_root2, eps;
-
- private:
-  static double correction(double beta, std::int64_t step) {
-    return 1.0 - std::pow(beta, static_cast<double>(step + 1));
-  }
-};
-
-/// The master in fp32; update() stores it and returns the weight, p or bf16(p).
-template <bool kThroughBf16>
-struct WholeMaster {
-  float* p;
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
-    return w.load(p, i);
-  }
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION auto update(const W& w, std::int64_t i, const Values<W::kCount>& values) const {
-    w.store(p, i, values);
-    if constexpr (kThroughBf16) return w.template round<tensor::BFloat16>(values);
-    if constexpr (!kThroughBf16) return values;
-  }
-  template <int N>
-  bool fits() const {
-    return packs_fit<N>(N, p);
-  }
-};
-/// The master as bf16 weight and remainder.
-struct SplitMaster {
-  tensor::BFloat16* weight;
-  std::int16_t* remainder;
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
-    const auto high = w.load(weight, i);
-    const auto low = w.load(remainder, i);
-    return w.each([&](int j) { return join(high.raw(j), low.raw(j)); });
-  }
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION auto update(const W& w, std::int64_t i, const Values<W::kCount>& values) const {
-    w.fill(weight, i, [&](int j) { return split(values[j]).weight; });
-    w.fill(remainder, i, [&](int j) { return split(values[j]).remainder; });
-    return w.each([&](int j) { return static_cast<float>(split(values[j]).weight); });
-  }
-  template <int N>
-  bool fits() const {
-    return packs_fit<N>(N, weight, remainder);
-  }
-};
-
-template <class E, class Master, class Moment>
-struct Step {
-  Master master;
-  Moment *first, *second;
-  const float* gradient;
-  Factors factors;
-
-  template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    return of(out, w, i, w.load(gradient, i));
-  }
-  /// The same, of a gradient that was loaded.
-  template <class W, class Gradient>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats of(const Sink<E>& out, const W& w, std::int64_t i, const Gradient& g) const {
-    const Factors& f = factors;
-    const auto m0 = w.load(first, i), v0 = w.load(second, i);
-    const auto p0 = master.load(w, i);
-    const auto scaled = w.each([&](int j) { return g[j] * f.gradient_scale; });
-    const auto m = w.each([&](int j) { return f.beta1 * m0[j] + f.new1 * scaled[j]; });
-    const auto v = w.each([&](int j) { return f.beta2 * v0[j] + f.new2 * scaled[j] * scaled[j]; });
-    w.store(first, i, m);
-    w.store(second, i, v);
-    const auto p =
-        w.each([&](int j) { return p0[j] * f.decay - f.rate * m[j] / (Kokkos::sqrt(v[j]) * f.inverse_root2 + f.eps); });
-    const auto weight = master.update(w, i, p);
-    return out.put(w, i, w.each([&](int j) { return weight[j]; }));
-  }
-};
+constexpr auto kName = "adamw_step";
+constexpr auto kLabel = "shard8::kernels::adamw_step";
 
 /// Elements that a team of a device takes, whose squares are one part.
 constexpr std::int64_t kStretch = 8192;
 
-/// A team's stretch on a device, and the squares of its gradient.
-template <class E, class Body>
-struct StretchAndSquares {
-  Emitter<E> out;
-  Body body;
-  bool fits;
-  double* parts;
+/// One at least: where there are no elements it leaves a scale, and the sum of no squares.
+std::int64_t stretches_of(std::int64_t count) { return std::max<std::int64_t>((count + kStretch - 1) / kStretch, 1); }
+
+/// The stretches of several shards, on a device.
+template <class E, class Master, class Moment, bool kSquares>
+struct Stretches {
+  Factors factors;
+  std::int64_t ends[kAdamwAtOnce];  ///< of each shard, its own stretches and those before
+  Shard<E, Master, Moment> each[kAdamwAtOnce];
 
   template <class AnyTeam>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t first, std::int64_t n) const {
-    const Sink<E> sink = out.open(team, first);
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t stretch) const {
+    std::size_t which = 0;
+    std::int64_t before = 0;
+    SHARD8_UNROLL
+    for (std::size_t k = 0; k + 1 < kAdamwAtOnce; ++k) {
+      if (stretch >= ends[k]) {
+        which = k + 1;
+        before = ends[k];
+      }
+    }
+    const auto& shard = each[which];
+    const std::int64_t first = (stretch - before) * kStretch;
+    if constexpr (E::kCast) {
+      if (shard.out.scale == nullptr) return run(team, Emitter<Nothing>{}, shard, first);
+    }
+    run(team, shard.out, shard, first);
+  }
+
+  /// A stretch of a shard, and the squares of its gradient.
+  template <class AnyTeam, class Left>
+  KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const Emitter<Left>& out, const Shard<E, Master, Moment>& shard,
+                                  std::int64_t first) const {
+    const std::int64_t rest = shard.count - first;
+    const Sink<Left> sink = out.open(team, first);
+    const Step<Master, Moment> step = shard.step;  // in registers: each use would look it up
     CastStats stats;
-    double squares = 0;
-    row_packs<kPack<float>, 1>(team, n, fits, [&](auto w, std::int64_t i) {
-      const auto g = w.load(body.gradient, first + i);
-      SHARD8_UNROLL
-      for (int j = 0; j < decltype(w)::kCount; ++j) squares += static_cast<double>(g[j]) * static_cast<double>(g[j]);
-      stats += body.of(sink, w, first + i, g);
+    [[maybe_unused]] double squares = 0;
+    row_packs<kPack<float>, 1>(team, rest < kStretch ? rest : kStretch, shard.fits, [&](auto w, std::int64_t i) {
+      const auto g = w.load(step.gradient, first + i);
+      if constexpr (kSquares) {
+        SHARD8_UNROLL
+        for (int j = 0; j < decltype(w)::kCount; ++j) squares += static_cast<double>(g[j]) * static_cast<double>(g[j]);
+      }
+      stats += step.put(factors, sink, w, first + i, g);
     });
-    if constexpr (E::kStats) sink.totals.add(team, stats);
-    squares = team_sum(team, squares);
-    once(team, [&] { parts[first / kStretch] = squares; });
+    if constexpr (Left::kStats) sink.totals.add(team, stats);
+    if constexpr (kSquares) {
+      squares = team_sum(team, squares);
+      if (shard.squares != nullptr) once(team, [&] { shard.squares[first / kStretch] = squares; });
+    }
   }
 };
 
+/// Of updates that leave E or nothing; on hosts of one.
 template <class E, class Master, class Moment>
-void step(const Exec& exec, const Emitter<E>& weights, const Master& master, Moment* first, Moment* second,
-          const float* gradient, std::int64_t count, const Factors& factors, [[maybe_unused]] double* squares) {
-  constexpr int kN = kPack<float>;
-  constexpr auto kLabel = "shard8::kernels::adamw_step";
-  const bool fits = weights.template fits<kN>(kN, first, second, gradient) && master.template fits<kN>();
-  const Step<E, Master, Moment> body{master, first, second, gradient, factors};
-  if constexpr (!kHostExec) {
-    if (squares != nullptr) {
-      const StretchAndSquares<E, Step<E, Master, Moment>> span{weights, body, fits, squares};
-      return for_stretches<NoBounds, kStretch>(exec, kLabel, count, span);
-    }
+void update(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars) {
+  const Factors factors(scalars);
+  if constexpr (kHostExec) {
+    const auto shard = Shard<E, Master, Moment>::of(updates.front(), scalars);
+    const auto body = [=, step = shard.step](const Sink<E>& sink, const auto& w, std::int64_t i) {
+      return step.put(factors, sink, w, i, w.load(step.gradient, i));
+    };
+    emit_each<kPack<float>, 1>(exec, kLabel, shard.out, shard.count, shard.fits, body);
+  } else {
+    const auto launch = [&]<bool kSquares>(std::bool_constant<kSquares>) {
+      Stretches<E, Master, Moment, kSquares> all{factors, {}, {}};
+      std::int64_t stretches = 0;
+      for (std::size_t k = 0; k < kAdamwAtOnce; ++k) {
+        if (k < updates.size()) {
+          all.each[k] = Shard<E, Master, Moment>::of(updates[k], scalars);
+          stretches += stretches_of(all.each[k].count);
+        }
+        all.ends[k] = stretches;
+      }
+      for_rows<Kokkos::LaunchBounds<kTeamThreads, 4>>(exec, kLabel, stretches, all);
+    };
+    const bool squares =
+        std::any_of(updates.begin(), updates.end(), [](const AdamwUpdate& u) { return !u.tensors.squares.empty(); });
+    squares ? launch(std::true_type{}) : launch(std::false_type{});
   }
-  emit_each<kN, 1>(exec, kLabel, weights, count, fits, body);
 }
 
 struct SquareParts {
@@ -158,29 +113,71 @@ struct SquareParts {
   }
 };
 
-/// Calls f(master): how it is stored and what its weights are.
+/// What is left of an update's weights: codes of this type, i32 for an amax alone, fp32 for nothing.
+DType left_of(const Outputs& weights) {
+  if (has_cast(weights)) return weights.quantized.data.dtype;
+  return weights.amax.empty() ? DType::fp32 : DType::i32;
+}
+
+/// Calls f(std::type_identity<E>{}) for what is left.
 template <class F>
-void dispatch_master(const AdamwTensors& t, bool through_bf16, const F& f) {
-  if (t.master.dtype == tensor::DType::bf16) {
-    f(SplitMaster{t.master.as<tensor::BFloat16>(), t.remainder.as<std::int16_t>()});
-  } else if (through_bf16) {
-    f(WholeMaster<true>{t.master.as<float>()});
-  } else {
-    f(WholeMaster<false>{t.master.as<float>()});
+void dispatch_left(DType left, const F& f) {
+  if (left == DType::fp32) return f(std::type_identity<Nothing>{});
+  if (left == DType::i32) return f(std::type_identity<Emits<float, void, false, true>>{});
+  dispatch_float8(left, kName,
+                  [&]<class Q>(std::type_identity<Q>) { f(std::type_identity<Emits<float, Q, false, true>>{}); });
+}
+
+/// Calls f(std::type_identity<Master>{}): how it is stored and what its weights are.
+template <class F>
+void dispatch_master(DType master, bool through_bf16, const F& f) {
+  if (master == DType::bf16) return f(std::type_identity<SplitMaster>{});
+  if (through_bf16) return f(std::type_identity<WholeMaster<true>>{});
+  f(std::type_identity<WholeMaster<false>>{});
+}
+
+/// How many of the updates, from the first, one kernel makes, and what the most of them leave.
+struct Together {
+  std::size_t count = 1;
+  DType left;
+
+  explicit Together(std::span<const AdamwUpdate> updates) : left(left_of(updates.front().weights)) {
+    const AdamwTensors& one = updates.front().tensors;
+    const std::size_t most = kHostExec ? 1 : std::min(updates.size(), kAdamwAtOnce);
+    for (; count < most; ++count) {
+      const AdamwTensors& t = updates[count].tensors;
+      const DType next = left_of(updates[count].weights);
+      if (t.master.dtype != one.master.dtype || t.m.dtype != one.m.dtype) return;
+      if (next != left && next != DType::fp32 && left != DType::fp32) return;
+      if (left == DType::fp32) left = next;
+    }
   }
+};
+
+void require_update(const AdamwUpdate& update) {
+  const AdamwTensors& t = update.tensors;
+  const auto count = t.master.count();
+  require_count(kName, "remainder", t.remainder, t.master.dtype == DType::bf16 ? count : 0);
+  require_count(kName, "m", t.m, count);
+  require_count(kName, "v", t.v, count);
+  require_count(kName, "g", t.g, count);
+  if (!t.squares.empty()) {
+    require_count(kName, "squares", t.squares, adamw_square_parts(count) * static_cast<std::int64_t>(sizeof(double)));
+  }
+  Outputs asked = update.weights;
+  asked.plain = {};
+  if (!leaves_nothing(asked)) require_outputs(kName, "weights", asked, count);
 }
 
 }  // namespace
 
-std::int64_t adamw_square_parts(std::int64_t count) {
-  return kHostExec ? 1 : std::max<std::int64_t>((count + kStretch - 1) / kStretch, 1);
-}
+std::int64_t adamw_square_parts(std::int64_t count) { return kHostExec ? 1 : stretches_of(count); }
 
 void add_square_parts(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts) {
-  constexpr auto kName = "add_square_parts";
-  SHARD8_REQUIRE(parts.bytes() % sizeof(double) == 0, "{}: {} bytes are no doubles", kName, parts.bytes());
+  constexpr auto kAdd = "add_square_parts";
+  SHARD8_REQUIRE(parts.bytes() % sizeof(double) == 0, "{}: {} bytes are no doubles", kAdd, parts.bytes());
   const auto* sums = reinterpret_cast<const double*>(parts.as<std::uint8_t>());
-  add_sum<1>(exec, "shard8::kernels::add_square_parts", require_total(kName, total),
+  add_sum<1>(exec, "shard8::kernels::add_square_parts", require_total(kAdd, total),
              static_cast<std::int64_t>(parts.bytes() / sizeof(double)), false, SquareParts{sums},
              [=](std::int64_t first, std::int64_t last) {
                double sum = 0;
@@ -189,45 +186,38 @@ void add_square_parts(const Exec& exec, const tensor::Tensor& total, const tenso
              });
 }
 
+void adamw_step_each(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars,
+                     bool through_bf16) {
+  for (const AdamwUpdate& update : updates) {
+    require_update(update);
+    const AdamwTensors& t = update.tensors;
+    if (!kHostExec || t.squares.empty()) continue;
+    fill_zero(exec, t.squares);  // the vector code of a step has no room for them
+    sum_of_squares(exec, t.squares, t.g);
+  }
+  for (std::span<const AdamwUpdate> rest = updates; !rest.empty();) {
+    const Together together(rest);
+    const AdamwTensors& one = rest.front().tensors;
+    const bool rounds = through_bf16 && together.left != DType::fp32;  // without weights to leave both are the same
+    dispatch_real(one.m.dtype, kName, [&]<class Moment>(std::type_identity<Moment>) {
+      dispatch_master(one.master.dtype, rounds, [&]<class Master>(std::type_identity<Master>) {
+        dispatch_left(together.left, [&]<class E>(std::type_identity<E>) {
+          update<E, Master, Moment>(exec, rest.first(together.count), scalars);
+        });
+      });
+    });
+    rest = rest.subspan(together.count);
+  }
+  for (const AdamwUpdate& update : updates) {
+    const Outputs& weights = update.weights;
+    if (!weights.transposed.empty()) turn(exec, kName, weights.transposed, weights.quantized.data);
+  }
+}
+
 void adamw_step(const Exec& exec, const AdamwTensors& tensors, const AdamwScalars& scalars, const Outputs& weights,
                 bool through_bf16) {
-  constexpr auto kName = "adamw_step";
-  const auto count = tensors.master.count();
-  const bool in_halves = tensors.master.dtype == tensor::DType::bf16;
-  require_count(kName, "remainder", tensors.remainder, in_halves ? count : 0);
-  require_count(kName, "m", tensors.m, count);
-  require_count(kName, "v", tensors.v, count);
-  require_count(kName, "g", tensors.g, count);
-  double* squares = nullptr;
-  if (!tensors.squares.empty()) {
-    require_count(kName, "squares", tensors.squares,
-                  adamw_square_parts(count) * static_cast<std::int64_t>(sizeof(double)));
-    squares = reinterpret_cast<double*>(tensors.squares.as<std::uint8_t>());
-    if constexpr (kHostExec) {  // its vector code has no room for them
-      fill_zero(exec, tensors.squares);
-      sum_of_squares(exec, tensors.squares, tensors.g);
-    }
-  }
-  const bool emits = has_cast(weights) || !weights.amax.empty();
-  if (emits) {
-    Outputs asked = weights;
-    asked.plain = {};
-    require_outputs(kName, "weights", asked, count);
-  }
-  const Factors factors(scalars);
-  const float* gradient = tensors.g.as<float>();
-  dispatch_real(tensors.m.dtype, kName, [&]<class Moment>(std::type_identity<Moment>) {
-    auto *m = tensors.m.as<Moment>(), *v = tensors.v.as<Moment>();
-    const auto run = [&](const auto& out, const auto& master) {
-      step(exec, out, master, m, v, gradient, count, factors, squares);
-    };
-    const bool rounds = through_bf16 && emits;  // without weights to leave both forms are the same
-    dispatch_master(tensors, rounds, [&](const auto& master) {
-      const bool left = dispatch_stats<float, false>(exec, kName, weights, static_cast<float*>(nullptr),
-                                                     [&](const auto& out) { run(out, master); });
-      if (!left) run(Emitter<Emits<float, void, false, false>>{}, master);
-    });
-  });
+  const AdamwUpdate one{tensors, weights};
+  adamw_step_each(exec, {&one, 1}, scalars, through_bf16);
 }
 
 }  // namespace shard8::kernels

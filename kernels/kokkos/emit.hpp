@@ -88,6 +88,9 @@ struct Sink {
   }
 };
 
+/// Whether there is a cast to make: a shard without elements still has a scale.
+inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
+
 /// Outputs on the device.
 template <class E>
 struct Emitter {
@@ -98,6 +101,21 @@ struct Emitter {
   CastTotals totals = {};
   typename E::Format* transposed = nullptr;
   bool transposed_alone = false;
+
+  /// What there is in `out`, its plain part at `plain`.
+  static Emitter of(const Outputs& out, typename E::Type* plain) {
+    Emitter emitter{plain};
+    emitter.totals = {out.amax.empty() ? nullptr : out.amax.as<std::int32_t>(), out.counts};
+    if constexpr (E::kCast) {
+      using Q = typename E::Format;
+      emitter.quantized = out.quantized.data.as<Q>();
+      emitter.scale = out.scale.as<float>();
+      emitter.scale_inv = out.quantized.scale_inv.as<float>();
+      emitter.transposed = out.transposed.empty() ? nullptr : out.transposed.as<Q>();
+      emitter.transposed_alone = out.transposed_alone;
+    }
+    return emitter;
+  }
 
   /// Whether rows of this many elements can be put in packs of N.
   template <int N, class... T>
@@ -163,9 +181,6 @@ inline void turn(const Exec& exec, const char* kernel, const tensor::Tensor& out
   transpose_tiles(exec, label_of("shard8::kernels::", kernel, "_transpose").c_str(), out, in);
 }
 
-/// Whether there is a cast to make: a shard without elements still has a scale.
-inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
-
 /// Whether nothing is asked for.
 inline bool leaves_nothing(const Outputs& out) { return out.plain.empty() && !has_cast(out) && out.amax.empty(); }
 
@@ -191,27 +206,22 @@ inline void require_outputs(const char* kernel, const char* name, const Outputs&
 /// that it left the transposed cast, too.
 template <class T, bool kPlain, class F>
 bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T* plain, const F& f) {
-  const CastTotals totals{out.amax.empty() ? nullptr : out.amax.as<std::int32_t>(), out.counts};
   if (has_cast(out)) {
-    const float* scale = out.scale.as<float>();
-    float* scale_inv = out.quantized.scale_inv.as<float>();
     bool turned = false;
     dispatch_float8(out.quantized.data.dtype, kernel, [&]<class Q>(std::type_identity<Q>) {
-      Q* transposed = out.transposed.empty() ? nullptr : out.transposed.as<Q>();
-      const Emitter<Emits<T, Q, kPlain, true>> emitter{plain,      out.quantized.data.as<Q>(), scale, scale_inv, totals,
-                                                       transposed, out.transposed_alone};
+      const auto emitter = Emitter<Emits<T, Q, kPlain, true>>::of(out, plain);
       if constexpr (std::is_void_v<decltype(f(emitter))>) {
         f(emitter);
       } else {
         turned = f(emitter);
       }
     });
-    if (out.quantized.empty()) leave_scale(exec, kernel, scale_inv, scale);
+    if (out.quantized.empty()) leave_scale(exec, kernel, out.quantized.scale_inv.as<float>(), out.scale.as<float>());
     if (!turned && !out.transposed.empty()) turn(exec, kernel, out.transposed, out.quantized.data);
     return true;
   }
-  if (totals.amax == nullptr) return false;
-  f(Emitter<Emits<T, void, kPlain, true>>{plain, nullptr, nullptr, nullptr, totals});
+  if (out.amax.empty()) return false;
+  f(Emitter<Emits<T, void, kPlain, true>>::of(out, plain));
   return true;
 }
 

@@ -45,9 +45,11 @@ inline constexpr int kTeamThreads = 256;
 /// threads have them on a multiprocessor at once.
 using NoBounds = Kokkos::LaunchBounds<>;
 
+/// With a hint that a functor goes with its launch, as an argument: of more than 512 bytes it would be copied to one
+/// place on the device, for which the host waits until the kernel that had it before is through.
 template <class Bounds>
 auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
-  using Policy = Kokkos::TeamPolicy<Exec, Bounds>;
+  using Policy = Kokkos::TeamPolicy<Exec, Bounds, Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
   if constexpr (kHostExec) return Policy(exec, static_cast<int>(teams), Kokkos::AUTO);
   return Policy(exec, static_cast<int>(teams), threads);
 }

@@ -4,6 +4,8 @@
 #include "optim/adamw.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
@@ -64,16 +66,21 @@ void Adamw::step(const tensor::Exec& exec, int unit, std::int64_t step, double l
   scalars.beta1 = config_.beta1;
   scalars.beta2 = config_.beta2;
   scalars.eps = config_.eps;
+  scalars.weight_decay = config_.weight_decay;
   scalars.gradient_scale = gradient_scale;
   scalars.step = step;
   const auto u = static_cast<std::size_t>(unit);
+  std::array<kernels::AdamwUpdate, kernels::kAdamwAtOnce> updates;
+  std::size_t count = 0;
   for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-    scalars.weight_decay = buffers_.units()[u].parameters[p].vector ? 0 : config_.weight_decay;
     const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
-    kernels::adamw_step(exec,
-                        {buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p],
+    updates[count++] = {{buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p],
                          buffers_.gradient(unit)[p], squares_[u][p]},
-                        scalars, outputs(unit, static_cast<int>(p)), buffers_.options().compute == DType::bf16);
+                        outputs(unit, static_cast<int>(p)),
+                        !buffers_.units()[u].parameters[p].vector};
+    if (count < updates.size() && p + 1 < first_moment_[u].size()) continue;
+    kernels::adamw_step_each(exec, std::span(updates).first(count), scalars, buffers_.options().compute == DType::bf16);
+    count = 0;
   }
 }
 

@@ -147,6 +147,70 @@ TEST_P(AdamwForms, FusedEqualsUnfused) {
   }
 }
 
+/// One of several parameters that are updated together, and what is left of it.
+struct Parameter {
+  Parameter(const Shape& shape, DType master, DType moments, const Parts& parts, bool decay, bool counted)
+      : state(shape, master, moments),
+        left(shape, DType::bf16, parts, 130),
+        squares({counted ? kernels::adamw_square_parts(shape.count()) * 8 : 0}, DType::u8, 0x5a),
+        decays(decay) {
+    state.set_master(Buffer::normal(shape, DType::fp32, 1));
+  }
+  kernels::AdamwUpdate update() {
+    auto tensors = state.tensors(g);
+    tensors.squares = squares;
+    return {tensors, left.outputs(), decays};
+  }
+  State state;
+  Memory left;
+  Buffer squares, g = Buffer::normal(state.m.shape(), DType::fp32, 2);
+  bool decays;
+};
+
+/// More parameters than a kernel takes, of all lengths.
+std::vector<Parameter> parameters(DType master, DType moments, const std::vector<Parts>& parts, bool counted) {
+  const std::vector<Shape> shapes{{20001}, {0}, {37, 41}, {8192}, {8193}, {1}, {24, 4096}};
+  std::vector<Parameter> all;
+  for (std::size_t i = 0; i < 2 * kernels::kAdamwAtOnce + 3; ++i) {
+    all.emplace_back(shapes[i % shapes.size()], master, moments, parts[i % parts.size()], i % 3 != 0,
+                     counted && i % 4 != 0);
+  }
+  return all;
+}
+
+TEST_P(AdamwForms, SeveralAreAsOneAfterTheOther) {
+  const Parts none{false, false, false}, amax{false, true, false}, e4m3{false, true, true},
+      e5m2{false, false, true, DType::e5m2};
+  const std::vector<std::vector<Parts>> kinds{
+      {none}, {amax}, {none, e4m3}, {none, none, amax}, {e4m3, e5m2, none, amax}};
+  for (const auto master : {DType::fp32, DType::bf16}) {
+    for (const bool counted : {false, true}) {
+      for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+        SCOPED_TRACE(std::string(tensor::name_of(master)) + (counted ? " counted " : " ") + std::to_string(kind));
+        auto together = parameters(master, moments_, kinds[kind], counted);
+        auto alone = parameters(master, moments_, kinds[kind], counted);
+        for (std::int64_t step = 0; step < 2; ++step) {
+          auto scalars = adamw_scalars(step);
+          std::vector<kernels::AdamwUpdate> updates;
+          for (auto& p : together) updates.push_back(p.update());
+          kernels::adamw_step_each(Exec(), updates, scalars, true);
+          for (auto& p : alone) {
+            const auto one = p.update();
+            scalars.weight_decay = p.decays ? adamw_scalars(step).weight_decay : 0;
+            kernels::adamw_step(Exec(), one.tensors, scalars, one.weights, true);
+          }
+        }
+        for (std::size_t i = 0; i < alone.size(); ++i) {
+          SCOPED_TRACE("parameter " + std::to_string(i));
+          expect_same_state(together[i].state, alone[i].state);
+          expect_same(together[i].left, alone[i].left);
+          EXPECT_EQ(bytes_of(together[i].squares), bytes_of(alone[i].squares));
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, AdamwForms, ::testing::Values(DType::fp32, DType::bf16),
                          [](const auto& type) { return std::string(tensor::name_of(type.param)); });
 

@@ -209,6 +209,17 @@ class Bench {
     time("adamw + quantize + squares", 7.25 * n, [&] {
       kernels::adamw_step(exec_, {p, {}, m, v, g, squares}, s, both, true);
     });
+    // The parameters of a layer, by one kernel: norms and matrices in turn.
+    std::vector<kernels::AdamwUpdate> layer;
+    for (std::int64_t first = 0, part = 0; first < weights_; ++part) {
+      const std::int64_t count = part % 3 == 0 ? kHidden : std::min(weights_ / 4, weights_ - first);
+      const auto of = [&](const Tensor& t) { return t.slice(first, count); };
+      kernels::Outputs out = both;
+      out.quantized.data = of(cast);
+      layer.push_back({{of(p), {}, of(m), of(v), of(g)}, part % 3 == 0 ? kernels::Outputs{} : out, part % 3 != 0});
+      first += count;
+    }
+    time("adamw + quantize, a layer", 7.25 * n, [&] { kernels::adamw_step_each(exec_, layer, s, true); });
     time("adamw bf16 moments + amax", 5 * n, [&] { kernels::adamw_step(exec_, {p, {}, mh, vh, g}, s, amax, true); });
     time("adamw bf16 + remainder", 5 * n, [&] { kernels::adamw_step(exec_, {half, rest, mh, vh, g}, s, amax, true); });
     time("sum of squares", n, [&] { kernels::sum_of_squares(exec_, total, g); });

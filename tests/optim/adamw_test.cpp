@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/adamw.hpp"
+
 namespace shard8::optim {
 namespace {
 
@@ -22,14 +24,15 @@ struct Fixture {
   }
   /// The matrix, not the vector.
   static std::vector<std::vector<bool>> counted() { return {{true, false}}; }
-  static tensor::MemoryBytes bytes(const deck::OptimizerConfig& config) {
+  static tensor::MemoryBytes bytes(const deck::OptimizerConfig& config,
+                                   const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
-    const fsdp::UnitBuffers units(shapes(), {}, arenas);
+    const fsdp::UnitBuffers units(of, {}, arenas);
     const Adamw adamw(config, units, counted(), arenas);
     return arenas.bytes();
   }
-  explicit Fixture(const deck::OptimizerConfig& config)
-      : arenas(bytes(config)), units(shapes(), {}, arenas), adamw(config, units, counted(), arenas) {
+  explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
+      : arenas(bytes(config, of)), units(of, {}, arenas), adamw(config, units, counted(), arenas) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
@@ -152,6 +155,26 @@ TEST(Adamw, MakesWhatItIsAskedForOfEachParameter) {
   kernels::quantize(f.exec, fp8(again, 2), {}, plain.units.master(0)[0], scalar(scale, 0), {});
   EXPECT_EQ(cast, again);
   EXPECT_EQ(scale[1], 1 / 100.0f);
+}
+
+// As many parameters as two kernels take, and some more: each is updated, once.
+TEST(Adamw, UpdatesUnitsOfManyParameters) {
+  const std::size_t many = 2 * kernels::kAdamwAtOnce + 3;
+  std::vector<fsdp::UnitShape> shapes = Fixture::shapes();
+  const auto matrix = shapes[0].parameters[0];
+  shapes[0].parameters.assign(many, matrix);
+  const Fixture f(config(), shapes), few(config());
+  begin(few);
+  step(few, 0, nothing);
+  for (std::size_t i = 0; i < many; ++i)
+    for (std::int64_t k = 0; k < 12; ++k) {
+      f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
+      f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k));
+    }
+  f.adamw.step(f.exec, 0, 0, 1e-2, 1, nothing);
+  const tensor::Tensor want = few.units.master(0)[0];
+  for (std::size_t i = 0; i < many; ++i)
+    EXPECT_EQ(std::memcmp(f.units.master(0)[i].data, want.data, want.bytes()), 0) << "parameter " << i;
 }
 
 TEST(Adamw, ComputesWithMomentsInBf16) {
