@@ -10,8 +10,8 @@
 #include "kernels/kokkos/transpose_tile.hpp"
 
 /// What is made on a device, cast and wanted transposed too, in one pass over tiles. A maker says what is made, of
-/// kInputs matrices: maker.row(r) is that of the row r below its own; its load(w, i) is what it reads for the elements i
-/// of a width, and make(w, that) the Parts that come of them, Values to be rounded or lanes as they are.
+/// kInputs matrices: maker.row(r) is that of the row r below its own; its load(w, i) is what it reads for the elements
+/// i of a width, and make(w, that) the Parts that come of them, Values to be rounded or lanes as they are.
 namespace shard8::kernels {
 
 /// A row of R elements makes one of kParts·R: part p of element i is element p·R + i.
@@ -99,13 +99,14 @@ struct CastBeside {
   float* scale_inv;
 };
 
-/// A team's tile: each thread has packs of the same columns in fours of rows.
-template <class E, class Maker, class Beside = NoCast>
+/// A team's tile: each thread has packs of the same columns in fours of rows. kTurned: the cast is left transposed,
+/// too.
+template <class E, class Maker, class Beside = NoCast, bool kTurned = E::kCast>
 struct CastTiles {
   using T = typename E::Type;
   /// Packs of eight bytes where several inputs are read: registers for all of four rows of them, as measured.
   static constexpr int kN = Maker::kInputs > 1 ? 4 : kPack<typename Maker::Type>, kParts = Maker::kParts;
-  static constexpr int kTiles = (E::kCast ? kParts : 0) + (Beside::kIs ? 1 : 0);
+  static constexpr int kTiles = (kTurned ? kParts : 0) + (Beside::kIs ? 1 : 0);
   static constexpr int kRows = kTiles < 3 ? 128 : 64;  ///< so that shared memory has them
   static constexpr unsigned kThreads = kTeamThreads, kColumns = 128, kAcross = kColumns / kN,
                             kGroups = kThreads / kAcross, kFours = kRows / 4;
@@ -155,7 +156,7 @@ struct CastTiles {
         auto* const first = reinterpret_cast<std::uint8_t*>(to) + at.col0 * rows + at.row0;
         from.template store<kN, kThreads>(rank, first, rows, rows - at.row0, cols - at.col0);
       };
-      if constexpr (E::kCast) {
+      if constexpr (kTurned) {
         SHARD8_UNROLL
         for (int p = 0; p < kParts; ++p) store(scratch.tile[p], out.transposed + p * cols * rows);
       }
@@ -215,7 +216,7 @@ struct CastTiles {
           stats.amax = larger_magnitude(w, lanes, stats.amax);
         }
         if constexpr (E::kCast) {
-          if (!out.transposed_alone) store_global(out.quantized + to, codes[p][r]);
+          if (!kTurned || !out.transposed_alone) store_global(out.quantized + to, codes[p][r]);
         }
       }
       // Of results of arithmetic, whose NaN is cast as it should be.
@@ -224,7 +225,7 @@ struct CastTiles {
         codes_beside[r] = round_numbers<typename Beside::Format, kN>(lanes, 0, factor_beside);
       }
     }
-    if constexpr (E::kCast) {
+    if constexpr (kTurned) {
       SHARD8_UNROLL
       for (int p = 0; p < kParts; ++p) scratch.tile[p].put(four, at.column, codes[p]);
     }
@@ -250,7 +251,9 @@ struct CastTiles {
       const auto made = of.make(w, of.load(w, at.col0 + at.column));
       SHARD8_UNROLL
       for (int p = 0; p < kParts; ++p) {
-        const auto lanes = rounded<T>(made.part[p]);
+        const std::int64_t to = (row * kParts + p) * cols + at.col0 + at.column;
+        Made lanes = rounded<T>(made.part[p]);
+        if constexpr (E::kPlain) lanes = w.load(out.plain, to);  // it may be where an input was
         auto codes = round_numbers<typename E::Format, kN>(lanes, 0, factor);
         const auto before = codes;
         CastStats counted = count_pack<typename E::Format>(codes, pack_of<kN>(lanes, 0).at, OneScale{factor});
@@ -261,10 +264,10 @@ struct CastTiles {
         SHARD8_UNROLL
         for (int k = 0; k < kN / 4; ++k) changed |= codes.word[k] != before.word[k];
         if (!changed) continue;
-        if (!out.transposed_alone) {
-          store_global(out.quantized + (row * kParts + p) * cols + at.col0 + at.column, codes);
+        if (!kTurned || !out.transposed_alone) {
+          store_global(out.quantized + to, codes);
         }
-        scratch.tile[p].patch(in_tile, at.column, codes);
+        if constexpr (kTurned) scratch.tile[p].patch(in_tile, at.column, codes);
       }
     }
   }
@@ -312,12 +315,19 @@ bool emit_tiles_beside(const Exec& exec, const char* label, const Emitter<E>& ou
     const CastBeside<Q> cast{beside.transposed.as<Q>(), beside.scale.as<float>(),
                              beside.quantized.scale_inv.as<float>()};
     if (!turns(cast.transposed, rows)) return false;
+    const auto launch = [&]<bool kTurned>(std::bool_constant<kTurned>) {
+      using Tiles = CastTiles<E, Maker, CastBeside<Q>, kTurned>;
+      const Tiles tiles{out, maker, rows, cols, cast};
+      for_rows_with<typename Tiles::Scratch, typename Tiles::Bounds>(exec, label, tiles.count(), tiles);
+    };
     if constexpr (E::kCast) {
-      if (!turns(out.transposed, rows)) return false;
+      if (out.transposed != nullptr) {
+        if (!turns(out.transposed, rows)) return false;
+        launch(std::true_type{});
+        return true;
+      }
     }
-    using Tiles = CastTiles<E, Maker, CastBeside<Q>>;
-    const Tiles tiles{out, maker, rows, cols, cast};
-    for_rows_with<typename Tiles::Scratch, typename Tiles::Bounds>(exec, label, tiles.count(), tiles);
+    launch(std::false_type{});
     return true;
   }
 }

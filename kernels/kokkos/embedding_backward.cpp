@@ -66,14 +66,15 @@ void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sor
 }
 
 /// On a device: of each table row that has tokens how many, and the last of them that came, as they come; of each token
-/// how many came before it to its row, and the last of these.
+/// the one that came before it to its row; and the rows of many tokens, as they become that.
 struct Chains {
-  std::int32_t *counts, *last, *ranks, *before;
-  static constexpr std::int32_t kNone = -1;
+  static constexpr std::int32_t kNone = -1, kShort = 8;
+  std::int32_t *counts, *last, *before, *long_rows, *longs;
 };
 void link(const Exec& exec, const Chains& chains, const TableRows& row_of, std::int64_t count) {
   for_each(
       exec, "shard8::kernels::embedding_backward_clear", count, SHARD8_LAMBDA(std::int64_t t) {
+        if (t == 0) *chains.longs = 0;
         const std::int64_t r = row_of(t);
         if (r < 0) return;
         chains.counts[r] = 0;
@@ -83,20 +84,23 @@ void link(const Exec& exec, const Chains& chains, const TableRows& row_of, std::
       exec, "shard8::kernels::embedding_backward_link", count, SHARD8_LAMBDA(std::int64_t t) {
         const std::int64_t r = row_of(t);
         if (r < 0) return;
-        chains.ranks[t] = Kokkos::atomic_fetch_add(&chains.counts[r], 1);
         chains.before[t] = Kokkos::atomic_exchange(&chains.last[r], static_cast<std::int32_t>(t));
+        if (Kokkos::atomic_fetch_add(&chains.counts[r], 1) == Chains::kShort) {
+          chains.long_rows[Kokkos::atomic_fetch_add(chains.longs, 1)] = static_cast<std::int32_t>(r);
+        }
       });
 }
 
-/// A device's team: a token. Those of a row add its tokens in their order: the one that came first, found by steps
-/// along the chain; where that is long each a block of columns, found by looks at all tokens.
+/// A device's team adds the tokens of a row in their order. The first teams, who begin first, take the rows of many
+/// tokens, each a block of columns, found by looks at all tokens; then there is a team for each token, of which that of
+/// the one that came first to a row takes it, found by steps along the chain.
 template <class T>
 struct AddTokens {
-  static constexpr int kN = kPack<T>, kThreads = 128, kShort = 8;
-  static constexpr std::int64_t kBlock = kThreads * kN, kSpan = 1024;
-  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(T) == 2 ? 7 : 5>;
+  static constexpr int kN = kPack<T>, kThreads = 128;
+  static constexpr std::int64_t kBlock = kThreads * kN, kSpan = 32 * kThreads, kTeamsOfLong = 1024;
+  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(T) == 2 ? 6 : 5>;
   struct Scratch {
-    std::uint32_t marks[kSpan / 32];
+    std::uint32_t marks[kThreads];  ///< of kSpan tokens, 32 a word
     std::int32_t list[kSpan];
   };
   float* dtable;
@@ -107,69 +111,97 @@ struct AddTokens {
   bool fits;
 
   template <class AnyMember>
-  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t token, Scratch& scratch) const {
-    const std::int64_t row = row_of(token);
-    if (row < 0) return;
-    const std::int32_t rank = chains.ranks[token], length = chains.counts[row];
-    float* const out = dtable + row * hidden;
-    if (length == 1) {
-      row_packs<kN, 1>(team, hidden, fits, [=, in = dy + token * hidden](auto w, std::int64_t i) {
-        const auto more = w.load(in, i);
-        const auto before = w.load(out, i);
-        w.store(out, i, w.each([&](int j) { return before[j] + more[j]; }));
-      });
-    } else if (length <= kShort) {
-      if (rank != 0) return;
-      once(team, [&] { sort_chain(scratch.list, chains.last[row], length); });
-      team.team_barrier();
-      add_list(team, out, 0, hidden, scratch.list, length);
-    } else {
-      for (std::int64_t column = rank * kBlock; column < hidden; column += length * kBlock) {
-        for (std::int64_t first = 0; first < count; first += kSpan) {
-          const int found = find(team, scratch, row, first);
-          add_list(team, out + column, column, hidden - column < kBlock ? hidden - column : kBlock, scratch.list,
-                   found);
-        }
-      }
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
+    if (index >= kTeamsOfLong) return add_short(team, index - kTeamsOfLong, scratch);
+    const std::int64_t blocks = (hidden + kBlock - 1) / kBlock, tasks = *chains.longs * blocks;
+    for (std::int64_t task = index; task < tasks; task += kTeamsOfLong) {
+      add_long(team, chains.long_rows[task / blocks], task % blocks * kBlock, scratch);
     }
   }
 
  private:
-  /// The tokens of a chain, ascending.
-  KOKKOS_INLINE_FUNCTION void sort_chain(std::int32_t* list, std::int32_t token, int length) const {
-    for (std::int32_t n = 0, least = -1; n < length; ++n) {
-      std::int32_t next = token;
-      for (auto t = token; t != Chains::kNone; t = chains.before[t])
-        next = t > least && (t < next || next <= least) ? t : next;
-      list[n] = least = next;
+  /// The row of a token, if that came first to it, and few did.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void add_short(const AnyMember& team, std::int64_t token, Scratch& scratch) const {
+    const std::int32_t before_it = chains.before[token];
+    const std::int64_t row = row_of(token);
+    if (row < 0) return;
+    const std::int32_t length = chains.counts[row];
+    if (before_it != Chains::kNone) return;
+    float* const out = dtable + row * hidden;
+    if (length == 1) {
+      row_packs<kN, 2>(team, hidden, fits, [=, in = dy + token * hidden](auto w, std::int64_t i) {
+        const auto more = w.load(in, i);
+        const auto before = w.load(out, i);
+        w.store(out, i, w.each([&](int j) { return before[j] + more[j]; }));
+      });
+    } else if (length <= Chains::kShort) {
+      sort_chain(team, scratch.list, chains.last[row], length);
+      add_list(team, out, 0, hidden, scratch.list, length);
     }
+  }
+  /// A block of columns of a row.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void add_long(const AnyMember& team, std::int64_t row, std::int64_t column,
+                                       Scratch& scratch) const {
+    const std::int64_t columns = hidden - column < kBlock ? hidden - column : kBlock;
+    for (std::int64_t first = 0; first < count; first += kSpan) {
+      const int found = find(team, scratch, row, first);
+      add_list(team, dtable + row * hidden + column, column, columns, scratch.list, found);
+    }
+  }
+  /// Lists the tokens of a short chain from its last, ascending.
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void sort_chain(const AnyMember& team, std::int32_t* list, std::int32_t last,
+                                         int length) const {
+    std::int32_t* const linked = list + Chains::kShort;
+    once(team, [&] {
+      for (int n = 0; n < length; ++n, last = chains.before[last]) linked[n] = last;
+    });
+    team.team_barrier();
+    row_for(team, length, [&](std::int64_t n) {
+      int place = 0;
+      for (int other = 0; other < length; ++other) place += linked[other] < linked[n] ? 1 : 0;
+      list[place] = linked[n];
+    });
+    team.team_barrier();
   }
   /// Lists the row's tokens among kSpan from `first`, ascending; how many these are.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION int find(const AnyMember& team, Scratch& scratch, std::int64_t row, std::int64_t first) const {
+    constexpr int kAtOnce = 8;
+    const int rank = team.team_rank();
+    scratch.marks[rank] = 0;
     team.team_barrier();
-    row_for(team, kSpan / 32, [&](std::int64_t word) { scratch.marks[word] = 0; });
-    team.team_barrier();
-    row_for(team, kSpan < count - first ? kSpan : count - first, [&](std::int64_t k) {
-      if (row_of(first + k) == row) Kokkos::atomic_or(&scratch.marks[k / 32], std::uint32_t{1} << (k % 32));
-    });
-    team.team_barrier();
-    int found = 0;
-    row_for(team, kSpan / 32, [&](std::int64_t word) {
-      int place = 0;
-      for (int w = 0; w < word; ++w) place += Kokkos::popcount(scratch.marks[w]);
-      for (std::uint32_t marks = scratch.marks[word]; marks != 0; marks &= marks - 1) {
-        scratch.list[place++] = static_cast<std::int32_t>(first + 32 * word + Kokkos::countr_zero(marks));
+    for (std::int64_t k = rank; k < kSpan && first + k < count; k += kAtOnce * kThreads) {
+      std::int64_t other[kAtOnce];
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) {
+        const std::int64_t t = first + k + u * kThreads;
+        other[u] = t < count ? row_of(t) : -1;
       }
-    });
-    for (const std::uint32_t marks : scratch.marks) found += Kokkos::popcount(marks);
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) {
+        const std::int64_t at = k + u * kThreads;
+        if (other[u] == row) Kokkos::atomic_or(&scratch.marks[at / 32], std::uint32_t{1} << (at % 32));
+      }
+    }
+    team.team_barrier();
+    int found = 0, place = 0;
+    for (int word = 0; word < kThreads; ++word) {
+      if (word == rank) place = found;
+      found += Kokkos::popcount(scratch.marks[word]);
+    }
+    for (std::uint32_t marks = scratch.marks[rank]; marks != 0; marks &= marks - 1) {
+      scratch.list[place++] = static_cast<std::int32_t>(first + 32 * rank + Kokkos::countr_zero(marks));
+    }
     team.team_barrier();
     return found;
   }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add_list(const AnyMember& team, float* out, std::int64_t column, std::int64_t columns,
                                        const std::int32_t* list, int length) const {
-    constexpr int kAtOnce = 4;
+    constexpr int kAtOnce = 8;
     if (length == 0) return;
     row_packs<kN, 1>(team, columns, fits, [=, this, from = dy + column](auto w, std::int64_t i) {
       const auto before = w.load(out, i);
@@ -197,15 +229,16 @@ void add_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sorted
     sort_by_one(exec, sorted, row_of, count);
     add_by_rows(exec, dtable, dy, sorted, row_of.rows, hidden);
   } else {
+    if (count == 0) return;
     using Add = AddTokens<T>;
     const std::int64_t rows = row_of.rows;
-    const Chains chains{sorted.starts, sorted.starts + rows, sorted.starts + 2 * rows,
-                        sorted.starts + 2 * rows + count};
+    auto *memory = sorted.starts, *of_tokens = memory + 2 * rows;
+    const Chains chains{memory, memory + rows, of_tokens, of_tokens + count, of_tokens + 2 * count};
     link(exec, chains, row_of, count);
     const bool fits = packs_fit<Add::kN>(hidden, dtable, dy);
-    for_rows_with<typename Add::Scratch, typename Add::Bounds>(exec, "shard8::kernels::embedding_backward", count,
-                                                               Add{dtable, dy, chains, row_of, count, hidden, fits},
-                                                               Add::kThreads);
+    for_rows_with<typename Add::Scratch, typename Add::Bounds>(
+        exec, "shard8::kernels::embedding_backward", Add::kTeamsOfLong + count,
+        Add{dtable, dy, chains, row_of, count, hidden, fits}, Add::kThreads);
   }
 }
 

@@ -88,6 +88,49 @@ struct Each {
   }
 };
 
+/// The same of what is cast, by a device: a thread whose part of a stretch may saturate makes it twice. Code to count
+/// that in each pack takes more registers, of which there are enough for fewer teams.
+template <class E, class Maker>
+struct CastEach {
+  using T = typename Maker::Type;
+  using Bounds = Kokkos::LaunchBounds<kTeamThreads, 5>;
+  static constexpr int kN = kPack<T>, kPacks = 2;
+
+  Emitter<E> out;
+  Maker maker;
+  bool fits;
+
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t first, std::int64_t n) const {
+    const Sink<E> sink = out.open(team, first);
+    const auto made = [&](auto w, std::int64_t i) { return maker.make(w, maker.load(w, first + i)).part[0]; };
+    CastStats stats;
+    std::uint32_t pair = 0;
+    row_packs<kN, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
+      if constexpr (decltype(w)::kCount == 1) {
+        stats += sink.put(w, first + i, made(w, i));
+      } else {
+        const auto lanes = w.template round_results<T>(made(w, i));
+        SHARD8_UNROLL
+        for (int u = 0; u < decltype(w)::kCount / kN; ++u) {
+          const typename Packed<kN, 1>::template Lanes<T> pack{{lanes.pack[u]}};
+          stats.flushed += sink.put_unsaturated(Packed<kN, 1>{0}, first + i + u * w.stride, pack, pair);
+        }
+      }
+    });
+    CastStats more{magnitude_of(pair)};
+    if (may_saturate<typename E::Format>(pair, sink.scale)) {
+      more = {};
+      row_packs<kN, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
+        if constexpr (decltype(w)::kCount > 1) more += sink.put(w, first + i, made(w, i));
+      });
+      more.flushed = 0;  // they were counted
+    }
+    stats += more;
+    sink.totals.add(team, stats);
+  }
+};
+
 /// Whether the transposed cast was left, too.
 template <class E, class Maker, class... T>
 bool leave(const Exec& exec, const char* label, const Emitter<E>& out, const Maker& maker, std::int64_t rows,
@@ -95,7 +138,12 @@ bool leave(const Exec& exec, const char* label, const Emitter<E>& out, const Mak
   constexpr int kN = kPack<typename Maker::Type>;
   if (emit_tiles(exec, label, out, maker, rows, maker.cols, out.template fits<kN>(maker.cols, inputs...))) return true;
   const bool fits = out.template fits<kN>(kN, inputs...);
-  emit_each<kN>(exec, label, out, rows * maker.cols, fits, Each<E, Maker>{maker});
+  if constexpr (!kHostExec && E::kCast && !E::kPlain && kN == 8 && Maker::kInputs == 1) {
+    using Cast = CastEach<E, Maker>;
+    for_stretches<typename Cast::Bounds, 16384>(exec, label, rows * maker.cols, Cast{out, maker, fits});
+  } else {
+    emit_each<kN>(exec, label, out, rows * maker.cols, fits, Each<E, Maker>{maker});
+  }
   return false;
 }
 

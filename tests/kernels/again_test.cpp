@@ -20,6 +20,12 @@ Outputs transposed_alone(Memory& memory) {
   out.counts = nullptr;
   return out;
 }
+/// What is asked for, but for the transposed cast.
+Outputs not_transposed(Memory& memory) {
+  Outputs out = memory.outputs();
+  out.transposed = {};
+  return out;
+}
 void expect_same_transposed(const Memory& got, const Memory& want) {
   EXPECT_TRUE(same_bits(bytes_of(got.transposed), bytes_of(want.transposed)));
   EXPECT_EQ(got.scale_inv.get(), want.scale_inv.get());
@@ -84,6 +90,11 @@ void expect_again(const Shape& shape, const Shape& wide, DType dtype, const Forw
     backward(beside.outputs(), transposed_alone(got));
     expect_same_transposed(got, want);
     expect_same(beside, gradient);
+    Memory in_rows(wide, dtype, parts, 30), in_rows_beside(wide, dtype, parts, 30), once_more(shape, dtype, kCast, 5);
+    backward(not_transposed(in_rows), Outputs());
+    backward(not_transposed(in_rows_beside), transposed_alone(once_more));
+    expect_same_transposed(once_more, want);
+    expect_same(in_rows_beside, in_rows);
   }
 }
 
@@ -120,6 +131,20 @@ TEST_P(Again, InPlace) {
   kernels::swiglu_backward(Exec(), over, da, over, transposed_alone(got));
   expect_same_transposed(got, want);
   EXPECT_TRUE(same_bits(bytes_of(over), bytes_of(apart)));
+}
+
+/// The same with a cast of the gradient, some of which saturates.
+TEST_P(Again, InPlaceWithACast) {
+  const Shape shape{144, 264}, wide{144, 528};
+  const auto gate_up = input(wide, 1), da = normal(shape, 2);
+  for (const double scale : {30.0, 3000.0}) {
+    Memory apart(wide, dtype_, {true, true, true, DType::e5m2}, scale),
+        over(wide, dtype_, {true, true, true, DType::e5m2}, scale);
+    kernels::swiglu_backward(Exec(), apart.outputs(), da, gate_up);
+    copy_bytes(over.plain, gate_up);
+    kernels::swiglu_backward(Exec(), over.outputs(), da, over.plain);
+    expect_same(over, apart);
+  }
 }
 
 TEST_P(Again, QuantizeTranspose) {
