@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+namespace shard8::deck {
+struct LoadResult;
+}
+
 namespace shard8::app {
 
 /// A deck and what the command line changes in it.
@@ -12,6 +16,9 @@ struct DeckArguments {
   std::string path;
   std::vector<std::string> overrides;  ///< group.key=value
 };
+
+/// A deck's warnings, to standard error.
+void print_warnings(const deck::LoadResult& deck);
 
 /// The subcommands. Each returns the process's exit code; errors are thrown.
 int run_command(int argc, char** argv, const DeckArguments& deck);

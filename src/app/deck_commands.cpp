@@ -14,17 +14,24 @@
 
 namespace shard8::app {
 
+void print_warnings(const deck::LoadResult& deck) {
+  for (const std::string& text : deck.warnings) fmt::print(stderr, "{}", text);
+}
+
 int check_command(const DeckArguments& arguments, bool ranks_only) {
   const auto deck = deck::load(arguments.path, arguments.overrides);
-  if (ranks_only)
+  if (ranks_only) {
     fmt::print("{}\n", deck.config.mesh.ranks());
-  else
-    fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
+    return 0;
+  }
+  print_warnings(deck);
+  fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
   return 0;
 }
 
 int plan_command(const DeckArguments& arguments) {
   const auto deck = deck::load(arguments.path, arguments.overrides);
+  print_warnings(deck);
   fmt::print("{}", train::to_text(train::make_plan(deck.config, std::max(1, threads_from_environment())), deck.config));
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/threads.hpp"
 #include "comm/agree.hpp"
@@ -19,6 +20,7 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
   world.broadcast(text, 0);
   deck::LoadResult deck;
   comm::agree(world, [&] { deck = deck::load_text(text, arguments.path, arguments.overrides); });
+  if (world.rank() == 0) print_warnings(deck);
   return deck;
 }
 

@@ -47,15 +47,29 @@ int Diagnostics::add_source(Source source) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-void Diagnostics::error(Span where, std::string message, std::string hint) {
-  entries_.push_back({where, shortened(printable(std::move(message))), printable(std::move(hint))});
+Diagnostics::Entry Diagnostics::entry_of(Span where, std::string message, std::string hint) {
+  return {where, shortened(printable(std::move(message))), printable(std::move(hint))};
 }
 
-std::string Diagnostics::render(const Entry& entry) const {
+void Diagnostics::error(Span where, std::string message, std::string hint) {
+  entries_.push_back(entry_of(where, std::move(message), std::move(hint)));
+}
+
+void Diagnostics::warning(Span where, std::string message, std::string hint) {
+  warnings_.push_back(entry_of(where, std::move(message), std::move(hint)));
+}
+
+std::vector<std::string> Diagnostics::warnings() const {
+  std::vector<std::string> texts;
+  for (const Entry& entry : warnings_) texts.push_back(render(entry, "warning"));
+  return texts;
+}
+
+std::string Diagnostics::render(const Entry& entry, std::string_view kind) const {
   const Span& at = entry.where;
   const Source& from = source(at.source);
   std::string out = from.numbered ? fmt::format("{}:{}:{}", from.name, at.line, at.column) : from.name;
-  out += ": error: " + entry.message;
+  out += fmt::format(": {}: {}", kind, entry.message);
   const auto row = static_cast<std::size_t>(at.line - 1);
   if (at.length == 0 || row >= from.lines.size()) {
     return out + (entry.hint.empty() ? "" : "; " + entry.hint) + '\n';
@@ -81,7 +95,7 @@ std::string Diagnostics::text() const {
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
   std::vector<std::string> shown;
   for (const Entry& entry : sorted) {
-    std::string one = render(entry);
+    std::string one = render(entry, "error");
     if (std::find(shown.begin(), shown.end(), one) == shown.end()) shown.push_back(std::move(one));
   }
   std::string all;

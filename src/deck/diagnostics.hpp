@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "deck/source.hpp"
@@ -23,10 +24,16 @@ class Diagnostics {
   /// `hint` says what is allowed; it stands beside the caret.
   void error(Span where, std::string message, std::string hint = {});
 
+  /// What is no error, but not what was meant, perhaps.
+  void warning(Span where, std::string message, std::string hint);
+
   bool empty() const { return entries_.empty(); }
 
   /// All errors in the order of their positions, each once, the first 50 in full.
   std::string text() const;
+
+  /// All warnings as they came, each a text of lines.
+  std::vector<std::string> warnings() const;
 
   /// Throws base::Error(deck) with text() if there is any error.
   void throw_if_any() const;
@@ -38,10 +45,12 @@ class Diagnostics {
     std::string hint;
   };
 
-  std::string render(const Entry& entry) const;
+  static Entry entry_of(Span where, std::string message, std::string hint);
+  std::string render(const Entry& entry, std::string_view kind) const;
 
   std::vector<Source> sources_;
   std::vector<Entry> entries_;
+  std::vector<Entry> warnings_;
 };
 
 }  // namespace shard8::deck

@@ -15,6 +15,7 @@
 #include "deck/read_overrides.hpp"
 #include "deck/read_yaml.hpp"
 #include "deck/reading.hpp"
+#include "deck/unused.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -79,7 +80,8 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
     check_files(errors, reading, std::filesystem::path(name).parent_path().string());
   }
   errors.throw_if_any();
-  return {reading.config, make_echo(reading)};
+  warn_of_unused(errors, reading);
+  return {reading.config, make_echo(reading), errors.warnings()};
 }
 
 LoadResult load(const std::string& path, std::span<const std::string> overrides) {

@@ -13,8 +13,9 @@
 namespace shard8::deck {
 
 struct LoadResult {
-  Config config;           ///< checked, every default filled in
-  std::vector<Echo> echo;  ///< the same, key by key, with where each value came from
+  Config config;                           ///< checked, every default filled in
+  std::vector<Echo> echo;                  ///< the same, key by key, with where each value came from
+  std::vector<std::string> warnings = {};  ///< with place and line, as errors are: keys that have no effect
 };
 
 /// Reads a deck, YAML (.yaml, .yml) or Fortran namelists (.nml) by the end of its name, then the

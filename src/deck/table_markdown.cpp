@@ -51,6 +51,9 @@ All errors are told at once, before any device or other file is touched, and the
        14 |   tensr: 2
           |   ^~~~~  did you mean 'tensor'?
 
+A key that nothing reads as the others stand (`fp8.margin` without the recipe `delayed`) is no error: a
+warning of the same form says so.
+
 `shard8 check DECK` stops after that and says what would run.
 
 At step s, counted from 0, the learning rate is `lr * (s + 1) / warmup` while s < warmup, then with

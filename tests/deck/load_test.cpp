@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -204,6 +205,34 @@ TEST(Load, long_lines_are_cut_around_the_place) {
   EXPECT_NE(message.find("| ..."), std::string::npos) << message;
   EXPECT_NE(message.find("\n      | " + std::string(203, ' ') + "^~~~~  did you mean 'tensor'?"), std::string::npos)
       << message;
+}
+
+TEST(Load, warns_of_keys_that_nothing_reads) {
+  const auto warnings = [](const char* deck, std::vector<std::string> overrides) {
+    return load_text(deck, "a.yaml", overrides).warnings;
+  };
+  EXPECT_EQ(warnings(kYamlDeck, {}).size(), 1u);  // data.path of a synthetic stream
+  EXPECT_TRUE(warnings(kLeastDeck, {"fp8.recipe=delayed", "fp8.margin=3"}).empty());
+  // Of the deck's own keys, with their places, when the command line switches off what reads them.
+  const auto of_deck = warnings(kYamlDeck, {"fp8.recipe=current"});
+  ASSERT_EQ(of_deck.size(), 4u);
+  EXPECT_EQ(of_deck[0],
+            "a.yaml:20:17: warning: fp8.amax_history = 16 has no effect\n"
+            "   20 |   amax_history: 16\n"
+            "      |                 ^~  nothing reads it with fp8.recipe = current\n");
+  const std::vector<std::pair<std::string, std::string>> keys = {
+      {"model.rope_theta=5", "model.arch = gpt2"},     {"fp8.format=auto", "fp8.recipe = none"},
+      {"fp8.amax_history=7", "fp8.recipe = none"},     {"fp8.amax_algo=max", "fp8.recipe = none"},
+      {"fp8.margin=3", "fp8.recipe = none"},           {"fp8.power_of_2_scales=false", "fp8.recipe = none"},
+      {"fp8.weights=bf16", "fp8.recipe = none"},       {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
+      {"fp8.last_layers_bf16=1", "fp8.recipe = none"}, {"data.path=a", "data.kind = synthetic"},
+      {"verify.tolerance=1", "verify.gold = "}};
+  for (const auto& [given, because] : keys) {
+    const auto found = warnings(kLeastDeck, {"model.arch=gpt2", given});
+    ASSERT_EQ(found.size(), 1u) << given;
+    EXPECT_NE(found[0].find("command line:" + given + ": warning: "), std::string::npos) << found[0];
+    EXPECT_NE(found[0].find("nothing reads it with " + because), std::string::npos) << found[0];
+  }
 }
 
 }  // namespace
