@@ -11,8 +11,8 @@
 namespace shard8::profile {
 
 /// What a host gives a device to do, timed by the host's own clock. (On hosts that is the work itself.)
-enum class Issue : std::uint8_t { gather, layer_forward, layer_backward, optimizer, step };
-inline constexpr int kIssues = 5;
+enum class Issue : std::uint8_t { gather, layer_forward, layer_backward, optimizer };
+inline constexpr int kIssues = 4;
 std::string_view name_of(Issue issue);
 
 /// Host seconds of every call of a run.

@@ -116,7 +116,7 @@ StepTimer::Scope::~Scope() {
 }
 
 std::string_view name_of(Issue issue) {
-  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer", "step"};
+  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer"};
   return names[static_cast<std::size_t>(issue)];
 }
 
