@@ -107,20 +107,20 @@ class Run {
     });
     // Last: what an earlier run left is replaced only by a run that starts.
     comm::agree_on_root(mesh_.world, 0, [&] {
-      keep_deck();
+      check_output();
       metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
-      for (const auto& name : {config().output.timing, config().output.summary})
-        profile::require_writable(output(name));
+      for (const auto& name : {config().output.timing, config().output.summary}) fs::remove(output(name));
     });
   }
 
-  /// Throws when a file of the output is the deck.
-  void keep_deck() const {
+  /// Throws when a file of the output is the deck, or cannot be written; changes none.
+  void check_output() const {
     for (const auto& name : {config().output.metrics, config().output.timing, config().output.summary}) {
       std::error_code ignored;  // no such file: not the deck
       if (fs::equivalent(output(name), deck_path_, ignored))
         base::fail(base::ExitCode::deck, "the output file '{}' is the deck: change its name or output.dir",
                    output(name).string());
+      profile::require_writable(output(name));
     }
   }
 

@@ -18,18 +18,26 @@ namespace {
              reason);
 }
 
+void make_folder_of(const std::filesystem::path& path) {
+  if (!path.has_parent_path()) return;
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) fail_with(path.parent_path(), "make folder", error.message());
+}
+
+std::FILE* open_file(const std::filesystem::path& path, const char* mode) {
+  std::error_code ignored;  // what cannot be looked at cannot be opened either, which is said then
+  if (std::filesystem::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO");
+  std::FILE* const file = std::fopen(path.c_str(), mode);
+  if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno));
+  return file;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  if (path_.has_parent_path()) {
-    std::error_code error;
-    std::filesystem::create_directories(path_.parent_path(), error);
-    if (error) fail_with(path_.parent_path(), "make folder", error.message());
-  }
-  std::error_code ignored;  // what cannot be looked at cannot be opened either, which is said then
-  if (std::filesystem::is_fifo(path_, ignored)) fail_with(path_, "open for writing", "it is a FIFO");
-  file_.reset(std::fopen(path_.c_str(), "w"));
-  if (file_ == nullptr) fail_with(path_, "open for writing", std::strerror(errno));
+  make_folder_of(path_);
+  file_.reset(open_file(path_, "w"));
 }
 
 void OutputFile::write(std::string_view text) {
@@ -47,9 +55,11 @@ void OutputFile::close() {
 }
 
 void require_writable(const std::filesystem::path& path) {
-  OutputFile(path).close();
-  std::error_code ignored;  // an empty file stays, and is replaced
-  std::filesystem::remove(path, ignored);
+  make_folder_of(path);
+  std::error_code ignored;  // an empty file that stays is replaced
+  const bool there = std::filesystem::exists(path, ignored);
+  std::fclose(open_file(path, "a"));
+  if (!there) std::filesystem::remove(path, ignored);
 }
 
 }  // namespace shard8::profile

@@ -33,7 +33,7 @@ class OutputFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// Finds now, not at the end of a run, that a file could not be written; removes what is there. Throws as OutputFile.
+/// Throws as OutputFile if a file could not be written, and leaves what is there as it is.
 void require_writable(const std::filesystem::path& path);
 
 }  // namespace shard8::profile
