@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "deck/checker.hpp"
 #include "deck/checks.hpp"
@@ -26,12 +28,12 @@ bool is_folder(const fs::path& path) {
 
 class FileChecker {
  public:
-  FileChecker(const Checker& check, const std::string& folder) : check_(check), folder_(folder) {}
+  FileChecker(const Checker& check, const fs::path& deck) : check_(check), folder_(deck.parent_path()) {}
 
   // `name` is a file, or with `folder_too` a folder; `inside` ("/dataset") follows it in the deck.
-  void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) const {
+  void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) {
     const fs::path here = name;
-    const fs::path beside = fs::path(folder_) / here;
+    const fs::path beside = folder_ / here;
     const bool two_places = here.is_relative() && !folder_.empty();
     const fs::path found = is_there(here) || !two_places ? here : beside;
     if (!is_there(found)) {
@@ -40,11 +42,12 @@ class FileChecker {
     } else if (is_folder(found) && !folder_too) {
       check_.fail({path}, fmt::format("{}: '{}' is a folder", path, name), "expected a file");
     }
+    found_.emplace_back(path, found);
     name = found.string() + inside;
   }
 
   // As find(), for "file.h5:/object".
-  void find_object(std::string_view path, std::string& name, const char* wanted) const {
+  void find_object(std::string_view path, std::string& name, const char* wanted) {
     const auto colon = name.rfind(":/");
     if (colon == std::string::npos || colon == 0 || colon + 2 == name.size()) {
       check_.fail({path}, check_.shown(path) + " names no object in an HDF5 file", wanted);
@@ -55,16 +58,16 @@ class FileChecker {
     name = file;
   }
 
+  /// By key.
+  const std::vector<std::pair<std::string_view, fs::path>>& found() const { return found_; }
+
  private:
   const Checker& check_;
-  const std::string& folder_;
+  const fs::path folder_;
+  std::vector<std::pair<std::string_view, fs::path>> found_;
 };
 
-}  // namespace
-
-void check_files(Diagnostics& errors, Reading& reading, const std::string& folder) {
-  const Checker check(errors, reading);
-  const FileChecker files(check, folder);
+void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
   ModelConfig& model = reading.config.model;
   DataConfig& data = reading.config.data;
   VerifyConfig& verify = reading.config.verify;
@@ -88,6 +91,50 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& folde
   } else {
     files.find_object("data.path", data.path, "expected 'file.h5:/dataset'");
   }
+}
+
+// By whatever names and links; what is not there is none.
+bool same(const fs::path& one, const fs::path& other) {
+  std::error_code ignored;
+  return fs::equivalent(one, other, ignored);
+}
+
+// The folder that a file would be made in, behind links.
+fs::path folder_of(const fs::path& file) {
+  std::error_code error;
+  const fs::path end = fs::canonical(file, error);
+  return error ? file.parent_path() : end.parent_path();
+}
+
+// What a run writes must be nothing that it reads.
+void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
+  const std::pair<std::string_view, const std::string*> outputs[] = {{"output.metrics", &config.output.metrics},
+                                                                     {"output.timing", &config.output.timing},
+                                                                     {"output.summary", &config.output.summary}};
+  for (const auto& [key, name] : outputs) {
+    if (!check.sound({key, "output.dir"})) continue;
+    const fs::path file = fs::path(config.output.dir) / *name;
+    const auto fail = [&](std::string_view input, const std::string& what) {
+      check.fail({key, "output.dir", input},
+                 fmt::format("{} in {}: '{}' {}", check.shown(key), check.shown("output.dir"), file.string(), what),
+                 "a run replaces its output files: change the name or output.dir");
+    };
+    if (same(file, deck)) fail("output.dir", "is the deck");
+    for (const auto& [input, path] : files.found()) {
+      if (same(file, path)) fail(input, fmt::format("is the file of {}", input));
+      if (input == "data.path" && is_folder(path) && same(folder_of(file), path))
+        fail(input, "would be read as text, since data.path is its folder");
+    }
+  }
+}
+
+}  // namespace
+
+void check_files(Diagnostics& errors, Reading& reading, const std::string& deck) {
+  const Checker check(errors, reading);
+  FileChecker files(check, deck);
+  find_inputs(check, files, reading);
+  check_outputs(check, files, reading.config, deck);
 }
 
 }  // namespace shard8::deck

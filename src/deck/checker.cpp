@@ -17,7 +17,8 @@ bool Checker::sound(std::initializer_list<std::string_view> paths) const {
 
 std::string Checker::shown(std::string_view path) const {
   const Field& field = field_at(path);
-  const std::string value = fmt::format("{} = {}", path, value_text(field, reading_.config));
+  const std::string text = value_text(field, reading_.config);
+  const std::string value = fmt::format("{} = {}", path, text.empty() ? "''" : text);
   if (reading_.given(path)) return value;
   if (field.default_note.empty()) return value + " (the default)";
   return fmt::format("{} (by default {})", value, field.default_note);

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "deck/checker.hpp"
 #include "deck/choices.hpp"
@@ -14,18 +18,68 @@
 namespace shard8::deck {
 namespace {
 
-/// So that all bytes of all states of all ranks fit 64 bits.
-void check_size(const Checker& check, const ModelConfig& m) {
-  constexpr double kMost = 1e15;
+/// Of parameters, and of elements of activations: so that all bytes of all states of a rank fit 64 bits.
+constexpr double kMostElements = 1e15;
+
+using Factor = std::pair<std::string_view, std::int64_t>;
+
+/// The key whose value is to blame first for a product.
+std::string_view largest(std::initializer_list<Factor> factors) {
+  return std::max(factors, [](const Factor& a, const Factor& b) { return a.second < b.second; }).first;
+}
+
+void check_parameters(const Checker& check, const ModelConfig& m) {
   if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq"})) return;
   const auto hidden = static_cast<double>(m.hidden);
-  const double layer = hidden * (4 * hidden + 3 * static_cast<double>(m.ffn));
-  const double table = hidden * (2 * static_cast<double>(m.vocab) + static_cast<double>(m.seq));
-  const double parameters = static_cast<double>(m.layers) * layer + table;
-  if (parameters <= kMost) return;
-  check.fail({"model.hidden", "model.ffn", "model.vocab", "model.layers", "model.seq"},
-             fmt::format("a model of about {:.2g} parameters is too large", parameters),
-             fmt::format("at most {:.0e} can be counted", kMost));
+  const double layers = static_cast<double>(m.layers) * hidden * (4 * hidden + 3 * static_cast<double>(m.ffn));
+  const double tables = hidden * (2 * static_cast<double>(m.vocab) + static_cast<double>(m.seq));
+  const double parameters = layers + tables;
+  if (parameters <= kMostElements) return;
+  check.fail({layers > tables ? largest({{"model.hidden", m.hidden}, {"model.ffn", m.ffn}, {"model.layers", m.layers}})
+                              : largest({{"model.hidden", m.hidden}, {"model.vocab", m.vocab}, {"model.seq", m.seq}})},
+             fmt::format("model.layers * hidden * (4 * hidden + 3 * ffn) + hidden * (2 * vocab + seq) = {} * {} * "
+                         "(4 * {} + 3 * {}) + {} * (2 * {} + {}) = about {:.2g} parameters are too many",
+                         m.layers, m.hidden, m.hidden, m.ffn, m.hidden, m.vocab, m.seq, parameters),
+             fmt::format("at most {:.0e} can be counted", kMostElements));
+}
+
+/// A step has a list of them.
+void check_visits(const Checker& check, const Config& config) {
+  constexpr std::int64_t kMost = 10000000;
+  if (!check.sound({"model.layers", "data.batch", "data.micro_batch", "mesh.replicate", "mesh.shard"})) return;
+  const std::int64_t micro_batches = lay_out(config).micro_batches;
+  const std::int64_t visits = micro_batches * config.model.layers;
+  if (visits <= kMost) return;
+  check.fail({"data.micro_batch", "data.batch"},
+             fmt::format("micro-batches * model.layers = {} * {} = {} layers in a step are too many", micro_batches,
+                         config.model.layers, visits),
+             fmt::format("at most {}: larger micro-batches, or fewer sequences", kMost));
+}
+
+void check_activations(const Checker& check, const Config& config) {
+  const ModelConfig& m = config.model;
+  const std::int64_t tensor = config.mesh.tensor;
+  if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq", "data.batch",
+                    "data.micro_batch", "mesh.replicate", "mesh.shard", "mesh.tensor"}))
+    return;
+  const Factor widths[] = {
+      {"model.hidden", m.hidden}, {"model.ffn", m.ffn}, {"model.vocab", (m.vocab + tensor - 1) / tensor}};
+  const auto& [widest, width] =
+      *std::max_element(std::begin(widths), std::end(widths), [](auto& a, auto& b) { return a.second < b.second; });
+  const std::int64_t micro = lay_out(config).micro_batch;
+  const double elements = static_cast<double>(micro) * static_cast<double>(m.seq) * static_cast<double>(width) *
+                          static_cast<double>(m.layers);
+  if (elements <= kMostElements) return;
+  const bool given = micro == config.data.micro_batch;
+  check.fail({largest({{given ? "data.micro_batch" : "data.batch", micro},
+                       {"model.seq", m.seq},
+                       {widest, width},
+                       {"model.layers", m.layers}})},
+             fmt::format("micro-batch * model.seq * {}{} * model.layers = {} * {} * {} * {} = about {:.2g} elements of "
+                         "activations are too many{}",
+                         widest, widest == "model.vocab" ? " / mesh.tensor" : "", micro, m.seq, width, m.layers,
+                         elements, micro_batch_note(config)),
+             fmt::format("at most {:.0e} can be counted", kMostElements));
 }
 
 void check_model(const Checker& check, const Config& config) {
@@ -43,7 +97,9 @@ void check_model(const Checker& check, const Config& config) {
                fmt::format("{} differs from {}", check.shown("model.kv_heads"), check.shown("model.heads")),
                "gpt2 has no grouped queries: leave kv_heads out");
   }
-  check_size(check, m);
+  check_parameters(check, m);
+  check_activations(check, config);
+  check_visits(check, config);
 }
 
 void check_mesh(const Checker& check, const Config& config) {
@@ -148,6 +204,10 @@ void check_ends(const Checker& check, const Config& config) {
   for (int i = 0; i < 3; ++i) {
     if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
+    }
+    if (*names[i] == OutputConfig::kAlgorithms) {
+      check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
+                 "runs on devices keep their choice of matrix products in it");
     }
     for (int j = i + 1; j < 3; ++j) {
       if (*names[i] != *names[j]) continue;

@@ -28,8 +28,9 @@ Fp8Format format_of(Recipe recipe);
 /// Where the size of a micro-batch comes from if not from data.micro_batch, in parentheses after a blank.
 std::string micro_batch_note(const Config& config);
 
-/// Files that the deck names must be there: as named from the working directory, or else from
-/// `folder`, in which case the name in the Config is changed. Touches nothing but names.
-void check_files(Diagnostics& errors, Reading& reading, const std::string& folder);
+/// Files that the deck names must be there: as named from the working directory, or else from the folder of the file
+/// `deck`, in which case the name in the Config is changed. Files of the output must be none of them, nor the deck.
+/// Touches nothing but names.
+void check_files(Diagnostics& errors, Reading& reading, const std::string& deck);
 
 }  // namespace shard8::deck

@@ -131,6 +131,8 @@ struct VerifyConfig {
 };
 
 struct OutputConfig {
+  static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
+
   std::string dir = "out";                ///< folder, made if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
   std::string timing = "timing.csv";      ///< in dir: seconds of each step's phases over ranks

@@ -13,7 +13,7 @@ bool is_finite(double bound) { return bound - bound == 0.0; }
 
 std::string bounds_text(const Bounds& bounds) {
   if (is_finite(bounds.low) && is_finite(bounds.high) && !bounds.open_low && !bounds.open_high) {
-    return fmt::format(" from {} to {}", bounds.low, bounds.high);
+    return fmt::format("{} from {} to {}", bounds.or_zero ? ", 0 or" : "", bounds.low, bounds.high);
   }
   std::string text;
   if (is_finite(bounds.low)) text += fmt::format(" {} {}", bounds.open_low ? ">" : ">=", bounds.low);

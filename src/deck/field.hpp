@@ -47,8 +47,10 @@ struct Bounds {
   double high = std::numeric_limits<double>::infinity();
   bool open_low = false;   ///< low itself is not allowed
   bool open_high = false;  ///< high itself is not allowed
+  bool or_zero = false;    ///< zero is allowed, too
 
   bool hold(double value) const {
+    if (or_zero && value == 0) return true;
     return (open_low ? value > low : value >= low) && (open_high ? value < high : value <= high);
   }
 };
@@ -62,6 +64,7 @@ constexpr Bounds from_to(double low, double high) { return {.low = low, .high = 
 /// Of numbers that FP32 holds: what is nearer to zero is zero there, what is larger is infinite.
 inline constexpr double kLeastFloat = 1.2e-38, kMostFloat = 3.4e38;
 constexpr Bounds positive_float() { return from_to(kLeastFloat, kMostFloat); }
+constexpr Bounds zero_or_positive_float() { return {.low = kLeastFloat, .high = kMostFloat, .or_zero = true}; }
 constexpr Bounds float_from(double low) { return from_to(low, kMostFloat); }
 constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
 

@@ -76,7 +76,7 @@ constexpr Field kOptimizer[] = {
      .help = "decoupled decay of parameters of two dimensions or more"},
     {.key = "clip",
      .slot = optimizer<&OptimizerConfig::clip>(),
-     .bounds = at_least(0),
+     .bounds = zero_or_positive_float(),
      .help = "largest norm of the whole gradient, beyond it the gradient is scaled; 0: off"},
     {.key = "moments", .slot = optimizer<&OptimizerConfig::moments>(), .help = "format in which both moments are kept"},
     {.key = "master",
@@ -163,15 +163,15 @@ constexpr Field kOutput[] = {
     {.key = "metrics",
      .slot = slot<&Config::output, &OutputConfig::metrics>(),
      .not_empty = true,
-     .help = "file in dir: loss, gradient norm, learning rate and time of each step"},
+     .help = "file in dir, a name without '/': loss, gradient norm, learning rate and time of each step"},
     {.key = "timing",
      .slot = slot<&Config::output, &OutputConfig::timing>(),
      .not_empty = true,
-     .help = "file in dir: seconds of each step's phases over ranks"},
+     .help = "file in dir, a name without '/': seconds of each step's phases over ranks"},
     {.key = "summary",
      .slot = slot<&Config::output, &OutputConfig::summary>(),
      .not_empty = true,
-     .help = "file in dir: the whole report and the deck as it was understood"},
+     .help = "file in dir, a name without '/': the whole report and the deck as it was understood"},
 };
 
 }  // namespace

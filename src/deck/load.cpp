@@ -77,7 +77,7 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
     check_required(errors, reading);
     resolve_defaults(reading);
     check_together(errors, reading);
-    check_files(errors, reading, std::filesystem::path(name).parent_path().string());
+    check_files(errors, reading, name);
   }
   errors.throw_if_any();
   warn_of_unused(errors, reading);

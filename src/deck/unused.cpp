@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "deck/checker.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -21,6 +22,8 @@ bool in_fp8(const Config& c) { return c.fp8.on(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
 constexpr Reader kReaders[] = {
+    {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
+    {"model.init_std", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.rope_theta", "model.arch", [](const Config& c) { return c.model.arch == Arch::llama; }},
     {"fp8.format", "fp8.recipe", in_fp8},
     {"fp8.amax_history", "fp8.recipe", delayed},
@@ -41,6 +44,8 @@ void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {
   for (const Reader& reader : kReaders) {
     const auto given = reading.values.find(reader.key);
     if (given == reading.values.end() || reader.reads(reading.config)) continue;
+    const Field& field = field_at(reader.key);
+    if (value_text(field, reading.config) == value_text(field, Config{})) continue;  // as if it were not given
     diagnostics.warning(given->second, fmt::format("{} has no effect", check.shown(reader.key)),
                         fmt::format("nothing reads it with {}", check.shown(reader.switched_by)));
   }

@@ -7,8 +7,8 @@
 
 namespace shard8::deck {
 
-/// A warning for each key that is given and that nothing reads, as the others stand ("fp8.margin" without recipe
-/// delayed). Of a deck without errors, its defaults filled in.
+/// A warning for each key that is given, not with its default, and that nothing reads, as the others stand
+/// ("fp8.margin" without recipe delayed). Of a deck without errors, its defaults filled in.
 void warn_of_unused(Diagnostics& diagnostics, const Reading& reading);
 
 }  // namespace shard8::deck

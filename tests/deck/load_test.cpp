@@ -221,18 +221,97 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
             "   20 |   amax_history: 16\n"
             "      |                 ^~  nothing reads it with fp8.recipe = current\n");
   const std::vector<std::pair<std::string, std::string>> keys = {
-      {"model.rope_theta=5", "model.arch = gpt2"},     {"fp8.format=auto", "fp8.recipe = none"},
-      {"fp8.amax_history=7", "fp8.recipe = none"},     {"fp8.amax_algo=max", "fp8.recipe = none"},
-      {"fp8.margin=3", "fp8.recipe = none"},           {"fp8.power_of_2_scales=false", "fp8.recipe = none"},
+      {"model.rope_theta=5", "model.arch = gpt2"},     {"fp8.format=hybrid", "fp8.recipe = none"},
+      {"fp8.amax_history=7", "fp8.recipe = none"},     {"fp8.amax_algo=most_recent", "fp8.recipe = none"},
+      {"fp8.margin=3", "fp8.recipe = none"},           {"fp8.power_of_2_scales=true", "fp8.recipe = none"},
       {"fp8.weights=bf16", "fp8.recipe = none"},       {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
       {"fp8.last_layers_bf16=1", "fp8.recipe = none"}, {"data.path=a", "data.kind = synthetic"},
-      {"verify.tolerance=1", "verify.gold = "}};
+      {"verify.tolerance=1", "verify.gold = ''"}};
   for (const auto& [given, because] : keys) {
     const auto found = warnings(kLeastDeck, {"model.arch=gpt2", given});
     ASSERT_EQ(found.size(), 1u) << given;
     EXPECT_NE(found[0].find("command line:" + given + ": warning: "), std::string::npos) << found[0];
     EXPECT_NE(found[0].find("nothing reads it with " + because), std::string::npos) << found[0];
   }
+  // A default says nothing that was not so without it.
+  for (const char* given :
+       {"fp8.format=auto", "fp8.amax_algo=max", "fp8.margin=0", "data.path=", "model.init_seed=1234"})
+    EXPECT_TRUE(warnings(kLeastDeck, {given}).empty()) << given;
+  const Folder folder;
+  const std::string init = "model.init_file=" + folder.file("model.safetensors", "");
+  for (const char* given : {"model.init_seed=1", "model.init_std=0.1"}) {
+    const auto found = warnings(kLeastDeck, {init, given});
+    ASSERT_EQ(found.size(), 1u) << given;
+    EXPECT_NE(found[0].find("nothing reads it with model.init_file = "), std::string::npos) << found[0];
+    EXPECT_TRUE(warnings(kLeastDeck, {given}).empty());
+  }
+}
+
+TEST(Load, output_files_are_none_that_are_read) {
+  const Folder folder;
+  folder.file("gold.jsonl", "");
+  folder.file("weights.h5", "");
+  folder.file("tokens.h5", "");
+  fs::create_directories(folder.path() / "text");
+  folder.file("text/one", "");
+  fs::create_directories(folder.path() / "links");
+  fs::create_symlink("../tokens.h5", folder.path() / "links/summary.json");
+  const std::string deck = folder.file("a.yaml", kLeastDeck);
+  const std::string here = folder.path().string();
+  // The overrides, of which the first is to blame, and what is said.
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"output.metrics=a.yaml", "output.dir=" + here}, "/a.yaml' is the deck"},
+      {{"output.dir=" + here + "/text/..", "verify.gold=gold.jsonl", "verify.tolerance=0"}, ""},
+      {{"output.timing=gold.jsonl", "output.dir=" + here + "/text/..", "verify.gold=gold.jsonl", "verify.tolerance=0"},
+       "/text/../gold.jsonl' is the file of verify.gold"},
+      {{"output.summary=weights.h5", "output.dir=" + here, "model.init_file=weights.h5:/init"},
+       "/weights.h5' is the file of model.init_file"},
+      {{"output.dir=" + here + "/links", "data.kind=tokens", "data.path=tokens.h5:/tokens"},
+       "/links/summary.json' is the file of data.path"},
+      {{"output.dir=" + here + "/links", "data.kind=tokens", "data.path=weights.h5:/tokens"}, ""},
+      {{"output.metrics=one", "output.dir=" + here + "/text", "data.kind=bytes", "data.path=text/one"},
+       "/text/one' is the file of data.path"},
+      {{"output.dir=" + here + "/text", "data.kind=bytes", "data.path=text"},
+       "/text/metrics.jsonl' would be read as text, since data.path is its folder"},
+      {{"output.dir=" + here, "data.kind=bytes", "data.path=text"}, ""},
+  };
+  for (const auto& [overrides, said] : cases) {
+    std::string message;
+    try {
+      load(deck, overrides);
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::deck);
+      message = error.what();
+    }
+    if (said.empty()) {
+      EXPECT_EQ(message, "");
+      continue;
+    }
+    EXPECT_NE(message.find(said), std::string::npos) << said << "\n" << message;
+    EXPECT_EQ(message.find("command line:" + overrides[0] + ": error: output."), 0u) << message;
+    EXPECT_NE(message.find("a run replaces its output files"), std::string::npos) << message;
+  }
+}
+
+TEST(Load, what_a_micro_batch_holds_is_bounded) {
+  const std::vector<std::string> long_ones = {"model.seq=2147483647", "data.batch=2147483647"};
+  // As many, but not at once; nor in too many pieces.
+  const std::vector<std::string> pieces = {"data.batch=2147483647", "data.micro_batch=1000"};
+  EXPECT_EQ(message_of(kLeastDeck, "a.yaml", pieces), "");
+  EXPECT_EQ(message_of(kLeastDeck, "a.yaml", {pieces[0], "data.micro_batch=100"})
+                .find("command line:data.micro_batch=100: error: micro-batches * model.layers = 21474837 * 2 = "
+                      "42949674 layers in a step are too many"),
+            0u);
+  EXPECT_NE(message_of(kLeastDeck, "a.yaml", long_ones)
+                .find("micro-batch * model.seq * model.vocab / mesh.tensor * model.layers = 2147483647 * 2147483647 * "
+                      "256 * 2 = about 2.4e+21 elements of activations are too many"),
+            std::string::npos);
+  // The caret is at what is larger than it should be.
+  EXPECT_EQ(
+      message_of(kLeastDeck, "a.yaml", {"model.ffn=2147483647", "data.micro_batch=1000000000", "data.batch=2000000000"})
+          .find("command line:model.ffn=2147483647: error: micro-batch * model.seq * model.ffn * model.layers = "
+                "1000000000 * 32 * 2147483647 * 2 = about 1.4e+20"),
+      0u);
 }
 
 }  // namespace

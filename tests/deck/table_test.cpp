@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "deck/echo.hpp"
@@ -74,6 +75,11 @@ TEST(Table, a_filled_in_print_is_a_deck) {
   const std::string least = to_yaml(load_text(kLeastDeck, "a.yaml").config);
   EXPECT_EQ(to_yaml(load_text(filled(print_table("yaml"), ":", ""), "b.yaml").config), least);
   EXPECT_EQ(to_yaml(load_text(filled(print_table("nml"), " =", "'"), "b.nml").config), least);
+}
+
+TEST(Table, a_filled_in_print_gives_no_warning) {
+  EXPECT_EQ(load_text(filled(print_table("yaml"), ":", ""), "b.yaml").warnings, std::vector<std::string>{});
+  EXPECT_EQ(load_text(filled(print_table("nml"), " =", "'"), "b.nml").warnings, std::vector<std::string>{});
 }
 
 TEST(Table, an_unfilled_print_says_what_is_missing) {
