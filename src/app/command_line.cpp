@@ -26,14 +26,6 @@ CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name
   return command;
 }
 
-/// What was printed has arrived, or was said to be lost: a command that did its work but whose words nobody can
-/// read did not end well.
-int after_output(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "shard8: standard output could not be written: it is incomplete\n");
-  return code == 0 ? static_cast<int>(base::ExitCode::environment) : code;
-}
-
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") return run_command(argc, argv, arguments.deck);
@@ -68,7 +60,26 @@ int report(const base::Error& error) {
   return static_cast<int>(error.code());
 }
 
+/// What was printed has arrived, or is said to be lost: a command that did its work but whose words nobody can
+/// read did not end well.
+int after_output(int code) {
+  if (code == static_cast<int>(base::ExitCode::environment)) return code;  // `run` said it, or worse
+  try {
+    require_standard_output();
+    return code;
+  } catch (const base::Error& e) {
+    const int lost = report(e);
+    return code == static_cast<int>(base::ExitCode::ok) ? lost : code;
+  }
+}
+
 }  // namespace
+
+void require_standard_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  base::fail(base::ExitCode::environment,
+             "standard output could not be written: it is incomplete; send it to where there is room");
+}
 
 int main(int argc, char** argv) {
   Arguments arguments;

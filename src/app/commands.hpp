@@ -20,6 +20,9 @@ struct DeckArguments {
 /// A deck's warnings, to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
+/// Throws Error(environment) if what was printed so far has not all been written.
+void require_standard_output();
+
 /// The subcommands. Each returns the process's exit code; errors are thrown.
 int run_command(int argc, char** argv, const DeckArguments& deck);
 /// ranks_only: print the number of ranks and nothing else (for launch scripts).

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "app/commands.hpp"
 #include "comm/communicator.hpp"
@@ -20,7 +19,6 @@ namespace shard8::app {
 struct Job {
   comm::Node node;
   const deck::LoadResult& deck;
-  const std::string& deck_path;
   profile::CollectiveLog& log;
   comm::Communicator world;
   const tensor::Runtime& runtime;

@@ -22,6 +22,7 @@
 #include "data/entropy.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
+#include "io/durable_file.hpp"
 #include "profile/metrics.hpp"
 #include "profile/output_file.hpp"
 #include "profile/peak_flops.hpp"
@@ -68,7 +69,6 @@ class Run {
  public:
   explicit Run(Job& job)
       : deck_(job.deck),
-        deck_path_(job.deck_path),
         node_(job.node),
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
@@ -83,6 +83,7 @@ class Run {
   int operator()() {
     open();
     print_header();
+    start_output();
     const auto results = train();
     return report(results);
   }
@@ -91,6 +92,7 @@ class Run {
   const deck::Config& config() const { return deck_.config; }
 
   void open() {
+    comm::agree_on_root(mesh_.world, 0, [&] { check_output(); });  // first: all else may take minutes
     comm::agree(mesh_.world, [&] {
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
       loader_ = std::make_unique<data::Loader>(setup_.data(), config().model.seq, config().model.vocab,
@@ -105,23 +107,22 @@ class Run {
       trainer_ = std::make_unique<train::Trainer>(exec_, setup_, mesh_, *loader_, timer_);
       trainer_->initialise(weights.get());
     });
-    // Last: what an earlier run left is replaced only by a run that starts.
-    comm::agree_on_root(mesh_.world, 0, [&] {
-      check_output();
-      metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
-      for (const auto& name : {config().output.timing, config().output.summary}) fs::remove(output(name));
-    });
   }
 
-  /// Throws when a file of the output is the deck, or cannot be written; changes none.
+  /// Throws when a file of the output cannot be written; changes nothing.
   void check_output() const {
-    for (const auto& name : {config().output.metrics, config().output.timing, config().output.summary}) {
-      std::error_code ignored;  // no such file: not the deck
-      if (fs::equivalent(output(name), deck_path_, ignored))
-        base::fail(base::ExitCode::deck, "the output file '{}' is the deck: change its name or output.dir",
-                   output(name).string());
-      profile::require_writable(output(name));
-    }
+    const deck::OutputConfig& names = config().output;
+    for (const auto& name : {names.metrics, names.timing, names.summary}) profile::require_writable(output(name));
+    if (tensor::kDevice) profile::require_writable(io::temporary_of(output(deck::OutputConfig::kAlgorithms)));
+  }
+
+  /// Last, once the header is out: what an earlier run left is replaced only by a run that starts.
+  void start_output() {
+    comm::agree_on_root(mesh_.world, 0, [&] {
+      require_standard_output();
+      for (const auto& name : {config().output.timing, config().output.summary}) profile::remove_output(output(name));
+      metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
+    });
   }
 
   fs::path output(const std::string& name) const { return fs::path(config().output.dir) / name; }
@@ -219,12 +220,13 @@ class Run {
       profile::write_timing(output(config().output.timing), report);
       profile::write_summary(output(config().output.summary), report, summary(memory, loss));
     });
-    const bool failed = input.verification.status == profile::Verification::Status::failed;
-    return static_cast<int>(failed ? base::ExitCode::verification : base::ExitCode::ok);
+    if (input.verification.status == profile::Verification::Status::failed)
+      return static_cast<int>(base::ExitCode::verification);
+    comm::agree_on_root(mesh_.world, 0, require_standard_output);
+    return static_cast<int>(base::ExitCode::ok);
   }
 
   const deck::LoadResult& deck_;
-  const fs::path deck_path_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
   std::uint64_t baseline_ = 0;  ///< bytes taken when all but training is set up

@@ -18,15 +18,16 @@ namespace shard8::io {
 namespace {
 
 [[noreturn]] void fail_with(int error, const std::string& path, const char* operation) {
-  base::fail(base::ExitCode::failed, "'{}': cannot {}: {}", path, operation, std::generic_category().message(error));
+  base::fail(base::ExitCode::environment, "'{}': cannot {}: {}; it needs a folder that can be written to and has room",
+             path, operation, std::generic_category().message(error));
 }
 
 /// path.tmp while it is being written; removed again unless it was renamed.
 class Temporary {
  public:
   explicit Temporary(const std::string& path)
-      : path_(path + ".tmp"), descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail_with(errno, path_, "create (does its folder exist?)");
+      : path_(temporary_of(path)), descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) fail_with(errno, path_, "create");
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -60,6 +61,8 @@ class Temporary {
 };
 
 }  // namespace
+
+std::string temporary_of(const std::string& path) { return path + ".tmp"; }
 
 void write_durably(const std::string& path, std::string_view bytes) {
   Temporary temporary(path);

@@ -6,28 +6,51 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 
 namespace shard8::profile {
 namespace {
 
-[[noreturn]] void fail_with(const std::filesystem::path& path, const char* what, const std::string& reason) {
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_with(const fs::path& path, const char* what, const std::string& reason) {
   base::fail(base::ExitCode::environment,
              "cannot {} '{}': {}; set output.dir to a folder that can be written to and has room", what, path.string(),
              reason);
 }
 
-void make_folder_of(const std::filesystem::path& path) {
+void make_folder_of(const fs::path& path) {
   if (!path.has_parent_path()) return;
   std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
+  fs::create_directories(path.parent_path(), error);
   if (error) fail_with(path.parent_path(), "make folder", error.message());
 }
 
-std::FILE* open_file(const std::filesystem::path& path, const char* mode) {
+/// Folders that are missing now: removed again in the end, if nothing is in them.
+class MadeFolders {
+ public:
+  explicit MadeFolders(fs::path folder) {
+    std::error_code ignored;
+    for (; !folder.empty() && fs::symlink_status(folder, ignored).type() == fs::file_type::not_found;
+         folder = folder.parent_path())
+      missing_.push_back(folder);
+  }
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+  ~MadeFolders() {
+    std::error_code ignored;
+    for (const fs::path& folder : missing_) fs::remove(folder, ignored);
+  }
+
+ private:
+  std::vector<fs::path> missing_;  ///< the deepest first
+};
+
+std::FILE* open_file(const fs::path& path, const char* mode) {
   std::error_code ignored;  // what cannot be looked at cannot be opened either, which is said then
-  if (std::filesystem::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO");
+  if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO");
   std::FILE* const file = std::fopen(path.c_str(), mode);
   if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno));
   return file;
@@ -35,7 +58,7 @@ std::FILE* open_file(const std::filesystem::path& path, const char* mode) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
   make_folder_of(path_);
   file_.reset(open_file(path_, "w"));
 }
@@ -54,12 +77,24 @@ void OutputFile::close() {
   if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno));
 }
 
-void require_writable(const std::filesystem::path& path) {
+void require_writable(const fs::path& path) {
+  const MadeFolders made(path.parent_path());
   make_folder_of(path);
   std::error_code ignored;  // an empty file that stays is replaced
-  const bool there = std::filesystem::exists(path, ignored);
+  const bool there = fs::exists(path, ignored);
   std::fclose(open_file(path, "a"));
-  if (!there) std::filesystem::remove(path, ignored);
+  if (there) return;
+  // Behind a link to nothing it is the link's end that was made.
+  const fs::path file = fs::canonical(path, ignored);
+  if (!ignored) fs::remove(file, ignored);
+}
+
+void remove_output(const fs::path& path) {
+  std::error_code error;
+  const fs::path file = fs::canonical(path, error);
+  if (error || !fs::is_regular_file(file, error)) return;
+  fs::remove(file, error);
+  if (error) OutputFile(path).close();
 }
 
 }  // namespace shard8::profile

@@ -33,7 +33,11 @@ class OutputFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// Throws as OutputFile if a file could not be written, and leaves what is there as it is.
+/// Throws as OutputFile if a file could not be written, and leaves all as it is: links, too, and no folder is made.
 void require_writable(const std::filesystem::path& path);
+
+/// Removes the file, of a link what it leads to; one that cannot be removed is emptied, or OutputFile throws.
+/// Devices stay.
+void remove_output(const std::filesystem::path& path);
 
 }  // namespace shard8::profile

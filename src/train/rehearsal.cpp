@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
+#include "base/error.hpp"
 #include "comm/agree.hpp"
+#include "deck/config.hpp"
 #include "io/durable_file.hpp"
 #include "tensor/transfer.hpp"
 #include "train/trainer.hpp"
@@ -48,7 +51,7 @@ void Trainer::rehearse_step(float scale) {
 /// metrics, from which the next run of this deck takes them.
 void Trainer::rehearse(kernels::Tuning tuning) {
   const std::filesystem::path folder = setup_.config.output.dir;
-  const auto plan_file = folder / "algorithms.txt";
+  const auto plan_file = folder / deck::OutputConfig::kAlgorithms;
   const bool search = tuning == kernels::Tuning::exhaustive;  // every product anew, and nothing is kept
   std::string kept;
   if (!search) comm::agree_on_root(mesh_.world, 0, [&] { kept = read_file(plan_file); });
@@ -80,7 +83,12 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   SHARD8_REQUIRE(libraries_->adopt(chosen), "rank 0's algorithms are of another kind of device or library");
   if (known && chosen == kept) return;
   comm::agree_on_root(mesh_.world, 0, [&] {
-    std::filesystem::create_directories(folder);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error)
+      base::fail(base::ExitCode::environment,
+                 "cannot make folder '{}': {}; set output.dir to a folder that can be made", folder.string(),
+                 error.message());
     io::write_durably(plan_file.string(), chosen);
   });
 }

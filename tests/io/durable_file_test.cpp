@@ -27,9 +27,9 @@ TEST(DurableFile, WritesAndReplaces) {
 
 TEST(DurableFile, NamesPathAndReason) {
   const test::TempFolder folder;
-  test::expect_error([&] { io::write_durably(folder / "none/x.json", "text"); }, base::ExitCode::failed,
-                     {"none/x.json.tmp'", "cannot create", "No such file or directory"});
-  test::expect_error([&] { io::sync_folder(folder / "none"); }, base::ExitCode::failed,
+  test::expect_error([&] { io::write_durably(folder / "none/x.json", "text"); }, base::ExitCode::environment,
+                     {"none/x.json.tmp'", "cannot create: No such file or directory; it needs a folder"});
+  test::expect_error([&] { io::sync_folder(folder / "none"); }, base::ExitCode::environment,
                      {"none'", "cannot open the folder"});
 }
 
@@ -37,7 +37,8 @@ TEST(DurableFile, LeavesNothingBehindWhenItFails) {
   const test::TempFolder folder;
   const auto path = folder / "taken";
   std::filesystem::create_directories(path + "/by a folder");
-  test::expect_error([&] { io::write_durably(path, "text"); }, base::ExitCode::failed, {"taken'", "cannot rename"});
+  test::expect_error([&] { io::write_durably(path, "text"); }, base::ExitCode::environment,
+                     {"taken'", "cannot rename"});
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -103,6 +104,44 @@ TEST(Files, say_why_they_cannot_be_written) {
   if (std::filesystem::exists("/dev/full")) {
     expect_error([] { OutputFile("/dev/full").write("text"); }, "/dev/full", "No space left");
   }
+}
+
+TEST(Files, a_try_changes_nothing) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  require_writable(folder / "deep/er/metrics.jsonl");
+  EXPECT_FALSE(fs::exists(folder / ""));  // what it made for the try is gone
+  OutputFile(folder / "kept").write("text");
+  require_writable(folder / "kept");
+  EXPECT_EQ(lines_of(folder / "kept"), std::vector<std::string>{"text"});
+  fs::create_directory(folder / "scratch");
+  fs::create_symlink("scratch/run", folder / "one");
+  fs::create_symlink("one", folder / "two");
+  require_writable(folder / "two");
+  EXPECT_TRUE(fs::is_symlink(folder / "one") && fs::is_symlink(folder / "two"));
+  EXPECT_TRUE(fs::is_empty(folder / "scratch"));
+  OutputFile(folder / "two").write("text");
+  require_writable(folder / "two");
+  EXPECT_EQ(lines_of(folder / "scratch/run"), std::vector<std::string>{"text"});
+  // A link to a folder that is not there.
+  fs::create_symlink("nothere", folder / "link");
+  EXPECT_THROW(require_writable(folder / "link/metrics.jsonl"), base::Error);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+}
+
+TEST(Files, removes_what_an_earlier_run_left) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  remove_output(folder / "nothere");
+  OutputFile(folder / "file").write("text");
+  OutputFile(folder / "scratch").write("text");
+  fs::create_symlink("scratch", folder / "link");
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  for (const char* name : {"file", "link", "fifo"}) remove_output(folder / name);
+  EXPECT_FALSE(fs::exists(folder / "file"));
+  EXPECT_FALSE(fs::exists(folder / "scratch"));
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_TRUE(fs::is_fifo(folder / "fifo"));
 }
 
 TEST(Timing, a_row_for_each_step_and_phase) {
