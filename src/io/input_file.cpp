@@ -38,6 +38,8 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
     base::fail(base::ExitCode::deck, "'{}': not a regular file; a plain file is needed here", path_);
   }
   size_ = status.st_size;
+  if (const int flags = ::fcntl(descriptor_, F_GETFL); flags != -1)  // some file systems heed it for files, too
+    ::fcntl(descriptor_, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 InputFile::~InputFile() {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/durable_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -56,6 +57,22 @@ TEST(InputFile, ReadsAnywhere) {
   EXPECT_EQ(out[0], std::byte{'0'});
   test::expect_error([&] { moved.read(out, 8); }, base::ExitCode::failed,
                      {"/a'", "bytes 8 to 11", "but it has 10 (it had 10"});
+}
+
+/// Opened so as not to wait for the writer of a FIFO, but read as any file.
+TEST(InputFile, ReadsWaitForTheirBytes) {
+  const test::TempFolder folder;
+  test::write_bytes(folder / "a", "0123456789");
+  const io::InputFile file(folder / "a");
+  int found = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    std::error_code closed;
+    const auto name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), closed);
+    if (closed || name != std::filesystem::canonical(folder / "a")) continue;
+    ++found;
+    EXPECT_EQ(::fcntl(descriptor, F_GETFL) & O_NONBLOCK, 0);
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(InputFile, SaysWhyItCannotOpen) {
