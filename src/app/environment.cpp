@@ -2,26 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/environment.hpp"
 
-#include <cstdlib>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "profile/summary_file.hpp"
 
 namespace shard8::app {
 
 std::vector<std::pair<std::string, std::string>> relevant_environment() {
-  constexpr const char* kVariables[] = {"OMP_NUM_THREADS",
-                                        "OMP_PROC_BIND",
-                                        "OMP_PLACES",
-                                        "OPENBLAS_NUM_THREADS",
-                                        "OPENBLAS_CORETYPE",
-                                        "KOKKOS_TOOLS_LIBS",
-                                        "MPIR_CVAR_ASYNC_PROGRESS",
-                                        "HDF5_USE_FILE_LOCKING",
-                                        "SLURM_JOB_ID",
-                                        "SLURM_NTASKS",
-                                        "SLURM_CPUS_PER_TASK"};
-  std::vector<std::pair<std::string, std::string>> found;
-  for (const char* name : kVariables)
-    if (const char* value = std::getenv(name); value != nullptr) found.emplace_back(name, value);
-  return found;
+  // Threads, memory, devices and their libraries, networks, file systems, and what the job was given.
+  constexpr std::string_view kPrefixes[] = {"OMP_",         "GOMP_",
+                                            "KMP_",         "OPENBLAS_",
+                                            "MKL_",         "BLIS_",
+                                            "GOTO_",        "KOKKOS_",
+                                            "MALLOC_",      "GLIBC_TUNABLES",
+                                            "LD_PRELOAD",   "CUDA_",
+                                            "CUBLAS",       "CUDNN_",
+                                            "NVIDIA_",      "NCCL_",
+                                            "MPIR_",        "MPICH_",
+                                            "UCX_",         "FI_",
+                                            "PSM",          "HDF5_",
+                                            "SHARD8_",      "SLURM_JOB_ID",
+                                            "SLURM_NTASKS", "SLURM_CPUS_PER_TASK"};
+  return profile::variables_with(environ, kPrefixes);
 }
 
 }  // namespace shard8::app

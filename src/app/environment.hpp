@@ -8,7 +8,8 @@
 
 namespace shard8::app {
 
-/// Variables of this process's environment, of those that change what a run does or how fast it is: name and value.
+/// Variables of this process's environment, of those that change what a run does or how fast it is: name and value, by
+/// name, without those that may hold secrets.
 std::vector<std::pair<std::string, std::string>> relevant_environment();
 
 }  // namespace shard8::app

@@ -186,11 +186,11 @@ class Run {
 
   profile::SummaryInput summary(const MemoryFigures& memory, double final_loss) const {
     profile::SummaryInput input = summary_input(deck_.echo, memory);
-    input.run = {{"backend", tensor::kDevice ? "nccl" : "mpi"},
-                 {"device", tensor::kDevice ? "cuda" : "host"},
-                 {"threads_per_rank", std::to_string(setup_.threads)},
-                 {"waiting", std::string(comm::name_of(mesh_.world.waiting()))},
-                 {"data", loader_->dataset().description()}};
+    input.run = {.backend = tensor::kDevice ? "nccl" : "mpi",
+                 .device = tensor::kDevice ? "cuda" : "host",
+                 .threads_per_rank = setup_.threads,
+                 .waiting = std::string(comm::name_of(mesh_.world.waiting())),
+                 .data = loader_->dataset().description()};
     input.final_loss = final_loss;
     input.unigram_entropy = entropy_;
     return input;

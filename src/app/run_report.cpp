@@ -46,7 +46,8 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
                    {"hdf5", io::hdf5_version()},       {"blas", kernels::blas_description()}};
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.environment = relevant_environment();
-  input.slurm = profile::slurm_variables(environ);
+  constexpr std::string_view kSlurm[] = {"SLURM_"};
+  input.slurm = profile::variables_with(environ, kSlurm);
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
   input.memory.push_back({"reduction_buffers", memory.reduction_buffers});

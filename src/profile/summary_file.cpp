@@ -3,6 +3,7 @@
 #include "profile/summary_file.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -17,6 +18,20 @@ Json object_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
   Json object = Json::object();
   for (const auto& [name, value] : pairs) object[name] = value;
   return object;
+}
+
+Json run_of(const SummaryInput::Run& run) {
+  return {{"backend", run.backend},
+          {"device", run.device},
+          {"threads_per_rank", run.threads_per_rank},
+          {"waiting", run.waiting},
+          {"data", run.data}};
+}
+
+bool is_secret(std::string_view name) {
+  constexpr std::string_view kSecrets[] = {"JWT", "TOKEN", "KEY", "SECRET", "PASSWORD"};
+  return std::any_of(std::begin(kSecrets), std::end(kSecrets),
+                     [name](std::string_view secret) { return name.find(secret) != std::string_view::npos; });
 }
 
 Json deck_of(const std::vector<SummaryInput::DeckValue>& deck) {
@@ -119,13 +134,17 @@ Json verification_of(const Verification& v) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> slurm_variables(const char* const* variables) {
+std::vector<std::pair<std::string, std::string>> variables_with(const char* const* variables,
+                                                                std::span<const std::string_view> prefixes) {
   std::vector<std::pair<std::string, std::string>> found;
   for (; *variables != nullptr; ++variables) {
     const std::string_view text = *variables;
     const auto equals = text.find('=');
-    if (!text.starts_with("SLURM_") || equals == std::string_view::npos) continue;
-    found.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    const auto begins = [name](std::string_view prefix) { return name.starts_with(prefix); };
+    if (std::none_of(prefixes.begin(), prefixes.end(), begins) || is_secret(name)) continue;
+    found.emplace_back(name, text.substr(equals + 1));
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -137,7 +156,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["deck"] = deck_of(input.deck);
   summary["ranks"] = report.ranks;
   summary["hosts"] = report.hosts;
-  summary["run"] = object_of(input.run);
+  summary["run"] = run_of(input.run);
   summary["environment"] = object_of(input.environment);
   summary["slurm"] = object_of(input.slurm);
   Json steps;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -210,10 +211,10 @@ TEST(Summary, holds_everything) {
                                     {"precision", "deterministic", "true"},
                                     {"data", "path", "123", true},
                                     {"optimizer", "lr", "0.001"}},
-                           .run = {{"threads_per_rank", "2"}},
+                           .run = {"mpi", "host", 2, "yield", "bytes of 'text'"},
                            .environment = {{"OMP_NUM_THREADS", "2"}},
                            .slurm = {{"SLURM_JOB_ID", "7"}},
-                           .memory = {{"weights", 1000}, {"gathered", 2000}},
+                           .memory = {{"weights", 1000}, {"gathered", 2000}, {"reduction_buffers", 3000}},
                            .final_loss = 2.5,
                            .unigram_entropy = 3.5};
   write_summary(folder / "summary.json", synthetic_report({Verification::Status::failed, "too high"}, 1e16), input);
@@ -227,7 +228,11 @@ TEST(Summary, holds_everything) {
   EXPECT_EQ(s["deck"]["optimizer"]["lr"], 0.001);
   EXPECT_EQ(s["ranks"], 4);
   EXPECT_EQ(s["hosts"], (std::vector<std::string>{"node00", "node00", "node01", "node01"}));
-  EXPECT_EQ(s["run"]["threads_per_rank"], "2");
+  EXPECT_EQ(s["run"], (ordered_json{{"backend", "mpi"},
+                                    {"device", "host"},
+                                    {"threads_per_rank", 2},
+                                    {"waiting", "yield"},
+                                    {"data", "bytes of 'text'"}}));
   EXPECT_EQ(s["environment"]["OMP_NUM_THREADS"], "2");
   EXPECT_EQ(s["loss"]["final"], 2.5);
   EXPECT_EQ(s["loss"]["unigram_entropy"], 3.5);
@@ -246,6 +251,7 @@ TEST(Summary, holds_everything) {
   EXPECT_NEAR(s["collectives"][0]["busbw_bytes_per_s"], 1.5e9, 1);
   EXPECT_EQ(s["memory_per_rank"][1]["kind"], "gathered");
   EXPECT_EQ(s["memory_per_rank"][1]["bytes"], 2000);
+  EXPECT_EQ(s["memory_per_rank"][2], (ordered_json{{"kind", "reduction_buffers"}, {"bytes", 3000}}));
   EXPECT_NEAR(s["figures"]["fom"], 1e7 / 1.15, 1e-3);
   EXPECT_NEAR(s["figures"]["mfu"], 0.25 / 1.15, 1e-9);
   EXPECT_EQ(s["verification"]["status"], "failed");
@@ -259,10 +265,17 @@ TEST(Summary, survives_text_that_is_no_utf8) {
   EXPECT_EQ(ordered_json::parse(text)["slurm"]["SLURM_JOB_NAME"], "caf\xef\xbf\xbd");
 }
 
-TEST(Summary, takes_slurms_variables_only) {
-  const char* const variables[] = {"PATH=/bin", "SLURM_NTASKS=4", "SLURM_JOB_ID=12=3", "XSLURM_A=1", nullptr};
-  const std::vector<std::pair<std::string, std::string>> expected = {{"SLURM_JOB_ID", "12=3"}, {"SLURM_NTASKS", "4"}};
-  EXPECT_EQ(slurm_variables(variables), expected);
+TEST(Summary, takes_variables_by_prefix_and_no_secrets) {
+  const char* const variables[] = {
+      "PATH=/bin",        "SLURM_NTASKS=4", "SLURM_JOB_ID=12=3",  "XSLURM_A=1",     "SLURM_JWT=a",
+      "NCCL_DEBUG=INFO",  "UCX_TLS=",       "UCX_A_TOKEN=a",      "UCX_KEY_FILE=a", "NCCL_NO_EQUALS_SIGN",
+      "NCCL_MY_SECRET=a", "UCX_PASSWORD=a", "NCCL_ALGO=Ring KEY", nullptr};
+  using Found = std::vector<std::pair<std::string, std::string>>;
+  const std::array<std::string_view, 1> slurm{"SLURM_"};
+  EXPECT_EQ(variables_with(variables, slurm), (Found{{"SLURM_JOB_ID", "12=3"}, {"SLURM_NTASKS", "4"}}));
+  const std::array<std::string_view, 3> several{"UCX_", "NCCL_", "SLURM_JOB_ID"};
+  EXPECT_EQ(variables_with(variables, several),
+            (Found{{"NCCL_ALGO", "Ring KEY"}, {"NCCL_DEBUG", "INFO"}, {"SLURM_JOB_ID", "12=3"}, {"UCX_TLS", ""}}));
 }
 
 }  // namespace
