@@ -29,13 +29,13 @@ configure() {
     source "$repo/scripts/lib/kokkos.bash"
     if site="$(kokkos_of_site)"; then arguments+=("-DKokkos_ROOT=${site%% *}"); fi
   fi
-  key="$(cksum <"$repo/CMakePresets.json") ${arguments[*]} ${CC:-} ${CXX:-} ${Kokkos_ROOT:-} ${CMAKE_PREFIX_PATH:-} $(cache_dir)"
+  key="$(cksum <"$repo/CMakePresets.json") ${arguments[*]-} ${CC:-} ${CXX:-} ${Kokkos_ROOT:-} ${CMAKE_PREFIX_PATH:-} $(cache_dir)"
   if [[ -f "$dir/build.ninja" && "$(cat "$dir/configured_with" 2>/dev/null)" == "$key" ]]; then
     return 0
   fi
   say "configuring $dir"
   rm -f "$dir/configured_with"
-  if ! (cd "$repo" && cmake --fresh --preset "$preset" "${arguments[@]}" >"$repo/build/.configure.log" 2>&1); then
+  if ! (cd "$repo" && cmake --fresh --preset "$preset" ${arguments[@]+"${arguments[@]}"} >"$repo/build/.configure.log" 2>&1); then
     cat "$repo/build/.configure.log" >&2
     die "CMake could not configure the preset '$preset' (its words are above)" \
       "settings for CMake go into SHARD8_CMAKE_ARGS, as in SHARD8_CMAKE_ARGS='-DSHARD8_MARCH=x86-64-v3' scripts/build"
