@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/transpose.hpp"
 
+#include "kernels/cuda/transpose_4x4.cuh"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::kernels::cuda {
@@ -11,16 +12,6 @@ constexpr int kTile = 128;  // bytes: rows and columns of a block's tile
 constexpr int kVector = kTransposeVector;
 constexpr int kThreads = 256;  // (kTile / 4 rows) x (kTile / kVector)
 constexpr int kVectors = kTile / kVector;
-
-/// Four rows of four bytes become four columns.
-__device__ __forceinline__ void transpose_4x4(std::uint32_t (&rows)[4]) {
-  const std::uint32_t low01 = __byte_perm(rows[0], rows[1], 0x5140), high01 = __byte_perm(rows[0], rows[1], 0x7362);
-  const std::uint32_t low23 = __byte_perm(rows[2], rows[3], 0x5140), high23 = __byte_perm(rows[2], rows[3], 0x7362);
-  rows[0] = __byte_perm(low01, low23, 0x5410);
-  rows[1] = __byte_perm(low01, low23, 0x7632);
-  rows[2] = __byte_perm(high01, high23, 0x5410);
-  rows[3] = __byte_perm(high01, high23, 0x7632);
-}
 
 // A thread reads 16 columns of 4 rows and leaves, of each column, one word of 4 rows in shared memory.
 // Column c's 16-byte vector v lies at v ^ (c / 16): so neither the words that a warp writes nor the

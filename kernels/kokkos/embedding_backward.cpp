@@ -123,10 +123,9 @@ struct AddTokens {
   /// The row of a token, if that came first to it, and few did.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add_short(const AnyMember& team, std::int64_t token, Scratch& scratch) const {
-    const std::int32_t before_it = chains.before[token];
     const std::int64_t row = row_of(token);
     if (row < 0) return;
-    const std::int32_t length = chains.counts[row];
+    const std::int32_t before_it = chains.before[token], length = chains.counts[row];
     if (before_it != Chains::kNone) return;
     float* const out = dtable + row * hidden;
     if (length == 1) {

@@ -4,21 +4,22 @@
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/norm_forward.hpp"
+#include "kernels/kokkos/norm_forward_rows.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {
 
+/// Whether the transposed cast was left, too.
 template <class T, class E>
-void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
+bool forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
              const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight, bias);
   constexpr auto kLabel = "shard8::kernels::layernorm_forward";
-  if (norm_forward_rows<true>(exec, kLabel, y, NormForward<T>{mean, rstd, x, weight, bias, hidden, eps}, rows, fits)) {
-    return;
-  }
+  const NormForward<T> at{mean, rstd, x, weight, bias, hidden, eps};
+  const NormMade made = norm_forward_on_device<true>(exec, kLabel, y, at, rows, fits);
+  if (made != NormMade::no) return made == NormMade::turned_too;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
@@ -42,6 +43,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, co
           return yr.put(w, i, layernorm_made(w, w.load(xr, i), w.load(weight, i), w.load(bias, i), m, r));
         });
       });
+  return false;
 }
 
 }  // namespace
@@ -57,8 +59,8 @@ void layernorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor&
   require_count(kName, "bias", bias, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
-      forward(exec, out, mean.as<float>(), rstd.as<float>(), x.as<T>(), weight.as<T>(), bias.as<T>(), rows, hidden,
-              eps);
+      return forward(exec, out, mean.as<float>(), rstd.as<float>(), x.as<T>(), weight.as<T>(), bias.as<T>(), rows,
+                     hidden, eps);
     });
   });
 }

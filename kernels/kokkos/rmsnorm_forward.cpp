@@ -3,20 +3,22 @@
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/norm_forward.hpp"
+#include "kernels/kokkos/norm_forward_rows.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {
 
+/// Whether the transposed cast was left, too.
 template <class T, class E>
-void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
+bool forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
              std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight);
   constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
   const NormForward<T> at{nullptr, rstd, x, weight, nullptr, hidden, eps};
-  if (norm_forward_rows<false>(exec, kLabel, y, at, rows, fits)) return;
+  const NormMade made = norm_forward_on_device<false>(exec, kLabel, y, at, rows, fits);
+  if (made != NormMade::no) return made == NormMade::turned_too;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         const T* xr = x + row * hidden;
@@ -31,6 +33,7 @@ void forward(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, con
           return yr.put(w, i, rmsnorm_made<T>(w, w.load(xr, i), w.load(weight, i), r));
         });
       });
+  return false;
 }
 
 }  // namespace
@@ -44,7 +47,7 @@ void rmsnorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& r
   require_count(kName, "weight", weight, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
-      forward(exec, out, rstd.as<float>(), x.as<T>(), weight.as<T>(), rows, hidden, eps);
+      return forward(exec, out, rstd.as<float>(), x.as<T>(), weight.as<T>(), rows, hidden, eps);
     });
   });
 }

@@ -14,11 +14,19 @@ namespace {
 const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
                                  {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
 
+// And such as clusters of a device's blocks hold: of three blocks, and of eight with four packs a thread.
+std::vector<Shape> norm_shapes() {
+  auto shapes = kShapes;
+  shapes.push_back({64, 1536});
+  shapes.push_back({32, 8192});
+  return shapes;
+}
+
 class FusedNorm : public WithFusedCase {};
 class FusedActivation : public WithFusedCase {};
 
 TEST_P(FusedNorm, Rmsnorm) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : norm_shapes()) {
     SCOPED_TRACE(to_string(shape));
     const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2);
     const Buffer rstd({shape[0]}, DType::fp32), again({shape[0]}, DType::fp32);
@@ -32,7 +40,7 @@ TEST_P(FusedNorm, Rmsnorm) {
 }
 
 TEST_P(FusedNorm, Layernorm) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : norm_shapes()) {
     SCOPED_TRACE(to_string(shape));
     const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
     const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
@@ -45,6 +53,27 @@ TEST_P(FusedNorm, Layernorm) {
       EXPECT_EQ(bytes_of(rstds), bytes_of(rstd));
     });
   }
+}
+
+/// More rows than a device's clusters of blocks have at once, so that each takes several, one after the other.
+TEST(FusedNormRows, MoreThanClustersHaveAtOnce) {
+  const Shape shape = tensor::kDevice ? Shape{4832, 4096} : Shape{640, 512};
+  const auto x = Buffer::normal(shape, DType::bf16, 1, 2), w = Buffer::normal({shape[1]}, DType::bf16, 2),
+             b = Buffer::normal({shape[1]}, DType::bf16, 3);
+  const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32), plain(shape, DType::bf16);
+  const auto compare = [&](const auto& run) {
+    run(Outputs(plain.tensor()));
+    for (const double scale : {700.0, 60.0}) {
+      SCOPED_TRACE("scale " + digits(scale));
+      Memory want(shape, DType::bf16, {false, true, true}, scale), got(shape, DType::bf16, {false, true, true}, scale);
+      want.leave(Exec(), plain);
+      run(got.outputs());
+      Exec().fence("shard8::tests::fused");
+      expect_same(got, want);
+    }
+  };
+  compare([&](const Outputs& y) { kernels::rmsnorm_forward(Exec(), y, rstd, x, w, 1e-5f); });
+  compare([&](const Outputs& y) { kernels::layernorm_forward(Exec(), y, mean, rstd, x, w, b, 1e-5f); });
 }
 
 TEST_P(FusedActivation, Swiglu) {

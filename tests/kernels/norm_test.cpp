@@ -62,7 +62,8 @@ Gradients reference_backward(const Doubles& dy, const Doubles& x, const Doubles&
   return g;
 }
 
-const std::vector<Shape> kShapes{{1, 1}, {1, 7}, {3, 64}, {33, 65}, {17, 512}, {600, 130}, {9, 4096}};
+const std::vector<Shape> kShapes{{1, 1},     {1, 7},    {3, 64},    {33, 65},  {17, 512},
+                                 {600, 130}, {9, 4096}, {64, 1536}, {32, 8192}};
 
 class Norm : public ::testing::TestWithParam<DType> {
  protected:

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/row_parts.cuh"
+
+/// How blocks of a cluster tell each other, for devices of compute capability 9.0.
+namespace shard8::kernels::cuda {
+
+__device__ __forceinline__ unsigned shared_address(const void* of) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(of));
+}
+/// The address of the same in block `rank` of the cluster.
+__device__ __forceinline__ unsigned address_in(unsigned address, int rank) {
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+/// Blocks of a cluster say that they have begun, and begun their Arrivals; nobody waits for other memory.
+__device__ __forceinline__ void arrive_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ __forceinline__ void await_begun() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+/// A barrier in shared memory that waits for bytes of other blocks: no block waits for what else another one stored.
+struct Arrivals {
+  std::uint64_t state;
+
+  /// Before arrive_begun.
+  __device__ __forceinline__ void begin() {
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(&state))
+        : "memory");
+  }
+  /// Before each wait, by one thread.
+  __device__ __forceinline__ void expect(unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
+                 : "memory");
+  }
+  __device__ __forceinline__ void wait(unsigned parity) {
+    unsigned done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{\n.reg .pred done;\nmbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.u32 %0, 1, 0, done;\n}"
+          : "=r"(done)
+          : "r"(shared_address(&state)), "r"(parity)
+          : "memory");
+    }
+  }
+};
+/// *to = part in block `rank`, whose arrivals know.
+__device__ __forceinline__ void send(const Squares* to, const Squares& part, const Arrivals* arrivals, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
+                   address_in(shared_address(to), rank)),
+               "r"(__float_as_uint(part.squares)), "r"(address_in(shared_address(arrivals), rank))
+               : "memory");
+}
+__device__ __forceinline__ void send(const Moments* to, const Moments& part, const Arrivals* arrivals, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
+                   address_in(shared_address(to), rank)),
+               "r"(__float_as_uint(part.sum)), "r"(__float_as_uint(part.squares)),
+               "r"(address_in(shared_address(arrivals), rank))
+               : "memory");
+}
+
+}  // namespace shard8::kernels::cuda

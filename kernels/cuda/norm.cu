@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/norm.hpp"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "kernels/cuda/norm_rows.cuh"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::kernels::cuda {
+namespace {
+
+using tensor::DType;
+
+/// A cluster takes 32 rows after others; the next ones are on their way meanwhile.
+template <class Leaves, bool kCentred, int kVectors>
+__global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward at) {
+#if __CUDA_ARCH__ >= 900
+  using Norm = NormRows<Leaves, kCentred, kVectors>;
+  constexpr bool kCast = Leaves::kCast != Cast::none;
+  extern __shared__ uint4 memory[];
+  auto& shared = *reinterpret_cast<typename Norm::Shared*>(memory);
+  const auto cluster = cooperative_groups::this_cluster();
+  const auto thread = static_cast<int>(threadIdx.x), rank = static_cast<int>(cluster.block_rank());
+  const auto blocks = static_cast<int>(cluster.num_blocks());
+  const Norm norm{at,
+                  shared,
+                  thread % 32,
+                  thread / 32,
+                  rank,
+                  blocks,
+                  static_cast<std::int64_t>(rank) * Norm::kCols,
+                  1.0f / static_cast<float>(at.hidden)};
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x / static_cast<unsigned>(blocks)) * kNormRows;
+  std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(blocks)) * kNormRows;
+  if (thread < 2 * kNormWarps) shared.arrivals[thread / kNormWarps][thread % kNormWarps].begin();
+  arrive_begun();
+  norm.ask(first_row);
+  norm.load_weight();
+  float scale = 1.0f;
+  if constexpr (kCast) scale = *at.scale;
+  const std::int32_t before = at.amax != nullptr && thread == 0 ? *static_cast<volatile std::int32_t*>(at.amax) : 0;
+  if (kCast && blockIdx.x == 0 && thread == 0) *at.scale_inv = 1.0f / scale;
+  NormCounts counts;
+  __syncthreads();
+  await_begun();
+  for (unsigned turn = 0; first_row < at.rows; first_row += step, ++turn) {
+    const int which = static_cast<int>(turn % 2);
+    typename Norm::Rows rows;
+    norm.take(rows);
+    norm.tell(rows, which);
+    if (first_row + step < at.rows) norm.ask(first_row + step);
+    std::uint32_t* const tile = shared.tile[Norm::kTiles == 2 ? which : 0];
+    norm.leave(rows, norm.know(first_row, which, turn / 2 % 2), first_row, tile, scale, counts);
+    if constexpr (Leaves::kTransposed) {
+      __syncthreads();
+      norm.leave_turned(tile, first_row);
+      if (Norm::kTiles == 1) __syncthreads();
+    }
+  }
+  if (at.amax != nullptr || at.saturated != nullptr || at.flushed != nullptr) norm.leave_counts(counts, before);
+#endif
+}
+
+bool on_16_bytes(std::initializer_list<const void*> pointers) {
+  return std::all_of(pointers.begin(), pointers.end(),
+                     [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+}
+
+/// Of the current device, asked for once by each thread that changes none.
+bool has_clusters() {
+  int device = 0;
+  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
+  thread_local int asked = -1, major = 0;
+  if (asked != device) SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  asked = device;
+  return major >= 9;
+}
+
+/// Vectors of a thread, few first; 0 if a cluster cannot hold a row.
+int vectors_of(std::int64_t hidden) {
+  for (const int vectors : {2, 4}) {
+    const std::int64_t cols = static_cast<std::int64_t>(vectors) * kNormStride;
+    if (hidden > 0 && hidden % cols == 0 && hidden / cols <= kNormMostBlocks) return vectors;
+  }
+  return 0;
+}
+
+struct Kernel {
+  void (*function)(NormForward);
+  std::size_t shared;  ///< bytes
+};
+template <class Leaves, bool kCentred, int kVectors>
+Kernel one_kernel() {
+  return {norm_kernel<Leaves, kCentred, kVectors>, sizeof(typename NormRows<Leaves, kCentred, kVectors>::Shared)};
+}
+template <class Leaves>
+Kernel kernel_of(const NormForward& norm) {
+  const int vectors = vectors_of(norm.hidden);
+  if (norm.bias != nullptr) return vectors == 2 ? one_kernel<Leaves, true, 2>() : one_kernel<Leaves, true, 4>();
+  return vectors == 2 ? one_kernel<Leaves, false, 2>() : one_kernel<Leaves, false, 4>();
+}
+template <Cast cast>
+Kernel cast_kernel_of(const NormForward& norm) {
+  if (norm.transposed != nullptr) return kernel_of<NormLeaves<cast, false, true>>(norm);
+  return norm.plain != nullptr ? kernel_of<NormLeaves<cast, true, false>>(norm)
+                               : kernel_of<NormLeaves<cast, false, false>>(norm);
+}
+Kernel any_kernel_of(const NormForward& norm) {
+  if (norm.quantized != nullptr) {
+    return norm.format == DType::e4m3 ? cast_kernel_of<Cast::e4m3>(norm) : cast_kernel_of<Cast::e5m2>(norm);
+  }
+  return norm.plain != nullptr ? kernel_of<NormLeaves<Cast::none, true, false>>(norm)
+                               : kernel_of<NormLeaves<Cast::none, false, false>>(norm);
+}
+
+/// How many clusters the current device has room for at once; asked for once by each thread that changes none.
+int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
+  struct Answer {
+    void (*function)(NormForward);
+    unsigned blocks;
+    int clusters;
+  };
+  thread_local std::vector<Answer> answers;
+  const unsigned blocks = config.gridDim.x;
+  for (const Answer& answer : answers) {
+    if (answer.function == kernel.function && answer.blocks == blocks) return answer.clusters;
+  }
+  int clusters = 0;
+  SHARD8_CUDA_CHECK(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(kernel.shared)));
+  SHARD8_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config));
+  answers.push_back({kernel.function, blocks, std::max(clusters, 1)});
+  return answers.back().clusters;
+}
+
+}  // namespace
+
+bool has_norm_forward(const NormForward& norm) {
+  return norm.rows % kNormRows == 0 && vectors_of(norm.hidden) > 0 &&
+         (norm.transposed == nullptr || norm.plain == nullptr) &&
+         on_16_bytes({norm.x, norm.weight, norm.bias, norm.plain, norm.quantized, norm.transposed}) && has_clusters();
+}
+
+void norm_forward(cudaStream_t stream, const NormForward& norm) {
+  if (norm.rows == 0) return;
+  const Kernel kernel = any_kernel_of(norm);
+  const auto blocks =
+      static_cast<unsigned>(norm.hidden / (static_cast<std::int64_t>(vectors_of(norm.hidden)) * kNormStride));
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = blocks;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(kNormThreads);
+  config.dynamicSmemBytes = kernel.shared;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  const std::int64_t clusters = std::min<std::int64_t>(norm.rows / kNormRows, clusters_at_once(kernel, config));
+  config.gridDim.x = blocks * static_cast<unsigned>(clusters);
+  SHARD8_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel.function, norm));
+}
+
+}  // namespace shard8::kernels::cuda

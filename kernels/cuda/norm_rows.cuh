@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/arrivals.cuh"
+#include "kernels/cuda/norm.hpp"
+#include "kernels/cuda/pairs.cuh"
+#include "kernels/cuda/row_parts.cuh"
+#include "kernels/cuda/transpose_4x4.cuh"
+
+/// The parts of norm_kernel. A cluster of blocks takes 32 rows at once, a block some of their columns, a warp four of
+/// the rows: so all of a row is in registers, of several multiprocessors, and a block has enough rows to leave them
+/// turned. Warps of the same rows tell each other what they know of them; nothing else waits.
+namespace shard8::kernels::cuda {
+
+inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
+inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< the latter of a cluster
+inline constexpr int kNormMostBlocks = 8;                                            ///< of a cluster, on every device
+inline constexpr int kNormVector = 8, kNormStride = 32 * kNormVector;  ///< elements of 16 bytes, and of a warp's
+
+struct NormCounts {
+  std::uint32_t amax = 0, saturated = 0, flushed = 0;
+};
+
+/// What is left: kPlain the result, or nothing but an amax; `cast` its cast; kTransposed that turned.
+template <Cast cast_, bool kPlain_, bool kTransposed_>
+struct NormLeaves {
+  static constexpr Cast kCast = cast_;
+  static constexpr bool kPlain = kPlain_, kTransposed = kTransposed_;
+};
+
+template <class Leaves, bool kCentred, int kVectors>
+struct NormRows {
+  static constexpr Cast kCast = Leaves::kCast;
+  static constexpr bool kTransposed = Leaves::kTransposed;
+  using Part = std::conditional_t<kCentred, Moments, Squares>;
+  static constexpr int kCols = kVectors * kNormStride;  ///< of a block
+  static constexpr int kQuads = kNormRows / 4;          ///< words of a column of the tile
+  static constexpr int kTiles = kVectors == 2 ? 2 : 1;  ///< as two blocks of a multiprocessor have room for
+  static_assert(kQuads == 8 && kNormRowsOfWarp == 4, "word and of_own_row");
+
+  struct Shared {
+    uint4 next[kNormRowsOfWarp][kVectors][kNormThreads];  ///< of each thread
+    uint4 weight[kVectors][32];
+    uint4 bias[kCentred ? kVectors : 1][32];
+    Part part[2][kNormRows][kNormMostBlocks];  ///< of these rows and the next
+    Arrivals arrivals[2][kNormWarps];          ///< of a warp's part of that
+    std::uint32_t of_warp[3][kNormWarps];
+    std::uint32_t tile[kTiles][kTransposed ? kCols * kQuads : 1];
+  };
+  /// What a thread has of its warp's rows.
+  using Rows = uint4[kNormRowsOfWarp][kVectors];
+  struct Row {
+    float mean, rstd;
+  };
+
+  const NormForward& at;
+  Shared& shared;
+  int lane, warp, rank, blocks;
+  std::int64_t col0;  ///< of the block
+  float of_one;       ///< 1 / hidden
+
+  /// Of this thread's first element of its warp's first row.
+  __device__ __forceinline__ std::int64_t offset(std::int64_t first_row) const {
+    return (first_row + warp * kNormRowsOfWarp) * at.hidden + col0 + lane * kNormVector;
+  }
+  __device__ __forceinline__ const uint4* vectors(std::int64_t first_row) const {
+    return reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(at.x) + offset(first_row));
+  }
+  /// Vectors from a row to the next.
+  __device__ __forceinline__ std::int64_t stride() const { return at.hidden / kNormVector; }
+
+  /// Before the block's first `leave`, with a barrier of the block between.
+  __device__ __forceinline__ void load_weight() const {
+    if (warp >= kVectors) return;
+    const auto own = [&](const void* of) {
+      return __ldg(reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(of) + col0) + warp * 32 + lane);
+    };
+    shared.weight[warp][lane] = own(at.weight);
+    if constexpr (kCentred) shared.bias[warp][lane] = own(at.bias);
+  }
+  /// Asks for the warp's rows, for `take`.
+  __device__ __forceinline__ void ask(std::int64_t first_row) const {
+    const uint4* from = vectors(first_row);
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
+#pragma unroll
+      for (int p = 0; p < kVectors; ++p) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&shared.next[r][p][threadIdx.x])),
+                     "l"(from + p * 32)
+                     : "memory");
+      }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  __device__ __forceinline__ void take(Rows& rows) const {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r) {
+#pragma unroll
+      for (int p = 0; p < kVectors; ++p) rows[r][p] = shared.next[r][p][threadIdx.x];
+    }
+  }
+
+  /// Tells all blocks what is known of the warp's rows: thread 8·r + b of row r to block b. There are two places: who
+  /// tells of rows knows that all were told of those before, and so had looked at the ones before these.
+  __device__ __forceinline__ void tell(const Rows& rows, int which) const {
+    Part parts[kNormRowsOfWarp];
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r) parts[r] = Part::of(rows[r]);
+    const Part own = of_own_row<kNormVector * kVectors>(parts, lane);
+    Part* const to = &shared.part[which][warp * kNormRowsOfWarp + lane / 8][rank];
+    if (blocks == 1) {  // no cluster to speak of
+      if (lane % 8 == 0) *to = own;
+      return __syncwarp();
+    }
+    Arrivals* const arrivals = &shared.arrivals[which][warp];
+    if (lane == 0) arrivals->expect(static_cast<unsigned>(blocks * kNormRowsOfWarp * sizeof(Part)));
+    if (lane % 8 < blocks) send(to, own, arrivals, lane % 8);
+  }
+  /// Of row lane / 8, once all have told; the first block leaves it.
+  __device__ __forceinline__ Row know(std::int64_t first_row, int which, unsigned parity) const {
+    if (blocks > 1) shared.arrivals[which][warp].wait(parity);
+    const bool is = lane % 8 < blocks;
+    const Part part = is ? shared.part[which][warp * kNormRowsOfWarp + lane / 8][lane % 8] : Part{};
+    float squares = part.squares;
+    [[maybe_unused]] float mean = 0;
+    if constexpr (kCentred) {
+      mean = sum_of_eight(part.sum) * of_one;
+      const float apart = part.sum * (1.0f / kCols) - mean;
+      if (is) squares += kCols * (apart * apart);
+    }
+    const float rstd = __frsqrt_rn(sum_of_eight(squares) * of_one + at.eps);
+    if (rank == 0 && lane % 8 == 0) {
+      const std::int64_t to = first_row + warp * kNormRowsOfWarp + lane / 8;
+      if constexpr (kCentred) at.mean[to] = mean;
+      at.rstd[to] = rstd;
+    }
+    return {mean, rstd};
+  }
+  /// Of row r, of what thread 8·r knows.
+  __device__ __forceinline__ static Row of_row(const Row& row, int r) {
+    Row one{0, __shfl_sync(0xffffffffu, row.rstd, 8 * r)};
+    if constexpr (kCentred) one.mean = __shfl_sync(0xffffffffu, row.mean, 8 * r);
+    return one;
+  }
+
+  /// Eight elements of the result, as kernels/kokkos/norm_made.hpp makes them.
+  __device__ __forceinline__ static void make(std::uint32_t (&made)[4], const uint4& x, const uint4& weight,
+                                              const uint4& bias, const Row& row) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const float a = low(word_of(x, k)), b = high(word_of(x, k));
+      const std::uint32_t w = word_of(weight, k);
+      if constexpr (kCentred) {
+        const std::uint32_t c = word_of(bias, k);
+        made[k] = round_pair(fmaf((a - row.mean) * row.rstd, low(w), low(c)),
+                             fmaf((b - row.mean) * row.rstd, high(w), high(c)));
+      } else {
+        made[k] = multiply_pairs(w, round_pair(a * row.rstd, b * row.rstd));
+      }
+    }
+  }
+  /// Leaves the rows, but for the turned ones: those in the tile.
+  __device__ __forceinline__ void leave(const Rows& rows, const Row& row, std::int64_t first_row,
+                                        [[maybe_unused]] std::uint32_t* tile, [[maybe_unused]] float scale,
+                                        NormCounts& counts) const {
+    std::uint32_t pair = 0;
+    Row of[kNormRowsOfWarp];
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r) of[r] = of_row(row, r);
+    [[maybe_unused]] auto* const plain =
+        reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(at.plain) + offset(first_row));
+    [[maybe_unused]] auto* const quantized =
+        reinterpret_cast<uint2*>(static_cast<std::uint8_t*>(at.quantized) + offset(first_row));
+#pragma unroll
+    for (int p = 0; p < kVectors; ++p) {
+      if constexpr (kVectors > 2) asm volatile("" ::: "memory");  // loads of weights before that would take registers
+      const uint4 weight = shared.weight[p][lane];
+      uint4 bias{};
+      if constexpr (kCentred) bias = shared.bias[p][lane];
+      [[maybe_unused]] std::uint32_t codes[kNormRowsOfWarp][2];
+      std::uint32_t made[kNormRowsOfWarp][4], not_zeros = ~0u;
+#pragma unroll
+      for (int r = 0; r < kNormRowsOfWarp; ++r) {
+        make(made[r], rows[r][p], weight, bias, of[r]);
+        pair = larger_pair(pair, largest_pair(made[r]));
+        if constexpr (Leaves::kPlain) plain[r * stride() + p * 32] = {made[r][0], made[r][1], made[r][2], made[r][3]};
+        if constexpr (kCast != Cast::none) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) codes[r][h] = codes_of<kCast>(made[r][2 * h], made[r][2 * h + 1], scale);
+          quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
+          not_zeros &= not_zero(codes[r][0]) & not_zero(codes[r][1]);
+        }
+      }
+      if constexpr (kCast != Cast::none) {
+        if ((not_zeros & 0x80808080u) != 0x80808080u) {  // once for all rows: a branch a row costs more
+#pragma unroll
+          for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += flushed_of(codes[r], made[r]);
+        }
+      }
+      if constexpr (kTransposed) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          std::uint32_t square[4] = {codes[0][h], codes[1][h], codes[2][h], codes[3][h]};
+          transpose_4x4(square);
+          put_square(tile, p, h, square);
+        }
+      }
+    }
+    const std::uint32_t amax = magnitude_of(pair);
+    counts.amax = max(counts.amax, amax);
+    if constexpr (kCast != Cast::none) {
+      const bool fits = __uint_as_float(amax) * scale <= kRoundsToMax<kCast>;
+      if (__any_sync(0xffffffffu, !fits)) count_saturated(row, first_row, scale, counts);
+    }
+  }
+  /// Rare, and so of rows read and made again, rather than by code in `leave`.
+  __device__ __forceinline__ void count_saturated(const Row& row, std::int64_t first_row, float scale,
+                                                  NormCounts& counts) const {
+    const uint4* from = vectors(first_row);
+#pragma unroll 1
+    for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
+      const Row of = of_row(row, r);
+#pragma unroll 1
+      for (int p = 0; p < kVectors; ++p) {
+        uint4 bias{};
+        if constexpr (kCentred) bias = shared.bias[p][lane];
+        std::uint32_t made[4];
+        make(made, from[p * 32], shared.weight[p][lane], bias, of);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          counts.saturated += fabsf(low(made[k]) * scale) > kRoundsToMax<kCast> ? 1 : 0;
+          counts.saturated += fabsf(high(made[k]) * scale) > kRoundsToMax<kCast> ? 1 : 0;
+        }
+      }
+    }
+  }
+
+  /// The tile has a word of four rows of a column at word(column, quad), but columns and words change places: neither
+  /// threads that write columns eight apart nor those that read vectors of neighbouring columns meet in a bank. What
+  /// differs between a thread's words is xor-ed to the first one.
+  __device__ __forceinline__ static constexpr int word(int column, int quad) {
+    const int place = (column & ~3) | ((column ^ column >> 6) & 3);
+    return place * kQuads + (quad ^ ((column >> 3 ^ (column >> 2 & 1) << 1) & (kQuads - 1)));
+  }
+  __device__ __forceinline__ void put_square(std::uint32_t* tile, int p, int h,
+                                             const std::uint32_t (&square)[4]) const {
+    const int first = word(lane * kNormVector, warp);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) tile[(first ^ word(4 * h + k, 0)) + p * kNormStride * kQuads] = square[k];
+  }
+  __device__ __forceinline__ void leave_turned(const std::uint32_t* tile, std::int64_t first_row) const {
+    constexpr int kOfColumn = kNormRows / 16, kStep = kNormThreads / kOfColumn;  // vectors; columns
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int column = thread / kOfColumn, part = thread % kOfColumn, first = word(column, 4 * part);
+    auto* to = static_cast<std::uint8_t*>(at.transposed) + (col0 + column) * at.rows + first_row + 16 * part;
+#pragma unroll
+    for (int i = 0; i < kCols / kStep; ++i, to += kStep * at.rows) {
+      const auto of = [&](int k) { return tile[(first ^ (i % 2 * 2 * kQuads + k)) + i * kStep * kQuads]; };
+      *reinterpret_cast<uint4*>(to) = {of(0), of(1), of(2), of(3)};
+    }
+  }
+
+  /// Adds up the block's counts.
+  __device__ __forceinline__ void leave_counts(const NormCounts& counts, std::int32_t before) const {
+    const std::uint32_t amax = __reduce_max_sync(0xffffffffu, counts.amax);
+    const std::uint32_t saturated = __reduce_add_sync(0xffffffffu, counts.saturated);
+    const std::uint32_t flushed = __reduce_add_sync(0xffffffffu, counts.flushed);
+    if (lane < 3) shared.of_warp[lane][warp] = lane == 0 ? amax : lane == 1 ? saturated : flushed;
+    __syncthreads();
+    if (warp != 0) return;
+    const auto part = [&](int i) { return lane < kNormWarps ? shared.of_warp[i][lane] : 0u; };
+    const auto largest = static_cast<std::int32_t>(__reduce_max_sync(0xffffffffu, part(0)));
+    const unsigned long long all_saturated = __reduce_add_sync(0xffffffffu, part(1));
+    const unsigned long long all_flushed = __reduce_add_sync(0xffffffffu, part(2));
+    if (lane != 0) return;
+    if (at.amax != nullptr && largest > before) atomicMax(at.amax, largest);
+    if (at.saturated != nullptr && all_saturated != 0) atomicAdd(at.saturated, all_saturated);
+    if (at.flushed != nullptr && all_flushed != 0) atomicAdd(at.flushed, all_flushed);
+  }
+};
+
+}  // namespace shard8::kernels::cuda
