@@ -15,8 +15,8 @@
 namespace shard8::comm::nccl {
 
 /// Memory of every rank of a group that the others can read and write. Into it they push by copy engines, all
-/// copies of a call at once, so that no multiprocessor is taken from kernels, or by kernels of a Handshake. Peers
-/// are on one node.
+/// copies of a call to peers at once, so that no multiprocessor is taken from kernels, or by kernels of a Handshake.
+/// What stays on the rank is an ordinary copy of its device, after those. Peers are on one node.
 ///
 /// Each call has a number. A rank tells every peer that its memory may be used (its stream has come to
 /// the call), waits until all have told it so, does what the call does, tells every peer that it has, and
