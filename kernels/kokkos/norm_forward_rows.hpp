@@ -85,7 +85,8 @@ struct NormForwardRows {
 /// Whether kernels/cuda made it, as its has_norm_forward says, of bf16 alone; beside a plain result a cast is
 /// not turned.
 template <class T, class E>
-NormMade norm_forward_by_clusters(const Exec& exec, const Emitter<E>& y, const NormForward<T>& at, std::int64_t rows) {
+NormMade norm_forward_by_clusters(const Exec& exec, const char* label, const Emitter<E>& y, const NormForward<T>& at,
+                                  std::int64_t rows) {
   if constexpr (!std::is_same_v<T, tensor::BFloat16>) return NormMade::no;
   cuda::NormForward norm{};
   norm.x = at.x;
@@ -112,7 +113,11 @@ NormMade norm_forward_by_clusters(const Exec& exec, const Emitter<E>& y, const N
     }
   }
   if (!cuda::has_norm_forward(norm)) return NormMade::no;
+  const bool watched = Kokkos::Tools::profileLibraryLoaded();  // tools see it as a kernel that Kokkos launches
+  std::uint64_t number = 0;
+  if (watched) Kokkos::Tools::beginParallelFor(label, Kokkos::Tools::Experimental::device_id(exec), &number);
   cuda::norm_forward(tensor::cuda::stream_of(exec), norm);
+  if (watched) Kokkos::Tools::endParallelFor(number);
   return norm.transposed != nullptr ? NormMade::turned_too : NormMade::yes;
 }
 #endif
@@ -125,7 +130,7 @@ NormMade norm_forward_on_device(const Exec& exec, const char* label, const Emitt
     return NormMade::no;
   } else {
 #if defined(KOKKOS_ENABLE_CUDA)
-    const NormMade made = norm_forward_by_clusters(exec, y, at, rows);
+    const NormMade made = norm_forward_by_clusters(exec, label, y, at, rows);
     if (made != NormMade::no) return made;
 #endif
     using Rows = NormForwardRows<T, E, kCentred>;

@@ -106,6 +106,8 @@ std::vector<Operator> operators(DType dtype) {
   };
   const auto x = make({t, h}, dtype), y = make({t, h}, dtype), w = make({h}, dtype), wide = make({t, 2 * f}, dtype);
   const auto narrow = make({t, f}, dtype), table = make({v, h}, dtype), head = make({v, h}, dtype);
+  const auto wide_x = make({32, 512}, dtype), wide_y = make({32, 512}, dtype), wide_w = make({512}, dtype);
+  const auto wide_mean = make({32}, DType::fp32), wide_rstd = make({32}, DType::fp32);  // as clusters of blocks take
   const auto rows = make({t}, DType::fp32), more = make({t}, DType::fp32), grad = make({h}, DType::fp32);
   const auto other = make({h}, DType::fp32), dtable = make({v, h}, DType::fp32), logits = make({t, v}, DType::fp32);
   const auto upper = make({h}, DType::bf16), lower = make({h}, DType::i16);
@@ -155,6 +157,12 @@ std::vector<Operator> operators(DType dtype) {
       {"position_forward", [=](const Exec& e) { kernels::position_forward(e, *y, *table, 5, 6); }},
       {"position_backward", [=](const Exec& e) { kernels::position_backward(e, *dtable, *x, 5, 6); }},
       {"rmsnorm_forward", [=](const Exec& e) { kernels::rmsnorm_forward(e, *y, *rows, *x, *w, 1e-5f); }},
+      {"rmsnorm_forward",
+       [=](const Exec& e) { kernels::rmsnorm_forward(e, *wide_y, *wide_rstd, *wide_x, *wide_w, 1e-5f); }},
+      {"layernorm_forward",
+       [=](const Exec& e) {
+         kernels::layernorm_forward(e, *wide_y, *wide_mean, *wide_rstd, *wide_x, *wide_w, *wide_w, 1e-5f);
+       }},
       {"rmsnorm_again", [=](const Exec& e) { kernels::rmsnorm_again(e, *y, *rows, *x, *w); }},
       {"layernorm_again", [=](const Exec& e) { kernels::layernorm_again(e, *y, *more, *rows, *x, *w, *w); }},
       {"rmsnorm_backward",
