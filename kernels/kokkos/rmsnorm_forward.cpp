@@ -3,7 +3,7 @@
 #include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/norm_forward_rows.hpp"
+#include "kernels/kokkos/norm_forward.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
