@@ -19,23 +19,6 @@ namespace {
 
 std::size_t bytes_of(const Setup& setup, MemoryKind kind) { return state_bytes(setup)[static_cast<std::size_t>(kind)]; }
 
-/// The units of the visits whose gathers start together at the beginning of a step.
-std::vector<int> first_units(const std::vector<fsdp::Visit>& visits, int prefetch) {
-  std::vector<int> units;
-  for (std::size_t i = 0; i < visits.size() && i <= static_cast<std::size_t>(prefetch); ++i)
-    units.push_back(visits[i].unit);
-  return units;
-}
-
-/// As they are reduced, but of those that the next step gathers first, which are reduced last, one comes after:
-/// behind its update they are gathered.
-std::vector<int> update_order(std::vector<int> reductions, const std::vector<int>& first) {
-  const auto is_first = [&](int unit) { return std::find(first.begin(), first.end(), unit) != first.end(); };
-  const auto middle = std::stable_partition(reductions.begin(), reductions.end(), [&](int u) { return !is_first(u); });
-  if (middle != reductions.begin()) std::rotate(middle - 1, middle, reductions.end());
-  return reductions;
-}
-
 std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
   return memory == nullptr ? nullptr : memory->data();
 }
@@ -58,9 +41,7 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       replicated_(setup.replicated()),
       replicated_gradients_(optim::replicated_gradients(state_.units, replicated_)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
-      reductions_(model::reductions(setup.config.model)),
-      first_(first_units(visits_, setup.fsdp.prefetch)),
-      updates_(update_order(reductions_, first_)),
+      updates_(plan_updates(setup)),
       weights_(state_.units, mesh.shard, timer, fp8_weights_.hooks()),
       gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
       quantizer_(state_.scaling, exec, mesh.tensor, timer),
@@ -109,43 +90,47 @@ void Trainer::forward_backward(std::int64_t micro_batch) {
 }
 
 std::optional<double> Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
-  const bool clips = state_.optimizer.clips();
-  const auto update = [&](int unit, double scale) {
-    auto phase = timer_.phase(Phase::optimizer);
-    const auto issue = timer_.issue(profile::Issue::optimizer);
-    state_.optimizer.step(exec_, unit, step, learning_rate, scale,
-                          [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
-  };
-  // What needs neither the norm of all gradients nor a sum with other tensor ranks is updated behind
-  // the reductions of the units that come after it; and what is clipped adds up its squares there.
-  const bool at_once = !clips && mesh_.tensor.size() == 1;
   kernels::fill_zero(exec_, state_.squares);
-  for (std::size_t i = 0; i < updates_.size(); ++i) {
-    const int unit = at_once ? updates_[i] : reductions_[i];
-    gradients_.finish(unit);
-    if (clips) add_squares(unit, optim::Held::in_parts);
-    if (!at_once) continue;
-    if (i + 1 == updates_.size() && complete_when_updated()) begin_next_step(step);
-    update(unit, 1);
+  if (updates_.when == UpdatePlan::When::after_norm) return update_after_norm(step, learning_rate);
+  update_as_reduced(step, learning_rate);
+  return std::nullopt;
+}
+
+void Trainer::update_as_reduced(std::int64_t step, double learning_rate) {
+  for (std::size_t i = 0; i < updates_.order.size(); ++i) {
+    gradients_.finish(updates_.order[i]);
+    if (updates_.gather_before == i) begin_next_step(step);
+    update(updates_.order[i], step, learning_rate, 1);
   }
   gradients_.finish();
-  if (at_once) return std::nullopt;
+}
+
+std::optional<double> Trainer::update_after_norm(std::int64_t step, double learning_rate) {
+  const bool clips = state_.optimizer.clips();
+  for (const int unit : updates_.order) {
+    gradients_.finish(unit);
+    if (clips) add_squares(unit, optim::Held::in_parts);
+  }
+  gradients_.finish();
   {
     auto phase = timer_.phase(Phase::reduce_wait);
     optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
   }
   std::optional<double> norm;
   if (clips) {
-    for (const int unit : reductions_) add_squares(unit, optim::Held::shared);
+    for (const int unit : updates_.order) add_squares(unit, optim::Held::shared);
     norm = optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
   }
-  for (const int unit : reductions_) update(unit, norm ? state_.optimizer.clip_scale(*norm) : 1);
+  for (const int unit : updates_.order)
+    update(unit, step, learning_rate, norm ? state_.optimizer.clip_scale(*norm) : 1);
   return norm;
 }
 
-bool Trainer::complete_when_updated() const {
-  const model::WeightFormat& format = setup_.weights;
-  return !format.recipe.on() || (format.recipe.delayed() && format.primary_fp8);
+void Trainer::update(int unit, std::int64_t step, double learning_rate, double gradient_scale) {
+  auto phase = timer_.phase(Phase::optimizer);
+  const auto issue = timer_.issue(profile::Issue::optimizer);
+  state_.optimizer.step(exec_, unit, step, learning_rate, gradient_scale,
+                        [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
 }
 
 void Trainer::begin_next_step(std::int64_t step) {

@@ -16,6 +16,7 @@
 #include "optim/gradient_norm.hpp"
 #include "profile/step_timer.hpp"
 #include "train/state.hpp"
+#include "train/update.hpp"
 
 namespace shard8::train {
 
@@ -57,10 +58,10 @@ class Trainer {
   void forward_backward(std::int64_t micro_batch);
   /// The norm of the gradients before clipping, if it clips.
   std::optional<double> reduce_and_update(std::int64_t step, double learning_rate);
+  void update_as_reduced(std::int64_t step, double learning_rate);
+  std::optional<double> update_after_norm(std::int64_t step, double learning_rate);
+  void update(int unit, std::int64_t step, double learning_rate, double gradient_scale);
   void add_squares(int unit, optim::Held held);
-  /// Whether the shards of a unit are those of the next step as soon as it is updated, without scales that are
-  /// found later.
-  bool complete_when_updated() const;
   /// Finds what was measured of the step before, if there was one.
   void look_back();
   /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
@@ -83,11 +84,9 @@ class Trainer {
   model::Transformer model_;
   optim::Replicated replicated_;
   std::vector<tensor::Tensor> replicated_gradients_;
-  std::vector<fsdp::Visit> visits_;  ///< of units in a step
-  std::vector<int> reductions_;      ///< of units in a step
-  std::vector<int> first_;           ///< units that are gathered before any is computed with
-  std::vector<int> updates_;         ///< of units in a step that updates them as they are reduced
-  bool begun_ = false;               ///< the next step
+  std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
+  UpdatePlan updates_;
+  bool begun_ = false;  ///< the next step
   bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;

@@ -78,6 +78,24 @@ TEST(Repeat, SameBitsWhenNothingIsClipped) {
   }
 }
 
+// Without clipping and with one tensor rank, the next step's first gathers are issued before the last update of this
+// step. A prefetch of all layers makes every unit of a tied model one of those first gathers.
+TEST(Repeat, SameBitsWhenEveryUnitIsGatheredFirst) {
+  for (Variant v : variants()) {
+    if (v.mesh[2] > 1) continue;
+    v.tied = true;
+    SCOPED_TRACE(test::name_of(v));
+    deck::Config config = test::small_deck(v, kSteps);
+    config.optimizer.clip = 0;
+    const Curve one_ahead = test::train_curve(config);
+    for (const std::int64_t prefetch : {config.model.layers - 1, config.model.layers}) {
+      SCOPED_TRACE(prefetch);
+      config.fsdp.prefetch = prefetch;
+      expect_same(test::train_curve(config), one_ahead);
+    }
+  }
+}
+
 /// Step, tokens and last target of every real sequence of a data rank.
 std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ranks, int data_rank) {
   io::IoThread io;

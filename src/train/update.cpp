@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/update.hpp"
+
+#include <algorithm>
+
+#include "model/transformer.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+/// Whether a unit's shards hold the next step's weights as soon as the unit is updated. With other recipes their FP8
+/// bytes or scales follow from amaxes that are reduced after all updates.
+bool complete_when_updated(const model::WeightFormat& weights) {
+  return !weights.recipe.on() || (weights.recipe.delayed() && weights.primary_fp8);
+}
+
+/// Whether one of the next step's first gathers, of the first visit and those `prefetch` visits ahead of it, can be of
+/// this unit.
+bool gathered_first(const Setup& setup, const std::vector<fsdp::Visit>& visits, int unit) {
+  const std::size_t count = std::min(visits.size(), static_cast<std::size_t>(setup.fsdp.prefetch) + 1);
+  return std::any_of(visits.begin(), visits.begin() + static_cast<std::ptrdiff_t>(count),
+                     [unit](const fsdp::Visit& visit) { return visit.unit == unit; });
+}
+
+}  // namespace
+
+UpdatePlan plan_updates(const Setup& setup) {
+  UpdatePlan plan;
+  plan.order = model::reductions(setup.config.model);
+  if (setup.config.optimizer.clip > 0 || setup.mesh.tensor > 1) return plan;
+  plan.when = UpdatePlan::When::as_reduced;
+  if (!complete_when_updated(setup.weights)) return plan;
+
+  // The next step's first units are the last to be reduced. They are updated in that order, but another unit, the one
+  // reduced just before them, is moved behind them: its update hides their gathers.
+  const auto visits = model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches);
+  const auto first = std::stable_partition(plan.order.begin(), plan.order.end(),
+                                           [&](int unit) { return !gathered_first(setup, visits, unit); });
+  if (first == plan.order.begin()) return plan;  // no update is left to hide them
+  std::rotate(first - 1, first, plan.order.end());
+  plan.gather_before = plan.order.size() - 1;
+  return plan;
+}
+
+}  // namespace shard8::train
