@@ -59,8 +59,10 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
   return device;
 }
 
-void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment) {
+void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment,
+                   const comm::HangLimits& limits) {
   comm::nccl::Settings settings;
+  settings.limits = limits;
   settings.alarm = [&environment](const std::string& what) { environment.abort(base::ExitCode::failed, what); };
   // World and model exchange scales and what is like them.
   world.attach(comm::nccl::make_device(world, tensor::cuda::stream_of(exec), settings), {.compute = true});
@@ -100,7 +102,7 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
   return 0;
 }
 
-void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&) {}
+void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
 std::string device_name() { return {}; }
 void check_device_memory(std::size_t) {}

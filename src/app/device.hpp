@@ -19,8 +19,9 @@ namespace shard8::app {
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node);
 
 /// Has the tensors of `world`, and of what is split from it, moved between devices; nothing on hosts.
-/// Collective. A collective that hangs or fails ends the job.
-void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment);
+/// Collective. A collective that hangs for longer than `limits` allow, or fails, ends the job.
+void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment,
+                   const comm::HangLimits& limits);
 
 /// "devices host" or "devices cuda: 4 of NVIDIA H200, 139.8 GiB, compute capability 9.0", for `info`.
 std::vector<std::string> describe_devices();

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/threads.hpp"
@@ -49,17 +51,19 @@ int agreed_threads(const comm::Environment& environment, const comm::Node& node)
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body) {
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   return comm::run_guarded(environment, [&] {
-    const comm::Node node = comm::survey_node(environment.world());
+    const comm::Node node = comm::survey_node(environment.world(), &environment.waits());
     const int threads = agreed_threads(environment, node);
     profile::CollectiveLog log;
     // A rank that spins takes a core from threads of others.
     const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
-    comm::Communicator world(environment.world(), "world", waiting, &log);
+    comm::Communicator world(environment.world(), "world", waiting, &log, &environment.waits());
     const deck::LoadResult deck = load_everywhere(world, arguments);
+    const auto limits = comm::HangLimits::of(std::chrono::seconds(deck.config.run.hang_limit_s));
+    environment.set_hang_limits(limits);
     check_ranks(world, deck.config.mesh);
     const int device = choose_device(world, deck.config.mesh, node);
     const tensor::Runtime runtime({.threads = threads, .device = device});
-    attach_device(world, runtime.exec(), environment);
+    attach_device(world, runtime.exec(), environment, limits);
     Job job{node, deck, log, std::move(world), runtime};
     return body(job);
   });

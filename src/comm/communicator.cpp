@@ -13,7 +13,8 @@
 namespace shard8::comm {
 namespace {
 
-MPI_Comm duplicate(MPI_Comm comm) {
+MPI_Comm duplicate(MPI_Comm comm, const std::string& name, HostWaits* waits) {
+  const HostWaits::Wait wait(waits, {.operation = "MPI_Comm_dup", .group = name});
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup", "a new communicator", nullptr);
   return copy;
@@ -21,9 +22,10 @@ MPI_Comm duplicate(MPI_Comm comm) {
 
 }  // namespace
 
-Communicator::Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log)
+Communicator::Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log,
+                           HostWaits* waits)
     : Communicator(
-          std::make_shared<Group>(duplicate(comm), std::move(name), waiting, log, std::make_shared<Engine>())) {}
+          std::make_shared<Group>(duplicate(comm, name, waits), name, waiting, log, std::make_shared<Engine>(waits))) {}
 
 Communicator::Communicator(std::shared_ptr<Group> group)
     : group_(std::move(group)), rank_(group_->rank), size_(group_->size) {}
@@ -35,7 +37,10 @@ Communicator::~Communicator() = default;
 Communicator Communicator::split(int color, int key, std::string name, DeviceLanes lanes) const {
   SHARD8_REQUIRE(color >= 0, "split of group '{}' into '{}': color {} is negative", group_->name, name, color);
   MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(group_->comm, color, key, &part), "MPI_Comm_split", name, group_.get());
+  {
+    const HostWaits::Wait wait(group_->engine->waits, group_->subject("MPI_Comm_split"));
+    check_mpi(MPI_Comm_split(group_->comm, color, key, &part), "MPI_Comm_split", name, group_.get());
+  }
   Communicator made(std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine));
   made.make_device_group(lanes);
   return made;
@@ -74,11 +79,13 @@ void Communicator::record_device_calls() const {
 }
 
 void Communicator::first_step_over() const {
+  if (group_->engine->waits != nullptr) group_->engine->waits->first_step_over();
   if (group_->engine->device != nullptr) group_->engine->device->first_step_over();
 }
 
 const std::string& Communicator::name() const { return group_->name; }
 Waiting Communicator::waiting() const { return group_->waiting; }
+HostWaits* Communicator::waits() const { return group_->engine->waits; }
 void Communicator::progress() const { group_->engine->advance(); }
 std::size_t Communicator::scratch_bytes() const { return group_->scratch.bytes(); }
 

@@ -24,6 +24,7 @@ namespace shard8::comm {
 class Device;
 class DeviceMemory;
 class Group;
+class HostWaits;
 
 /// A group of ranks and its collectives, on host memory by MPI or, once a device is attached, tensors
 /// on device memory by the device's library. Move-only; frees what it duplicated. Every
@@ -44,8 +45,10 @@ class Group;
 /// of the time by bytes.
 class Communicator {
  public:
-  /// Duplicates `comm`; `name` is what reports and errors call the group.
-  Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log);
+  /// Duplicates `comm`; `name` is what reports and errors call the group. `waits`, which may be null and must live
+  /// longer than the communicator and all its splits, is told what this rank's host waits for.
+  Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log,
+               HostWaits* waits = nullptr);
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
@@ -77,6 +80,7 @@ class Communicator {
   int size() const { return size_; }
   const std::string& name() const;
   Waiting waiting() const;
+  HostWaits* waits() const;
 
   /// In place: each of `whole` (N·R, ...) has this rank's rows at [rank·R, (rank+1)·R) and receives
   /// the others'. One grouped call; any dtype. Where `own`, if it is given, has a tensor (R, ...) that is
@@ -117,7 +121,8 @@ class Communicator {
   /// Has the log those calls on the device that are complete and waited for by now: called once a step, and
   /// where the host has waited for the compute stream before the log is read. Nothing on hosts.
   void record_device_calls() const;
-  /// What comes from now on is like what came, and takes no longer: a device makes ready for that. Nothing on hosts.
+  /// What comes from now on is like what came, and takes no longer: the limit of steps holds for waits, and a device
+  /// makes ready for it.
   void first_step_over() const;
 
   /// Memory that this group holds to receive sums in: the most that was ever needed at once.

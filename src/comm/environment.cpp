@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/error.hpp"
@@ -19,6 +22,11 @@
 namespace shard8::comm {
 namespace {
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
 // One write, so that lines of several ranks do not mix.
 void print_error(const std::string& line) {
   std::fflush(stdout);
@@ -26,39 +34,66 @@ void print_error(const std::string& line) {
   std::fflush(stderr);
 }
 
-[[noreturn]] void end_job(MPI_Comm world, int rank, int ranks, int code, std::string_view message) {
-  const std::string who = ranks > 1 ? fmt::format("rank {}: ", rank) : std::string();
-  print_error(fmt::format("shard8: {}{}\n", who, message));
-  if (ranks > 1) {
-    // A launcher may drop what it has not yet read from the ranks when it ends the job.
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    MPI_Abort(world, code);
+/// Ends this process with `code` after `time`, whatever its threads do then.
+void exit_after(std::chrono::seconds time, int code) noexcept {
+  try {
+    std::thread([=] {
+      std::this_thread::sleep_for(time);
+      ::_exit(code);
+    }).detach();
+  } catch (const std::system_error&) {  // no memory for a thread: by a signal, which the launcher reports
+    ::alarm(static_cast<unsigned>(time.count()));
   }
-  ::_exit(code);
 }
 
 }  // namespace
 
 struct Environment::Life {
-  MPI_Comm world;
-  int rank, size;
+  MPI_Comm world{};
+  int rank = 0, size = 1;
+  std::atomic<bool> started = false;  // MPI is, and the above are set
   bool over = false;
+  std::atomic<std::thread::id> ender{};  // the thread that ends the job
+
+  [[noreturn]] void end_job(int code, std::string_view message) {
+    std::thread::id nobody;
+    if (!ender.compare_exchange_strong(nobody, std::this_thread::get_id())) {
+      for (;;) ::pause();  // another thread ends this process
+    }
+    const bool others = started && size > 1;
+    const std::string who = others ? fmt::format("rank {}: ", rank) : std::string();
+    print_error(fmt::format("shard8: {}{}\n", who, message));
+    if (others) {
+      // MPI_Abort may hang: MPI need not know this thread, and the launcher may be gone.
+      exit_after(kAbortTime, code);
+      // A launcher may drop what it has not yet read from the ranks when it ends the job.
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      MPI_Abort(world, code);
+    }
+    ::_exit(code);
+  }
 
   // After exit(), which runs no destructors of main's variables.
   static void at_exit(int status, void* self) {
     auto* const life = static_cast<Life*>(self);
+    if (life->ender.load() == std::this_thread::get_id()) return;  // MPI_Abort leaves by exit()
     int finalized = 0;
     if (!life->over && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) {
-      end_job(life->world, life->rank, life->size, status == 0 ? base::to_int(base::ExitCode::failed) : status,
-              fmt::format("left by exit({}) before the end of the run", status));
+      life->end_job(status == 0 ? base::to_int(base::ExitCode::failed) : status,
+                    fmt::format("left by exit({}) before the end of the run", status));
     }
     delete life;
   }
 };
 
-Environment::Environment(int& argc, char**& argv, MPI_Comm world) : life_(nullptr), world_(world) {
+Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimits& limits)
+    : life_(new Life), world_(world) {
+  set_hang_limits(limits);
   int provided = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "start", nullptr);
+  {
+    const HostWaits::Wait wait(&waits_, {.operation = "MPI_Init_thread"});
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "start", nullptr);
+  }
   check_mpi(MPI_Comm_rank(world, &rank_), "MPI_Comm_rank", "start", nullptr);
   check_mpi(MPI_Comm_size(world, &size_), "MPI_Comm_size", "start", nullptr);
   if (provided < MPI_THREAD_FUNNELED) {
@@ -68,14 +103,37 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world) : life_(nullpt
                "threads",
                provided, MPI_THREAD_FUNNELED);
   }
-  life_ = new Life{world, rank_, size_};
+  life_->world = world;
+  life_->rank = rank_;
+  life_->size = size_;
+  life_->started = true;
   if (::on_exit(&Life::at_exit, life_) != 0) abort(base::ExitCode::environment, "on_exit() has no room for a function");
 }
 
 Environment::~Environment() {
   if (std::uncaught_exceptions() > 0) abort(base::ExitCode::failed, "left by an exception before the end of the run");
-  life_->over = true;
+  const HostWaits::Wait wait(&waits_, {.operation = "MPI_Finalize"});
   MPI_Finalize();
+  life_->over = true;
+}
+
+void Environment::set_hang_limits(const HangLimits& limits) {
+  waits_.set_limits(limits);
+  watch(limits);
+}
+
+void Environment::watch(const HangLimits& limits) {
+  watchdog_.reset();
+  if (life_->started && size_ == 1) return;
+  try {
+    watchdog_.emplace(
+        limits.interval(), [this] { return waits_.overdue(HostWaits::Clock::now()); },
+        [this](const std::string& what) {
+          abort(base::ExitCode::failed, fmt::format("on {}: {}", host_name(), what));
+        });
+  } catch (const std::system_error& e) {
+    abort(base::ExitCode::environment, fmt::format("cannot start the watchdog's thread: {}", e.what()));
+  }
 }
 
 void Environment::check_launch() const {
@@ -86,7 +144,7 @@ void Environment::check_launch() const {
 
 void Environment::abort(base::ExitCode code, std::string_view message) const {
   const int status = code == base::ExitCode::ok ? base::to_int(base::ExitCode::failed) : base::to_int(code);
-  end_job(world_, rank_, size_, status, message);
+  life_->end_job(status, message);
 }
 
 int run_guarded(const Environment& environment, const std::function<int()>& body) {

@@ -4,21 +4,25 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/exit_code.hpp"
+#include "comm/host_waits.hpp"
+#include "comm/watchdog.hpp"
 
 namespace shard8::comm {
 
 /// MPI from here to the end of its life; one per process. A rank that leaves by exit() or by an
-/// exception while it lives ends the whole job: the others would wait for it for ever.
+/// exception while it lives ends the whole job: the others would wait for it for ever. A rank whose host waits for
+/// others for longer than a limit ends the job, too, with a message that names the wait.
 class Environment {
  public:
   /// Initialises MPI with MPI_THREAD_FUNNELED; `world` is the communicator of all ranks. Throws
-  /// Error(environment) when the library cannot.
-  Environment(int& argc, char**& argv, MPI_Comm world);
+  /// Error(environment) when the library cannot. `limits` hold from here on, for the initialisation, too.
+  Environment(int& argc, char**& argv, MPI_Comm world, const HangLimits& limits = {});
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -27,18 +31,30 @@ class Environment {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// For communicators: what this rank's host waits for.
+  HostWaits& waits() const { return waits_; }
+  /// From now on.
+  void set_hang_limits(const HangLimits& limits);
+
   /// Error(environment) when the ranks were not started as one job (see launch.hpp).
   void check_launch() const;
 
-  /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code` (never 0).
+  /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code` (never 0). Any thread may call it:
+  /// if MPI_Abort does not return within kAbortTime, this process leaves, and the launcher ends the others.
   [[noreturn]] void abort(base::ExitCode code, std::string_view message) const;
+
+  static constexpr std::chrono::seconds kAbortTime{5};
 
  private:
   struct Life;
-  Life* life_;  // outlives this object: exit() looks at it
+  void watch(const HangLimits& limits);
+
+  Life* const life_;  // outlives this object: exit() looks at it
   MPI_Comm world_;
   int rank_ = 0;
   int size_ = 1;
+  mutable HostWaits waits_;
+  std::optional<Watchdog> watchdog_;  // last: it looks at the others
 };
 
 /// Runs `body` after check_launch() and returns what it returns, the process' exit code. An error

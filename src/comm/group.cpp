@@ -48,7 +48,9 @@ Group::~Group() {
   device.reset();
   if (comm == MPI_COMM_NULL) return;
   int finalized = 0;
-  if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&comm);
+  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  const HostWaits::Wait wait(engine->waits, subject("MPI_Comm_free"));
+  MPI_Comm_free(&comm);
 }
 
 DeviceGroup* Group::on_device(std::string_view operation) const {
@@ -67,6 +69,7 @@ void Group::copy(std::byte* to, const tensor::Tensor& from) const {
 }
 
 void Group::wait(MPI_Request& request, std::string_view call, std::string_view purpose) const {
+  const HostWaits::Wait wait(engine->waits, subject(purpose));
   Pause pause(waiting);
   for (;;) {
     if (waiting == Waiting::spin && !engine->any_staged(nullptr)) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/host_waits.hpp"
 #include "comm/limits.hpp"
 #include "comm/scratch.hpp"
 #include "comm/waiting.hpp"
@@ -29,11 +30,12 @@ class PendingCollective;
 struct Engine {
   /// How many there are at a time depends on when they complete: this many take no further memory.
   static constexpr std::size_t kOutstanding = 64;
-  Engine() { outstanding.reserve(kOutstanding); }
+  explicit Engine(HostWaits* of_host = nullptr) : waits(of_host) { outstanding.reserve(kOutstanding); }
 
   std::vector<PendingCollective*> outstanding;
   std::shared_ptr<Device> device;  ///< where tensors are, if not in the memory of hosts
   Limits limits;
+  HostWaits* waits = nullptr;  ///< what this rank's host waits for, for a watchdog; may be null
   /// When to stop waiting for collectives that an exception has left behind.
   std::optional<std::chrono::steady_clock::time_point> give_up;
 
@@ -63,6 +65,9 @@ class Group {
 
   /// Within this rank's memory; nothing where `to` is `from`'s own memory.
   void copy(std::byte* to, const tensor::Tensor& from) const;
+
+  /// What a wait of this group is called.
+  HostWaits::Subject subject(std::string_view operation) const { return {operation, name, rank, size}; }
 
   /// Blocks until `request` is complete, by this group's way of waiting.
   void wait(MPI_Request& request, std::string_view call, std::string_view purpose) const;

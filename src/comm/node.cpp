@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "comm/check.hpp"
+#include "comm/host_waits.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -35,7 +36,8 @@ std::optional<int> cpu_quota(const std::string& file) {
   return static_cast<int>((quota + period - 1) / period);
 }
 
-Node survey_node(MPI_Comm comm) {
+Node survey_node(MPI_Comm comm, HostWaits* waits) {
+  const HostWaits::Wait wait(waits, {.operation = "surveying the node"});
   Node node;
   std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
   int length = 0;

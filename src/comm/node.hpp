@@ -9,6 +9,8 @@
 
 namespace shard8::comm {
 
+class HostWaits;
+
 /// The node that this rank runs on.
 struct Node {
   std::string host;
@@ -17,8 +19,8 @@ struct Node {
   int cores = 1;  ///< that these ranks may run on together: affinity masks, and the cgroup's quota
 };
 
-/// Collective over `comm`; ranks of one node get the same answer.
-Node survey_node(MPI_Comm comm);
+/// Collective over `comm`; ranks of one node get the same answer. `waits`, which may be null, is told of the wait.
+Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr);
 
 /// Cores' worth of CPU time that the cgroup (version 2) allows, rounded up; nothing without a limit.
 std::optional<int> cpu_quota(const std::string& file = "/sys/fs/cgroup/cpu.max");

@@ -69,10 +69,16 @@ class PendingCollective {
   using Clock = std::chrono::steady_clock;
   void leave_engine() noexcept;
   bool test_messages();
+  void wait_for_messages(Clock::time_point entered);
+  int peer() const;
+  void note_peer(int peer);
+  int tag() const;
 
   profile::Collective op_;
   std::pmr::vector<DTypeBytes> sizes_;
-  int tag_;
+  std::pmr::vector<int> peers_;    // of requests_, as far as send() and receive() made them
+  std::size_t first_pending_ = 0;  // of requests_: those before it are complete
+  unsigned number_;
   bool done_ = false;
   Clock::time_point started_;
   Clock::time_point completed_{};

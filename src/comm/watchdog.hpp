@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -12,17 +13,36 @@
 
 namespace shard8::comm {
 
-/// A thread that looks, again and again, whether something that the others wait for will ever come. A
-/// rank that waits in a library cannot say so itself.
+/// How long a rank may wait for other ranks before the job is ended.
+struct HangLimits {
+  /// What one rank does alone at start-up (reading data, choosing algorithms) may take minutes while the others wait.
+  static constexpr std::chrono::seconds kLeastAtStart{600};
+
+  std::chrono::milliseconds step = kLeastAtStart;
+  std::chrono::milliseconds start = kLeastAtStart;  ///< in place of `step` until the first step is over
+
+  /// Those of the deck's run.hang_limit_s.
+  static HangLimits of(std::chrono::seconds limit) { return {limit, std::max(limit, kLeastAtStart)}; }
+  /// How often a watchdog looks: its alarm is late by at most a tenth of a limit, and it is not felt.
+  std::chrono::milliseconds interval() const {
+    using std::chrono::milliseconds;
+    return std::clamp(std::min(step, start) / 10, milliseconds(10), milliseconds(2000));
+  }
+};
+
+/// A thread that regularly looks whether something that other ranks wait for will never come. A rank that waits
+/// in a library cannot say so itself.
 class Watchdog {
  public:
-  /// What is wrong, if anything is. Called by the thread alone, which an exception of it ends with the
-  /// exception's text as what is wrong.
+  /// Returns what is wrong, or nothing. Only the thread calls it. If it throws, the exception's text is what is
+  /// wrong.
   using Look = std::function<std::optional<std::string>()>;
-  /// Told once what is wrong, by the thread; it need not return.
+  /// The thread calls it once with what is wrong, and ends when it returns, if it does.
   using Alarm = std::function<void(const std::string&)>;
 
+  /// Throws std::system_error when no thread can be started.
   Watchdog(std::chrono::milliseconds interval, Look look, Alarm alarm);
+  /// Ends the thread at once.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

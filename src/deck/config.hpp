@@ -112,9 +112,10 @@ struct DataConfig {
 };
 
 struct RunConfig {
-  std::int64_t steps = 0;        ///< optimizer steps
-  std::int64_t log_every = 10;   ///< steps between two lines of progress
-  std::int64_t timing_skip = 5;  ///< first steps left out of the figures; loaded: < steps
+  std::int64_t steps = 0;           ///< optimizer steps
+  std::int64_t log_every = 10;      ///< steps between two lines of progress
+  std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded: < steps
+  std::int64_t hang_limit_s = 600;  ///< a rank that waits longer for others ends the job
 };
 
 /// What the end of a run is held against; nothing set: VERIFICATION: NOT CONFIGURED.

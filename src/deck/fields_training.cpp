@@ -127,6 +127,12 @@ constexpr Field kRun[] = {
      .default_note = "5, or run.steps - 1 if that is less",
      .unit = "steps",
      .help = "first steps left out of the figures, less than steps"},
+    {.key = "hang_limit_s",
+     .slot = slot<&Config::run, &RunConfig::hang_limit_s>(),
+     .bounds = from_to(1, 604800),
+     .unit = "seconds",
+     .help = "a rank that waits longer than this for other ranks says for what and ends the job with code 5; "
+             "at least 600 until the first step is over"},
 };
 
 constexpr Field kVerify[] = {

@@ -26,7 +26,7 @@ namespace {
 using namespace shard8;
 
 void die(const std::string& way) {
-  if (way == "error") base::fail(base::ExitCode::checkpoint, "cannot read block 7");
+  if (way == "error" || way == "abort_hangs") base::fail(base::ExitCode::checkpoint, "cannot read block 7");
   if (way == "ok_error") base::fail(base::ExitCode::ok, "an error that calls itself ok");
   if (way == "exception") throw std::runtime_error("a plain exception");
   if (way == "unknown") throw 7;
@@ -34,10 +34,12 @@ void die(const std::string& way) {
   if (way == "abort") std::abort();
   if (way == "exit0") std::exit(0);
   if (way == "exit9") std::exit(9);
+  if (way.starts_with("stop_in_")) ::kill(::getpid(), SIGSTOP);
 }
 
-int body(const comm::Environment& environment, const std::string& way, comm::Waiting waiting) {
-  const comm::Communicator world(environment.world(), "world", waiting, nullptr);
+int body(comm::Environment& environment, const std::string& way, comm::Waiting waiting) {
+  if (way.starts_with("stop_in_")) environment.set_hang_limits({std::chrono::seconds(2), std::chrono::seconds(2)});
+  const comm::Communicator world(environment.world(), "world", waiting, nullptr, &environment.waits());
   std::vector<float> data(100000, 1);
   const std::vector tensors{tensor::Tensor{reinterpret_cast<std::byte*>(data.data()), {100000}, tensor::DType::fp32}};
   world.all_reduce(tensors, comm::Communicator::Reduce::sum).wait();
@@ -54,6 +56,12 @@ int body(const comm::Environment& environment, const std::string& way, comm::Wai
     const comm::Communicator part = world.split(world.rank() % 2, world.rank(), "part");
     if (world.rank() % 2 == 1) comm::agree(part, [] { base::fail(base::ExitCode::environment, "no odd device"); });
   }
+  if (way.starts_with("stop_in_") && way != "stop_in_all_reduce") {
+    if (world.rank() == last) die(way);
+    if (way == "stop_in_barrier") world.barrier();
+    if (way == "stop_in_split") static_cast<void>(world.split(0, 0, "part"));
+    return 0;  // stop_in_finalize
+  }
   // While this one is under way.
   comm::Request request = world.all_reduce(tensors, comm::Communicator::Reduce::sum);
   if (world.rank() == last) {
@@ -69,9 +77,21 @@ int body(const comm::Environment& environment, const std::string& way, comm::Wai
 
 }  // namespace
 
+// In place of the library's: for one way it hangs, as it may for a thread that the library does not know.
+int MPI_Abort(MPI_Comm comm, int code) {
+  const char* const way = std::getenv("DYING_RANK_WAY");
+  if (way != nullptr && std::string(way) == "abort_hangs") std::this_thread::sleep_for(std::chrono::minutes(1));
+  return PMPI_Abort(comm, code);
+}
+
 int main(int argc, char** argv) {
-  comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   const std::string way = argc > 1 ? argv[1] : "well";
+  ::setenv("DYING_RANK_WAY", way.c_str(), 1);
+  // The last rank leaves before it initialises MPI, as if its loader had found no library.
+  const bool no_start = way == "no_start";
+  if (no_start && std::string(std::getenv("PMI_RANK")) == "3") return 3;
+  const comm::HangLimits short_limits{std::chrono::seconds(2), std::chrono::seconds(2)};
+  comm::Environment environment(argc, argv, MPI_COMM_WORLD, no_start ? short_limits : comm::HangLimits{});
   const auto waiting = argc > 2 && std::string(argv[2]) == "spin" ? comm::Waiting::spin : comm::Waiting::yield;
   if (way == "unguarded") {
     try {

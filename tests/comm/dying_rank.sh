@@ -4,7 +4,8 @@
 #
 # dying_rank.sh PROGRAM MPIEXEC [ARGUMENT...]
 #
-# However one rank ends, all others must end within 10 s, with a code that is not 0 and a message.
+# However one rank ends, all others must end within 10 s, with a code that is not 0 and a message. A rank that is
+# stopped (stop_in_*) is noticed by the others' watchdogs, which allow it 2 s. In abort_hangs MPI_Abort does not return.
 set -euo pipefail
 
 program=$1
@@ -24,8 +25,8 @@ expect() {
   elif ((status != code)); then
     problem+="expected code $code; "
   fi
-  if ! grep -qF -- "$text" <<<"$output"; then problem+="expected the text '$text'; "; fi
-  printf '%-16s %-6s code %3d after %5d ms %s\n' "$way" "$waiting" "$status" "$ms" "${problem:-ok}"
+  if ! grep -qE -- "$text" <<<"$output"; then problem+="expected the text '$text'; "; fi
+  printf '%-18s %-6s code %3d after %5d ms %s\n' "$way" "$waiting" "$status" "$ms" "${problem:-ok}"
   if [[ -n $problem ]]; then
     printf '%s\n' "$output" | sed 's/^/    /'
     failures=$((failures + 1))
@@ -46,8 +47,16 @@ expect agreed_in_part yield 3 "no odd device"
 expect kill yield any "signal"
 expect kill spin any "signal"
 expect abort yield any "signal"
-expect exit0 yield 5 "shard8: rank 3: left by exit(0)"
-expect exit9 yield 9 "shard8: rank 3: left by exit(9)"
+expect exit0 yield 5 "shard8: rank 3: left by exit\(0\)"
+expect exit9 yield 9 "shard8: rank 3: left by exit\(9\)"
+expect abort_hangs yield any "shard8: rank 3: cannot read block 7"
+for waiting in yield spin; do
+  expect stop_in_all_reduce "$waiting" 5 "all_reduce in group 'world' on its rank [0-2] of 4, call 2, 400000 bytes: has waited 2 s for rank 3 of the group"
+  expect stop_in_barrier "$waiting" 5 "barrier in group 'world' on its rank [0-2] of 4: has waited 2 s for other ranks"
+done
+expect no_start yield any "shard8: on .*: MPI_Init_thread: has waited 2 s for other ranks"
+expect stop_in_split yield 5 "MPI_Comm_split in group 'world' on its rank [0-2] of 4: has waited 2 s"
+expect stop_in_finalize yield 5 "MPI_Comm_free in group 'world' on its rank [0-2] of 4: has waited 2 s|MPI_Finalize: has waited 2 s"
 launch=("$@" 1)
 expect error yield 4 "shard8: cannot read block 7"
 

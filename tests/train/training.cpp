@@ -53,7 +53,7 @@ deck::Config prepared(deck::Config config) {
 
 void attach(comm::Communicator& world) {
   comm::nccl::Settings settings;
-  settings.limit = settings.first_limit = std::chrono::seconds(60);
+  settings.limits = {std::chrono::seconds(60), std::chrono::seconds(60)};
   settings.alarm = [](const std::string& text) {
     std::fprintf(stderr, "%s\n", text.c_str());
     std::_Exit(5);

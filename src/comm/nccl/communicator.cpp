@@ -27,14 +27,14 @@ ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
 
 NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose,
                                    const Options& options, Health& health)
-    : info_(info), purpose_(purpose), health_(health) {
+    : info_(info), purpose_(purpose), health_(health), waits_(group.waits()) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.commName = info_.name.c_str();
   if (options.most_ctas > 0) config.maxCTAs = options.most_ctas;
   if (options.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   const ncclUniqueId id = agree_on_id(group, info_);
-  const auto watched = health_.watch_host(fmt::format("ncclCommInitRankConfig for {} {}", purpose, where(info_)));
+  const HostWaits::Wait wait(waits_, subject_of("ncclCommInitRankConfig", info_));
   SHARD8_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, info_.size, id, info_.rank, &config),
                     fmt::format("a communicator for {}", purpose), info_, nullptr);
   health_.add(*this);
@@ -43,7 +43,7 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& i
 NcclCommunicator::~NcclCommunicator() {
   if (communicator_ == nullptr) return;
   health_.remove(*this);
-  const auto watched = health_.watch_host(fmt::format("ncclCommDestroy for {} {}", purpose_, where(info_)));
+  const HostWaits::Wait wait(waits_, subject_of("ncclCommDestroy", info_));
   static_cast<void>(ncclCommDestroy(communicator_));  // nothing of it is used any more
 }
 

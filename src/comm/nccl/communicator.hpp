@@ -36,6 +36,7 @@ class NcclCommunicator {
   GroupInfo info_;
   const char* purpose_;
   Health& health_;
+  HostWaits* waits_;
   ncclComm_t communicator_ = nullptr;
 };
 

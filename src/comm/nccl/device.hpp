@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "comm/device.hpp"
+#include "comm/watchdog.hpp"
 
 namespace shard8::comm::nccl {
 
@@ -32,9 +32,8 @@ struct Settings {
   /// The same on the compute stream, in groups whose large collectives go through peers' memory: NCCL takes
   /// device memory for each thread block that it may use.
   int small_ctas = 4;
-  /// A call that takes longer ends the job; `first_limit` holds until the first step is over.
-  std::chrono::milliseconds limit = std::chrono::seconds(120);
-  std::chrono::milliseconds first_limit = std::chrono::seconds(600);
+  /// A call that is longer under way ends the job: see CallClock for what counts.
+  HangLimits limits;
   /// Told by another thread what hangs or failed (operation, group, rank, bytes): it must end the job.
   std::function<void(const std::string&)> alarm;
 };

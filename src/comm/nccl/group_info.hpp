@@ -3,7 +3,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "comm/host_waits.hpp"
 #include "profile/collective_log.hpp"
 
 namespace shard8::comm::nccl {
@@ -15,6 +17,11 @@ struct GroupInfo {
   int size = 1;
   profile::CollectiveLog* log = nullptr;
 };
+
+/// What a wait of this rank's host for the group is called.
+inline HostWaits::Subject subject_of(std::string_view operation, const GroupInfo& group) {
+  return {operation, group.name, group.rank, group.size};
+}
 
 /// "in group 'shard' on its rank 2 of 4"
 std::string where(const GroupInfo& group);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -40,12 +41,6 @@ void require_own_devices(const Communicator& world, int index) {
   }
 }
 
-// The watchdog looks often enough to be late by a tenth at most, and seldom enough not to be felt.
-std::chrono::milliseconds interval_of(std::chrono::milliseconds limit) {
-  using std::chrono::milliseconds;
-  return std::clamp(limit / 10, milliseconds(10), milliseconds(2000));
-}
-
 }  // namespace
 
 std::string_view name_of(Gather gather) {
@@ -77,9 +72,10 @@ NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings
       reduce_(Lane::beside("reduce", compute)),
       statements_{nccl_version()},
       watchdog_(
-          interval_of(settings_.limit), [this] { return problem(); }, settings_.alarm) {
-  SHARD8_REQUIRE(settings_.alarm != nullptr && settings_.limit.count() > 0,
-                 "collectives on a device need an alarm and a time limit; the limit is {} ms", settings_.limit.count());
+          settings_.limits.interval(), [this] { return problem(); }, settings_.alarm) {
+  SHARD8_REQUIRE(settings_.alarm != nullptr && settings_.limits.step.count() > 0,
+                 "collectives on a device need an alarm and a time limit; the limit is {} ms",
+                 settings_.limits.step.count());
 }
 
 std::unique_ptr<DeviceGroup> NcclDevice::make_group(const Communicator& group, DeviceLanes lanes,
@@ -115,12 +111,12 @@ std::optional<std::string> NcclDevice::problem() {
   const cudaError_t status = cudaSetDevice(index_);             // of this thread
   if (status == cudaErrorCudartUnloading) return std::nullopt;  // the process is about to end
   SHARD8_CUDA_CHECK(status);
-  const auto now = Health::Clock::now();
-  const auto limit = first_step_over_ ? settings_.limit : settings_.first_limit;
+  const auto now = std::chrono::steady_clock::now();
+  const auto limit = first_step_over_ ? settings_.limits.step : settings_.limits.start;
   for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) {
     if (auto overdue = lane->overdue(now, limit)) return overdue;
   }
-  return health_.problem(now, limit);
+  return health_.problem();
 }
 
 }  // namespace shard8::comm::nccl

@@ -84,7 +84,7 @@ std::string NcclGroup::problem_with_peers(const Communicator& group, cudaStream_
 }
 
 std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group, std::size_t bytes) {
-  const auto watched = device_.health().watch_host(fmt::format("making gather memory {}", where(*info_)));
+  const HostWaits::Wait wait(group.waits(), subject_of("making gather memory", *info_));
   const Route& route = route_of(gather_, "gather memory");
   const Gather asked = device_.settings().gather;
   if (asked == Gather::zero_cta && !exchanges(route)) return window_memory(group, bytes);
@@ -122,7 +122,7 @@ std::shared_ptr<DeviceMemory> NcclGroup::window_memory(const Communicator& group
 }
 
 std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group, std::size_t bytes) {
-  const auto watched = device_.health().watch_host(fmt::format("making reduce memory {}", where(*info_)));
+  const HostWaits::Wait wait(group.waits(), subject_of("making reduce memory", *info_));
   if (reduce_.lane != &device_.reduce_lane()) return nullptr;
   const cudaStream_t stream = device_.reduce_lane().stream();
   const std::string problem = problem_with_peers(group, stream);

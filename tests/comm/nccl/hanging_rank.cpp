@@ -27,7 +27,7 @@ int body(const comm::Environment& environment, bool first, std::string_view how)
   comm::Communicator world(environment.world(), "world", comm::Waiting::yield, nullptr);
   comm::nccl::Settings settings;
   settings.gather = how == "push" || how == "exchange" ? comm::nccl::Gather::push : comm::nccl::Gather::nccl;
-  settings.limit = settings.first_limit = std::chrono::seconds(3);
+  settings.limits = {std::chrono::seconds(3), std::chrono::seconds(3)};
   settings.alarm = [&](const std::string& text) { environment.abort(base::ExitCode::failed, text); };
   world.attach(comm::nccl::make_device(world, compute, std::move(settings)), {.compute = true});
   const comm::Communicator shard = world.split(0, world.rank(), "shard", {.gather = true, .reduce = true});

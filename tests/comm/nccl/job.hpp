@@ -47,7 +47,7 @@ struct Job {
   explicit Job(nccl::Gather gather) : world(MPI_COMM_WORLD, "world", Waiting::yield, &log) {
     nccl::Settings settings;
     settings.gather = gather;
-    settings.limit = settings.first_limit = std::chrono::seconds(60);
+    settings.limits = {std::chrono::seconds(60), std::chrono::seconds(60)};
     settings.alarm = [](const std::string& text) {
       std::fprintf(stderr, "%s\n", text.c_str());
       std::_Exit(5);

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/host_waits.hpp"
+
+#include <fmt/format.h>
+
+namespace shard8::comm {
+
+HostWaits::Wait::Wait(HostWaits* waits, const Subject& subject, Clock::time_point began)
+    : waits_(waits), subject_(subject), began_(began) {
+  if (waits_ == nullptr) return;
+  const std::lock_guard lock(waits_->mutex_);
+  outer_ = waits_->innermost_;
+  waits_->innermost_ = this;
+}
+
+HostWaits::Wait::~Wait() {
+  if (waits_ == nullptr) return;
+  const std::lock_guard lock(waits_->mutex_);
+  waits_->innermost_ = outer_;
+}
+
+std::string HostWaits::Wait::describe(Clock::time_point now) const {
+  const Subject& s = subject_;
+  std::string text(s.operation);
+  if (!s.group.empty()) text += fmt::format(" in group '{}' on its rank {} of {}", s.group, s.rank, s.size);
+  if (s.call > 0) text += fmt::format(", call {}", s.call);
+  if (s.bytes > 0) text += fmt::format(", {} bytes", s.bytes);
+  text += fmt::format(": has waited {:.0f} s for ", std::chrono::duration<double>(now - began_).count());
+  const int peer = peer_.load(std::memory_order_relaxed);
+  text += peer == kNoPeer ? std::string("other ranks") : fmt::format("rank {} of the group", peer);
+  return text;
+}
+
+void HostWaits::set_limits(const HangLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  limits_ = limits;
+}
+
+void HostWaits::first_step_over() {
+  const std::lock_guard lock(mutex_);
+  first_step_over_ = true;
+}
+
+std::optional<std::string> HostWaits::overdue(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  const auto limit = first_step_over_ ? limits_.step : limits_.start;
+  for (const Wait* wait = innermost_; wait != nullptr; wait = wait->outer_) {
+    if (now - wait->began_ >= limit) {
+      return fmt::format("{}; a rank hangs or a link is down (run.hang_limit_s allows {} s{})", wait->describe(now),
+                         std::chrono::duration_cast<std::chrono::seconds>(limit).count(),
+                         first_step_over_ ? "" : " before the end of the first step");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace shard8::comm

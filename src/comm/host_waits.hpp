@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "comm/watchdog.hpp"
+
+namespace shard8::comm {
+
+/// What this rank's host waits for. The thread that communicates writes it, a watchdog's thread reads it.
+/// Entering and leaving a wait costs two uncontended locks and no system call.
+class HostWaits {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kNoPeer = -1;
+
+  /// What is waited for. The text and the group's name are not copied: they must live until the wait is over.
+  struct Subject {
+    std::string_view operation;   ///< "all_gather", "control values", "MPI_Comm_split"
+    std::string_view group = {};  ///< empty: the operation names it, or there is none yet
+    int rank = 0, size = 1;       ///< this rank in that group
+    std::uint64_t bytes = 0;      ///< 0: not told
+    std::uint64_t call = 0;       ///< number in that group, from 1; 0: not counted
+  };
+
+  /// One wait, from its construction to its destruction. A wait may lie within another one.
+  class Wait {
+   public:
+    /// `waits` may be null: then nothing is written. `began` is when the wait began.
+    Wait(HostWaits* waits, const Subject& subject, Clock::time_point began = Clock::now());
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    /// The rank of the group whose message is waited for now, or kNoPeer.
+    void set_peer(int peer) { peer_.store(peer, std::memory_order_relaxed); }
+
+   private:
+    friend class HostWaits;
+    std::string describe(Clock::time_point now) const;
+
+    HostWaits* waits_;
+    Subject subject_;
+    Clock::time_point began_;
+    Wait* outer_ = nullptr;
+    std::atomic<int> peer_ = kNoPeer;
+  };
+
+  /// From now on; before that, those of a HangLimits by default.
+  void set_limits(const HangLimits& limits);
+  /// From now on the limit of steps holds.
+  void first_step_over();
+  /// The innermost wait that is longer than the limit, in words. For another thread.
+  std::optional<std::string> overdue(Clock::time_point now);
+
+ private:
+  std::mutex mutex_;
+  Wait* innermost_ = nullptr;
+  HangLimits limits_;
+  bool first_step_over_ = false;
+};
+
+}  // namespace shard8::comm
