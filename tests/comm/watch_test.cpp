@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// What watchdogs decide: which wait of a host takes too long.
+// What watchdogs decide: which wait of a host, and which call of a device's stream, takes too long.
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "comm/call_clock.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/watchdog.hpp"
 
@@ -70,6 +73,97 @@ TEST(HostWaits, within_a_wait_the_inner_one_is_named_first) {
 TEST(HostWaits, nobody_has_to_watch) {
   HostWaits::Wait wait(nullptr, {.operation = "alone"});
   wait.set_peer(1);
+}
+
+/// A stream whose host is far ahead: calls issued at kBegin, one after another in the stream.
+struct Stream {
+  struct Call {
+    CallClock clock;
+    seconds begins, ends;
+    int asked = 0;
+  };
+  std::vector<Call> calls;
+
+  void issue(seconds begins, seconds ends, bool launched = true) {
+    Call& call = calls.emplace_back(Call{{}, begins, ends});
+    call.clock.issue(kBegin);
+    if (launched) call.clock.launch();
+  }
+  /// The number of the first overdue call, from 0, with the time that it took; none: (-1, 0 s).
+  std::pair<int, seconds> overdue(seconds after, seconds limit) {
+    bool first = true;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      Call& call = calls[i];
+      const auto state = call.clock.look(
+          kBegin + after, limit, first, [&] { return ++call.asked, after >= call.begins; },
+          [&] { return ++call.asked, after >= call.ends; });
+      if (state == CallClock::State::issue_overdue || state == CallClock::State::running_overdue)
+        return {static_cast<int>(i), std::chrono::duration_cast<seconds>(call.clock.time(kBegin + after))};
+      if (state != CallClock::State::complete) first = false;
+    }
+    return {-1, seconds(0)};
+  }
+};
+
+const std::pair<int, seconds> kNone{-1, seconds(0)};
+constexpr seconds kNever{1000000};
+
+// The tenth call ends 100 s after its issue, but no call takes more than 10 s.
+TEST(CallClock, a_slow_run_whose_host_is_far_ahead_is_left_alone) {
+  Stream stream;
+  for (int i = 0; i < 10; ++i) stream.issue(seconds(10 * i), seconds(10 * i + 10));
+  for (int now = 0; now <= 200; ++now) EXPECT_EQ(stream.overdue(seconds(now), seconds(15)), kNone) << now;
+}
+
+TEST(CallClock, a_call_that_hangs_is_overdue_the_limit_after_the_stream_reached_it) {
+  Stream stream;
+  for (int i = 0; i < 5; ++i) stream.issue(seconds(10 * i), seconds(10 * i + 10));
+  stream.issue(seconds(50), kNever);
+  for (int i = 0; i < 5; ++i) stream.issue(kNever, kNever);
+  for (int now = 0; now < 65; ++now) EXPECT_EQ(stream.overdue(seconds(now), seconds(15)), kNone) << now;
+  EXPECT_EQ(stream.overdue(seconds(65), seconds(15)), (std::pair<int, seconds>(5, seconds(15))));
+}
+
+TEST(CallClock, time_counts_from_the_look_that_first_finds_a_call_begun) {
+  Stream stream;
+  stream.issue(seconds(1), kNever);
+  EXPECT_EQ(stream.overdue(seconds(0), seconds(15)), kNone);
+  EXPECT_EQ(stream.overdue(seconds(4), seconds(15)), kNone);
+  EXPECT_EQ(stream.overdue(seconds(18), seconds(15)), kNone);
+  EXPECT_EQ(stream.overdue(seconds(19), seconds(15)), (std::pair<int, seconds>(0, seconds(15))));
+}
+
+TEST(CallClock, a_host_that_hangs_in_issuing_is_overdue) {
+  Stream stream;
+  stream.issue(seconds(0), seconds(1));
+  stream.issue(kNever, kNever, false);
+  EXPECT_EQ(stream.overdue(seconds(14), seconds(15)), kNone);
+  EXPECT_EQ(stream.overdue(seconds(15), seconds(15)), (std::pair<int, seconds>(1, seconds(15))));
+  EXPECT_EQ(stream.calls[1].asked, 0);  // its events may be those of an earlier call
+}
+
+TEST(CallClock, events_are_asked_only_where_it_counts) {
+  Stream stream;
+  for (int i = 0; i < 3; ++i) stream.issue(seconds(i), seconds(i + 1));
+  for (int look = 0; look < 5; ++look) EXPECT_EQ(stream.overdue(seconds(1), seconds(15)), kNone);
+  EXPECT_EQ(stream.calls[0].asked, 1);  // complete: never again
+  EXPECT_EQ(stream.calls[1].asked, 6);  // complete? five times, begun? once
+  EXPECT_EQ(stream.calls[2].asked, 0);  // not its turn
+}
+
+TEST(CallClock, serves_one_call_after_another) {
+  CallClock clock;
+  const auto yes = [] { return true; };
+  const auto no = [] { return false; };
+  clock.issue(kBegin);
+  clock.launch();
+  EXPECT_EQ(clock.look(kBegin, seconds(1), true, yes, yes), CallClock::State::complete);
+  clock.issue(kBegin + seconds(100));
+  EXPECT_EQ(clock.look(kBegin + seconds(100), seconds(1), true, no, no), CallClock::State::under_way);
+  clock.launch();
+  EXPECT_EQ(clock.look(kBegin + seconds(200), seconds(1), true, no, no), CallClock::State::under_way);
+  EXPECT_EQ(clock.look(kBegin + seconds(201), seconds(1), true, yes, no), CallClock::State::under_way);
+  EXPECT_EQ(clock.look(kBegin + seconds(202), seconds(1), true, yes, no), CallClock::State::running_overdue);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
   call.group_ = group;
   call.op_ = op;
   call.sizes_.clear();
-  call.launched_ = call.complete_ = call.released_ = false;
+  call.released_ = false;
   call.timed_ = group->log != nullptr;
   call.measured_ = false;
   if (call.timed_ && !call.times_) call.times_.emplace();
@@ -45,9 +45,9 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
 
 void Lane::start(Call& call) {
   call.number_ = ++started_;
-  call.started_ = Call::Clock::now();
   {
     const std::lock_guard lock(mutex_);
+    call.clock_.issue(Call::Clock::now());
     (newest_ == nullptr ? oldest_ : newest_->next_) = &call;
     newest_ = &call;
     ++under_way_;
@@ -56,14 +56,14 @@ void Lane::start(Call& call) {
     ready_.record(compute_);
     ready_.hold(*own_);
   }
-  if (call.timed_) call.times_->begin.record(stream());
+  call.begin().record(stream());
 }
 
 DeviceCall* Lane::end(Call& call) {
   call.done().record(stream());
   {
     const std::lock_guard lock(mutex_);
-    call.launched_ = true;
+    call.clock_.launch();
   }
   if (own_) return &call;
   call.measured_ = call.timed_ && call.group_->log->measuring();
@@ -117,7 +117,7 @@ void Lane::drain() {
   record_calls();
 }
 
-std::string Lane::describe(const Call& call, Call::Clock::time_point now) const {
+std::string Lane::describe(const Call& call, std::string_view problem, Call::Clock::time_point now) const {
   std::uint64_t bytes = 0;
   std::string dtypes;
   for (const DTypeBytes& size : call.sizes_) {
@@ -125,18 +125,22 @@ std::string Lane::describe(const Call& call, Call::Clock::time_point now) const 
     dtypes += fmt::format("{}{}", dtypes.empty() ? "" : ", ", size.dtype);
   }
   return fmt::format(
-      "{} {} {} {:.0f} s after it was started: {} bytes of {}, call {} on the {} stream; another rank does not take "
-      "part in it, or a link is down",
-      name_of(call.op_), where(*call.group_), call.launched_ ? "is not complete" : "has not reached the device",
-      std::chrono::duration<double>(now - call.started_).count(), bytes, dtypes, call.number_, name_);
+      "{} {} {} {:.0f} s: {} bytes of {}, call {} on the {} stream; another rank does not take part in it, or a link "
+      "is down",
+      name_of(call.op_), where(*call.group_), problem, std::chrono::duration<double>(call.clock_.time(now)).count(),
+      bytes, dtypes, call.number_, name_);
 }
 
 std::optional<std::string> Lane::overdue(Call::Clock::time_point now, Call::Clock::duration limit) {
   const std::lock_guard lock(mutex_);
-  for (Call* call = oldest_; call != nullptr && now - call->started_ >= limit; call = call->next_) {
-    // The library is asked about old calls only: in a run that goes well, about none.
-    if (!call->complete_ && call->launched_) call->complete_ = call->done().happened();
-    if (!call->complete_) return describe(*call, now);
+  bool first = true;
+  for (Call* call = oldest_; call != nullptr; call = call->next_) {
+    const CallClock::State state = call->clock_.look(
+        now, limit, first, [&] { return call->begin().happened(); }, [&] { return call->done().happened(); });
+    if (state == CallClock::State::issue_overdue)
+      return describe(*call, "has not been given to the device: the host has been at it for", now);
+    if (state == CallClock::State::running_overdue) return describe(*call, "has been on the device for", now);
+    if (state != CallClock::State::complete) first = false;
   }
   return std::nullopt;
 }

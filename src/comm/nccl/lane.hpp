@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/call_clock.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
 #include "comm/nccl/group_info.hpp"
@@ -38,6 +39,7 @@ class Call final : public DeviceCall {
     Event begin{Event::Times::yes}, end{Event::Times::yes}, wait{Event::Times::yes};
   };
   explicit Call(Lane& lane) : lane_(lane) { sizes_.reserve(kDTypes); }
+  const Event& begin() const { return timed_ ? times_->begin : begin_; }
   const Event& done() const { return timed_ ? times_->end : done_; }
 
   static constexpr std::size_t kDTypes = 4;  ///< in a call, if not more
@@ -48,13 +50,11 @@ class Call final : public DeviceCall {
   profile::Collective op_{};
   std::vector<DTypeBytes> sizes_;
   std::uint64_t number_ = 0;
-  Clock::time_point started_{};
-  bool launched_ = false;  ///< the device has it; with complete_ under the lane's mutex
-  bool complete_ = false;
+  CallClock clock_;        ///< under the lane's mutex
   bool released_ = false;  ///< nobody looks at it any more
   bool timed_ = false;     ///< there is a log
   bool measured_ = false;  ///< which was measuring when this was waited for
-  Event done_;
+  Event begin_, done_;
   std::optional<Times> times_;
 };
 
@@ -86,7 +86,7 @@ class Lane {
   /// Waits on the host for all calls; then the same.
   void drain();
 
-  /// The first call that is not complete `limit` after its start, in words. For another thread.
+  /// The first call that takes longer than `limit`, as CallClock counts, in words. For another thread.
   std::optional<std::string> overdue(Call::Clock::time_point now, Call::Clock::duration limit);
 
  private:
@@ -97,7 +97,7 @@ class Lane {
   bool take_back_oldest();
   Call& make_call();
   void record(const Call& call) const;
-  std::string describe(const Call& call, Call::Clock::time_point now) const;
+  std::string describe(const Call& call, std::string_view problem, Call::Clock::time_point now) const;
 
   std::string_view name_;
   cudaStream_t compute_;

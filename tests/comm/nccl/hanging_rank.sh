@@ -24,8 +24,8 @@ for when in first later; do
       exit 77
     fi
     if ((status != 5)); then problem="expected code 5; "; fi
-    text="all_gather in group '$group' on its rank [0-9] of $ranks (is not complete|has not reached the device) [0-9]+ s"
-    text+=" after it was started: 1048576 bytes of fp32"
+    text="all_gather in group '$group' on its rank [0-9] of $ranks (has been on the device for|has not been given to the device:"
+    text+=" the host has been at it for) [0-9]+ s: 1048576 bytes of fp32"
     if ! grep -qE -- "$text" <<<"$output"; then problem+="expected the text /$text/; "; fi
     printf '%-6s %-8s code %3d after %6d ms %s\n' "$when" "$how" "$status" "$ms" "${problem:-ok}"
     printf '%s\n' "$output" | grep -E "^shard8:" | head -2 | sed 's/^/    /' || true
