@@ -8,8 +8,7 @@
 #include "app/commands.hpp"
 #include "app/job.hpp"
 #include "base/log.hpp"
-#include "train/device_clock.hpp"
-#include "train/trainer.hpp"
+#include "train/assembly.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/bench.hpp"
@@ -51,17 +50,13 @@ int bench_gemm(Job& job) {
   deck::Config config = job.deck.config;
   config.data.kind = deck::DataKind::synthetic;  // no step is made
   config.data.path.clear();
+  config.model.init_file.clear();
   const base::Logger logger(job.world.rank(), job.world.size());
-  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), train::mesh_shape(config.mesh));
-  const auto setup = train::Setup::make(config, mesh.place, job.runtime.threads());
-  profile::StepTimer timer(train::make_clock(job.runtime.exec()));
-  io::IoThread io;
-  data::Loader loader(setup.data(), config.model.seq, config.model.vocab, mesh.shape.data_ranks(), mesh.data_rank(),
-                      io);
-  train::Trainer trainer(job.runtime.exec(), setup, mesh, loader, timer);
-  trainer.initialise(nullptr, kernels::Tuning::exhaustive);
+  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
+  assembly.open_files();
+  assembly.start(kernels::Tuning::exhaustive);
   logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
-  logger.info("{}", table(trainer.libraries()->choices()));
+  logger.info("{}", table(assembly.trainer().libraries()->choices()));
   return 0;
 }
 

@@ -83,16 +83,6 @@ std::vector<std::string> describe_devices() {
 
 std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::current_device()).name; }
 
-void check_device_memory(std::size_t bytes) {
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
-  if (bytes <= free) return;
-  base::fail(
-      base::ExitCode::environment,
-      "a rank needs {:.2f} GiB of its device (see shard8 plan), of whose {:.2f} GiB {:.2f} GiB are free: use more "
-      "ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch, or model.recompute",
-      static_cast<double>(bytes) / kGiB, static_cast<double>(total) / kGiB, static_cast<double>(free) / kGiB);
-}
 std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
 
 #else
@@ -105,7 +95,6 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
 void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
 std::string device_name() { return {}; }
-void check_device_memory(std::size_t) {}
 std::size_t device_memory_taken() { return 0; }
 
 #endif

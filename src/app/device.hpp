@@ -30,7 +30,5 @@ std::vector<std::string> describe_devices();
 std::string device_name();
 /// Bytes of this rank's device that are taken, by whomever; 0 on hosts.
 std::size_t device_memory_taken();
-/// Throws Error(environment) with both numbers when it has not so many bytes left; nothing on hosts.
-void check_device_memory(std::size_t bytes);
 
 }  // namespace shard8::app

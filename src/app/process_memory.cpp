@@ -27,4 +27,6 @@ ProcessMemory process_memory() {
   return memory;
 }
 
+std::uint64_t memory_growth(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
+
 }  // namespace shard8::app

@@ -15,4 +15,8 @@ struct ProcessMemory {
 /// From /proc/self/status; Error(environment) where there is none.
 ProcessMemory process_memory();
 
+/// Bytes that are taken in `after` beyond those in `before`. 0 when fewer are taken: another process may have freed
+/// memory of the device between the two.
+std::uint64_t memory_growth(std::uint64_t before, std::uint64_t after);
+
 }  // namespace shard8::app

@@ -28,7 +28,7 @@
 #include "profile/peak_flops.hpp"
 #include "profile/progress.hpp"
 #include "profile/timing_file.hpp"
-#include "train/device_clock.hpp"
+#include "train/assembly.hpp"
 #include "train/flops.hpp"
 #include "train/loop.hpp"
 #include "train/plan.hpp"
@@ -39,14 +39,6 @@ namespace shard8::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A stream's length is checked when it is opened; a fixed sequence of slabs must last for the run.
-void check_data(const data::Dataset& dataset, const deck::Config& config) {
-  const auto available = dataset.steps_available();
-  if (available && *available < config.run.steps)
-    base::fail(base::ExitCode::deck, "run.steps = {}, but {} has only {} steps: lower run.steps", config.run.steps,
-               dataset.description(), *available);
-}
 
 /// Read by one rank; whole files of tokens only when the deck asks for the ratio.
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
@@ -64,6 +56,11 @@ bool on_terminal() {
   return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
 }
 
+/// Bytes that are taken now: of the device, by whomever, or resident in this process.
+std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : process_memory().resident; }
+/// The most that were taken so far; of a device, what is taken now.
+std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : process_memory().peak; }
+
 /// One rank's run, from the deck to the report.
 class Run {
  public:
@@ -72,12 +69,10 @@ class Run {
         node_(job.node),
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
-        mesh_(comm::make_mesh(std::move(job.world), train::mesh_shape(deck_.config.mesh))),
-        setup_(train::Setup::make(deck_.config, mesh_.place, job.runtime.threads())),
-        timer_(train::make_clock(job.runtime.exec())),
-        exec_(job.runtime.exec()) {
-    baseline_ = tensor::kDevice ? device_memory_taken() : process_memory().resident;
-    log_.set_measuring(false);  // until the first measured step
+        assembly_(deck_.config, std::move(job.world), job.runtime.exec(), job.runtime.threads()),
+        baseline_(memory_taken()),
+        steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip} {
+    log_.set_measuring(false);  // until the first timed step
   }
 
   int operator()() {
@@ -90,23 +85,18 @@ class Run {
 
  private:
   const deck::Config& config() const { return deck_.config; }
+  const train::Setup& setup() const { return assembly_.setup(); }
+
+  const comm::Communicator& world() const { return assembly_.mesh().world; }
 
   void open() {
-    comm::agree_on_root(mesh_.world, 0, [&] { check_output(); });  // first: all else may take minutes
-    comm::agree(mesh_.world, [&] {
+    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first: all else may take minutes
+    comm::agree(world(), [&] {
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
-      loader_ = std::make_unique<data::Loader>(setup_.data(), config().model.seq, config().model.vocab,
-                                               mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
-      check_data(loader_->dataset(), config());
     });
-    entropy_ = unigram_entropy(mesh_.world, loader_->dataset(), config());
-    comm::agree(mesh_.world, [&] {
-      check_device_memory(train::make_plan(config(), setup_.threads).total_bytes());
-      std::unique_ptr<io::TensorFile> weights;
-      if (!config().model.init_file.empty()) weights = io::open_tensor_file(io_, config().model.init_file);
-      trainer_ = std::make_unique<train::Trainer>(exec_, setup_, mesh_, *loader_, timer_);
-      trainer_->initialise(weights.get());
-    });
+    assembly_.open_files();
+    entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
+    assembly_.start();
   }
 
   /// Throws when a file of the output cannot be written; changes nothing.
@@ -118,7 +108,7 @@ class Run {
 
   /// Last, once the header is out: what an earlier run left is replaced only by a run that starts.
   void start_output() {
-    comm::agree_on_root(mesh_.world, 0, [&] {
+    comm::agree_on_root(world(), 0, [&] {
       require_standard_output();
       for (const auto& name : {config().output.timing, config().output.summary}) profile::remove_output(output(name));
       metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
@@ -133,21 +123,22 @@ class Run {
     std::string description = deck::describe(config());
     description.pop_back();  // its last end of line
     logger_.info("{}", description);
-    logger_.info("ranks      {} on {}, {} threads each, waiting by {}", mesh_.world.size(), node_.host, setup_.threads,
-                 comm::name_of(mesh_.world.waiting()));
-    if (const auto* device = mesh_.world.device())
+    logger_.info("ranks      {} on {}, {} threads each, waiting by {}", world().size(), node_.host, setup().threads,
+                 comm::name_of(world().waiting()));
+    if (const auto* device = world().device())
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
-    logger_.info("found      {}", loader_->dataset().description());
+    logger_.info("found      {}", assembly_.loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
   }
 
   std::vector<train::StepResult> train() {
     std::optional<profile::Progress> progress;
-    if (mesh_.world.rank() == 0) progress.emplace(stdout, on_terminal(), 0, config().run.steps, config().run.log_every);
+    if (world().rank() == 0) progress.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t s) {
-      log_.set_measuring(s >= config().run.timing_skip);
-      if (s == config().run.timing_skip) timer_.clear_issues();
+      if (s != steps_.first_timed()) return;
+      log_.set_measuring(true);
+      assembly_.timer().clear_issues();
     };
     hooks.after = [&](const train::StepResult& r) {
       if (!progress) return;
@@ -161,24 +152,24 @@ class Run {
       metrics_->write(metrics);
       progress->step(metrics);
     };
-    return train::train(*trainer_, config().run, hooks);
+    return train::train(assembly_.trainer(), steps_, hooks).steps;
   }
 
   MemoryFigures memory_figures() const {
     MemoryFigures memory;
-    memory.arenas = trainer_->state().arenas.bytes();
-    const auto plan = train::make_plan(config(), setup_.threads);
+    memory.arenas = assembly_.trainer().state().arenas.bytes();
+    const auto plan = train::make_plan(config(), setup().threads);
     memory.reduction_buffers = plan.reduction_buffers;
     memory.planned = plan.total_bytes();
-    std::array<std::uint64_t, 1> growth{(tensor::kDevice ? device_memory_taken() : process_memory().peak) - baseline_};
-    mesh_.world.all_reduce(growth, comm::Communicator::Reduce::max);
+    std::array<std::uint64_t, 1> growth{memory_growth(baseline_, memory_peak())};
+    world().all_reduce(growth, comm::Communicator::Reduce::max);
     memory.measured = growth[0];
     return memory;
   }
 
   /// Of the linears of layers.
   profile::Products products() const {
-    const auto& recipe = setup_.weights.recipe;
+    const auto& recipe = setup().weights.recipe;
     if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;
     const bool bf16 = config().precision.compute == deck::FloatType::bf16;
     return bf16 ? profile::Products::bf16 : profile::Products::fp32;
@@ -188,9 +179,9 @@ class Run {
     profile::SummaryInput input = summary_input(deck_.echo, memory);
     input.run = {.backend = tensor::kDevice ? "nccl" : "mpi",
                  .device = tensor::kDevice ? "cuda" : "host",
-                 .threads_per_rank = setup_.threads,
-                 .waiting = std::string(comm::name_of(mesh_.world.waiting())),
-                 .data = loader_->dataset().description()};
+                 .threads_per_rank = setup().threads,
+                 .waiting = std::string(comm::name_of(world().waiting())),
+                 .data = assembly_.loader().dataset().description()};
     input.final_loss = final_loss;
     input.unigram_entropy = entropy_;
     return input;
@@ -198,49 +189,45 @@ class Run {
 
   int report(const std::vector<train::StepResult>& results) {
     profile::ReportInput input;
-    input.timing_skip = config().run.timing_skip;
-    input.tokens_per_step = static_cast<double>(loader_->tokens_per_step());
+    input.first_step = steps_.first;
+    input.timing_skip = steps_.timing_skip;
+    input.tokens_per_step = static_cast<double>(assembly_.loader().tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.peak_flops = profile::peak_flops(device_name(), products());
     input.host = node_.host;
-    if (tensor::kDevice) input.issues = &timer_.issues();
-    input.casts = trainer_->state().scaling.figures(exec_);
-    if (setup_.weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
+    if (tensor::kDevice) input.issues = &assembly_.timer().issues();
+    input.casts = assembly_.trainer().state().scaling.figures(assembly_.exec());
+    if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_);
-    mesh_.world.record_device_calls();
-    const auto report = profile::make_report(timer_.steps(), log_, input, gather_over(mesh_.world));
+    world().record_device_calls();
+    const auto report = profile::make_report(assembly_.timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
     const double loss = results.back().loss;
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
-    comm::agree_on_root(mesh_.world, 0, [&] {
+    comm::agree_on_root(world(), 0, [&] {
       metrics_->close();
       profile::write_timing(output(config().output.timing), report);
       profile::write_summary(output(config().output.summary), report, summary(memory, loss));
     });
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
-    comm::agree_on_root(mesh_.world, 0, require_standard_output);
+    comm::agree_on_root(world(), 0, require_standard_output);
     return static_cast<int>(base::ExitCode::ok);
   }
 
   const deck::LoadResult& deck_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
-  std::uint64_t baseline_ = 0;  ///< bytes taken when all but training is set up
   base::Logger logger_;
-  comm::Mesh mesh_;
-  train::Setup setup_;
-  profile::StepTimer timer_;
-  io::IoThread io_;
-  const tensor::Exec& exec_;
+  train::Assembly assembly_;
+  std::uint64_t baseline_;  ///< bytes taken before training takes any
+  train::Steps steps_;
   std::vector<double> gold_;
-  std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<profile::MetricsFile> metrics_;
   std::optional<double> entropy_;
-  std::unique_ptr<train::Trainer> trainer_;
 };
 
 }  // namespace

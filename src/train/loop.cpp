@@ -36,16 +36,20 @@ std::string divergence(const StepResult& r) {
 
 }  // namespace
 
-std::vector<StepResult> train(Trainer& trainer, const deck::RunConfig& run, const LoopHooks& hooks) {
-  std::vector<StepResult> results;
-  for (std::int64_t s = 0; s < run.steps; ++s) {
-    hooks.before(s);
-    const StepResult& result = results.emplace_back(trainer.step(s));
-    hooks.after(result);
+LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
+  LoopResult loop;
+  for (std::int64_t s = steps.first; s < steps.end; ++s) {
+    if (s > steps.first && hooks.stops_before && hooks.stops_before(s)) {
+      loop.why = Stop::asked;
+      break;
+    }
+    if (hooks.before) hooks.before(s);
+    const StepResult& result = loop.steps.emplace_back(trainer.step(s));
+    if (hooks.after) hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw comm::AgreedError(base::ExitCode::failed, divergence(result), trainer.ranks());
   }
-  return results;
+  return loop;
 }
 
 }  // namespace shard8::train

@@ -3,71 +3,58 @@
 
 #include "train/trainer.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "kernels/elementwise.hpp"
 #include "model/initialise.hpp"
+#include "optim/schedule.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::train {
 
 using profile::Phase;
-using tensor::MemoryKind;
-using tensor::Tensor;
 
-namespace {
-
-std::size_t bytes_of(const Setup& setup, MemoryKind kind) { return state_bytes(setup)[static_cast<std::size_t>(kind)]; }
-
-std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
-  return memory == nullptr ? nullptr : memory->data();
-}
-
-}  // namespace
-
-Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, data::Loader& loader,
-                 profile::StepTimer& timer)
+Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state,
+                 data::Loader& loader, profile::StepTimer& timer)
     : exec_(exec),
       setup_(setup),
       mesh_(mesh),
       loader_(loader),
       timer_(timer),
-      gather_memory_(mesh.shard.gather_memory(bytes_of(setup, MemoryKind::gathered))),
-      exchange_memory_(mesh.tensor.gather_memory(bytes_of(setup, MemoryKind::exchanged))),
-      state_(setup, tensor::ArenaSet(state_bytes(setup), {data_of(gather_memory_), data_of(exchange_memory_)})),
-      reduce_memory_(mesh.shard.reduce_memory(reduce_memory_bytes(setup, state_.units))),
-      fp8_weights_(exec, setup_.weights, setup_.units, state_.units, state_.scaling),
-      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state_.activations),
+      state_(state),
+      fp8_weights_(exec, setup.weights, setup.units, state.units, state.scaling),
+      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state.activations),
       replicated_(setup.replicated()),
-      replicated_gradients_(optim::replicated_gradients(state_.units, replicated_)),
+      replicated_gradients_(optim::replicated_gradients(state.units, replicated_)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
-      weights_(state_.units, mesh.shard, timer, fp8_weights_.hooks()),
-      gradients_(exec, state_.units, mesh.shard, mesh.replicate, timer),
-      quantizer_(state_.scaling, exec, mesh.tensor, timer),
+      weights_(state.units, mesh.shard, timer, fp8_weights_.hooks()),
+      gradients_(exec, state.units, mesh.shard, mesh.replicate, timer),
+      quantizer_(state.scaling, exec, mesh.tensor, timer),
       libraries_(tensor::kDevice ? std::make_unique<kernels::Libraries>() : nullptr),
       context_{exec,
                mesh.tensor,
                timer,
-               {state_.activations.workspace, libraries_.get()},
+               {state.activations.workspace, libraries_.get()},
                [&mesh] { mesh.world.progress(); },
                &quantizer_} {}
 
-void Trainer::initialise(const io::TensorFile* file, kernels::Tuning tuning) {
+void Trainer::initialise(const io::TensorFile* file) {
   timer_.expect(setup_.config.run.steps);
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
-  start_state();
-  if (libraries_ == nullptr) return;
-  rehearse(tuning);
-  start_state();
 }
 
-/// Scales, and weights in FP8 by them, as before the first step.
-void Trainer::start_state() {
+void Trainer::start() {
   state_.scaling.prepare(exec_);
   fp8_weights_.initialise(mesh_.model);
+}
+
+void Trainer::begin_step() {
+  timer_.begin_step();
+  if (!std::exchange(begun_, false)) weights_.begin_step(visits_);
+  kernels::fill_zero(exec_, state_.activations.loss);
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
@@ -154,9 +141,11 @@ double Trainer::norm_of_update() {
   return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
 }
 
-void Trainer::look_back() {
+void Trainer::collect_timings() {
   if (timer_.settle()) mesh_.world.record_device_calls();
 }
+
+double Trainer::learning_rate(std::int64_t step) const { return optim::learning_rate(setup_.config.optimizer, step); }
 
 void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
@@ -175,6 +164,15 @@ double Trainer::mean_loss() const {
   auto sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
   mesh_.data.all_reduce({&sum, 1}, comm::Communicator::Reduce::sum);
   return sum / static_cast<double>(loader_.tokens_per_step());
+}
+
+double Trainer::end_step() {
+  const double seconds = timer_.end_step();
+  if (!std::exchange(first_step_over_, true)) {  // makes the lists that later steps use again
+    collect_timings();
+    mesh_.world.first_step_over();
+  }
+  return seconds;
 }
 
 }  // namespace shard8::train

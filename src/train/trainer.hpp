@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 
-#include "comm/device.hpp"
 #include "comm/mesh.hpp"
 #include "data/batch.hpp"
 #include "fsdp/gradient_store.hpp"
@@ -30,17 +29,27 @@ struct StepResult {
   double seconds = 0;       ///< on this rank
 };
 
-/// One rank's training: its memory, the model over it, and the step. The mesh, the data, the timer
-/// and the execution space are the caller's and must outlive it.
+/// The step of one rank's training: the model over this rank's memory, with its weights, gradients and optimizer. What
+/// the constructor is given must outlive the trainer. Assembly makes one.
 class Trainer {
  public:
-  Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, data::Loader& loader,
+  /// Communicates nothing.
+  Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state, data::Loader& loader,
           profile::StepTimer& timer);
 
-  /// Initial weights (a file, or null for random ones) and optimizer state. On a device also a
-  /// rehearsal, see rehearse(), with the given search for products that have no algorithm yet.
-  void initialise(const io::TensorFile* file, kernels::Tuning tuning = kernels::Tuning::candidates);
+  /// Fills this rank's master weights, from `file` or at random where it is null, and the optimizer's state.
+  /// Communicates nothing.
+  void initialise(const io::TensorFile* file);
+  /// Finds the scales of the first step and casts the weights by them, with an FP8 recipe. After initialise().
+  /// Collective.
+  void start();
+  /// Runs forward and backward of made-up tokens on the memory of the run, on a device, after start() and before the
+  /// first step. Every matrix product that has no algorithm yet gets one, by timing once those that the library offers.
+  /// What cannot be computed on this device fails here, and libraries set themselves up. Weights stay; scales change,
+  /// so start() must follow. Collective.
+  void rehearse(kernels::Tuning tuning);
 
+  /// Trains step number `step`. Collective.
   StepResult step(std::int64_t step);
 
   int ranks() const { return mesh_.world.size(); }
@@ -48,45 +57,49 @@ class Trainer {
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// Null on hosts.
-  const kernels::Libraries* libraries() const { return libraries_.get(); }
+  kernels::Libraries* libraries() { return libraries_.get(); }
 
  private:
-  void start_state();
-  void rehearse(kernels::Tuning tuning);
-  void rehearse_step(float scale);
+  // What a step calls, in its order (step.cpp).
+  void begin_step();
+  std::int64_t micro_batches() const { return setup_.layout.micro_batches; }
   void load(std::int64_t step, std::int64_t micro_batch);
   void forward_backward(std::int64_t micro_batch);
-  /// The norm of the gradients before clipping, if it clips.
+  /// Finds the times of the step before this one, if there was one.
+  void collect_timings();
+  double learning_rate(std::int64_t step) const;
+  /// The norm of the gradients before clipping, if the step clips.
   std::optional<double> reduce_and_update(std::int64_t step, double learning_rate);
+  void quantize_weights();
+  /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
+  void begin_next_step(std::int64_t step);
+  /// The norm of the gradients, from the squares that AdamW wrote. For a step that does not clip: at its end, so that a
+  /// device has work until then.
+  double norm_of_update();
+  /// The mean over the global batch's tokens.
+  double mean_loss() const;
+  /// Seconds of the step.
+  double end_step();
+
   void update_as_reduced(std::int64_t step, double learning_rate);
   std::optional<double> update_after_norm(std::int64_t step, double learning_rate);
   void update(int unit, std::int64_t step, double learning_rate, double gradient_scale);
   void add_squares(int unit, optim::Held held);
-  /// Finds what was measured of the step before, if there was one.
-  void look_back();
-  /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
-  void begin_next_step(std::int64_t step);
-  /// That norm, of the squares that the update left: for a step that does not clip, at its end, so that the
-  /// device has its work until then.
-  double norm_of_update();
-  void quantize_weights();
-  double mean_loss() const;
+  void rehearse_step(float scale);
 
   const tensor::Exec& exec_;
-  Setup setup_;
+  const Setup& setup_;
   const comm::Mesh& mesh_;
   data::Loader& loader_;
   profile::StepTimer& timer_;
-  std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
-  State state_;
-  std::shared_ptr<comm::DeviceMemory> reduce_memory_;
+  State& state_;
   model::Fp8Weights fp8_weights_;
   model::Transformer model_;
   optim::Replicated replicated_;
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
-  bool begun_ = false;  ///< the next step
+  bool begun_ = false;  ///< begin_next_step() has begun the next step
   bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;

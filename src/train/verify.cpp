@@ -17,15 +17,18 @@ void add(std::string& why, const std::string& reason) { why += (why.empty() ? ""
 
 void check_gold(std::string& why, const deck::VerifyConfig& config, std::span<const StepResult> results,
                 std::span<const double> gold) {
-  if (gold.size() != results.size()) {
-    add(why, fmt::format("{} has {} steps, the run {}", config.gold, gold.size(), results.size()));
+  const auto last = results.back().step;
+  if (static_cast<std::int64_t>(gold.size()) != last + 1) {
+    add(why, fmt::format("{} has steps 0 to {}, the run ends with step {}", config.gold,
+                         static_cast<std::int64_t>(gold.size()) - 1, last));
     return;
   }
-  for (std::size_t s = 0; s < gold.size(); ++s) {
-    const double difference = std::abs(results[s].loss - gold[s]) / std::abs(gold[s]);
+  for (const StepResult& result : results) {
+    const double wanted = gold[static_cast<std::size_t>(result.step)];
+    const double difference = std::abs(result.loss - wanted) / std::abs(wanted);
     if (difference <= config.tolerance) continue;
     add(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {} by {:.2e} relative, allowed is {:.2e}",
-                         results[s].loss, s, gold[s], config.gold, difference, config.tolerance));
+                         result.loss, result.step, wanted, config.gold, difference, config.tolerance));
     return;
   }
 }

@@ -13,7 +13,7 @@
 
 #include "model/initialise.hpp"
 #include "tensor/transfer.hpp"
-#include "train/device_clock.hpp"
+#include "train/loop.hpp"
 
 #if defined(SHARD8_CUDA)
 #include <cstdio>
@@ -68,34 +68,27 @@ void attach(comm::Communicator&) {}
 
 #endif
 
-comm::Mesh make_mesh(MPI_Comm comm, profile::CollectiveLog& log, const deck::Config& config) {
+comm::Communicator make_world(MPI_Comm comm, profile::CollectiveLog& log) {
   comm::Communicator world(comm, "world", comm::Waiting::yield, &log);
   attach(world);
-  return comm::make_mesh(std::move(world), train::mesh_shape(config.mesh));
+  return world;
 }
 
 }  // namespace
 
 Training::Training(const deck::Config& config, MPI_Comm comm)
-    : timer_(train::make_clock(exec())),
-      mesh_(make_mesh(comm, log_, config)),
-      setup_(train::Setup::make(prepared(config), mesh_.place, tests::threads())),
-      loader_(setup_.data(), config.model.seq, config.model.vocab, mesh_.shape.data_ranks(), mesh_.data_rank(), io_),
-      trainer_(std::make_unique<train::Trainer>(exec(), setup_, mesh_, loader_, timer_)) {
-  std::unique_ptr<io::TensorFile> file;
-  if (!config.model.init_file.empty()) file = io::open_tensor_file(io_, config.model.init_file);
-  trainer_->initialise(file.get());
-  if (!tensor::kDevice) return;
-  tensor::finish(exec());  // what a device's products are chosen with communicates, too
-  mesh_.world.record_device_calls();
-  log_.clear();
+    : assembly_(prepared(config), make_world(comm, log_), tests::exec(), tests::threads()) {
+  assembly_.open_files();
+  assembly_.start();
+  tensor::finish(exec());
+  mesh().world.record_device_calls();
+  log_.clear();  // of start-up
 }
 
 std::vector<train::StepResult> Training::run(std::int64_t first, std::int64_t steps) {
-  std::vector<train::StepResult> results;
-  for (std::int64_t s = first; s < first + steps; ++s) results.push_back(trainer_->step(s));
-  mesh_.world.record_device_calls();
-  return results;
+  const train::LoopResult loop = train::train(trainer(), {.first = first, .end = first + steps}, {});
+  mesh().world.record_device_calls();
+  return loop.steps;
 }
 
 std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm,

@@ -12,35 +12,30 @@
 #include "deck/load.hpp"
 #include "io/tensor_file.hpp"
 #include "tests/support/execution.hpp"
-#include "train/trainer.hpp"
+#include "train/assembly.hpp"
 
 namespace shard8::test {
 
-/// A mesh, data and trainer on a communicator, as the program puts them together; on a device with the
-/// device that the program's main function took.
+/// Training on a communicator, as the program puts it together; on a device with the device that the program's main
+/// function took.
 class Training {
  public:
   Training(const deck::Config& config, MPI_Comm comm);
 
-  /// Runs the deck's steps from `first`.
+  /// Trains `steps` steps from number `first` on.
   std::vector<train::StepResult> run(std::int64_t first, std::int64_t steps);
 
-  const tensor::Exec& exec() const { return tests::exec(); }
-  const comm::Mesh& mesh() const { return mesh_; }
-  const train::Setup& setup() const { return setup_; }
-  train::Trainer& trainer() { return *trainer_; }
+  const tensor::Exec& exec() const { return assembly_.exec(); }
+  const comm::Mesh& mesh() const { return assembly_.mesh(); }
+  const train::Setup& setup() const { return assembly_.setup(); }
+  train::Trainer& trainer() { return assembly_.trainer(); }
   profile::CollectiveLog& log() { return log_; }
-  profile::StepTimer& timer() { return timer_; }
-  io::IoThread& io() { return io_; }
+  profile::StepTimer& timer() { return assembly_.timer(); }
+  io::IoThread& io() { return assembly_.io(); }
 
  private:
   profile::CollectiveLog log_;
-  profile::StepTimer timer_;
-  io::IoThread io_;
-  comm::Mesh mesh_;
-  train::Setup setup_;
-  data::Loader loader_;
-  std::unique_ptr<train::Trainer> trainer_;
+  train::Assembly assembly_;
 };
 
 /// Differences of a Hugging Face tensor, put together from the shards of all ranks.

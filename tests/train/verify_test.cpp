@@ -79,7 +79,22 @@ TEST(Verify, Gold) {
   EXPECT_TRUE(has(far.why, "loss 1.99 of step 1 differs from 2 in gold.jsonl by 5.00e-03 relative")) << far.why;
   const auto count = train::verify(config, losses({4}), {}, gold);
   EXPECT_EQ(count.status, Status::failed);
-  EXPECT_EQ(count.why, "gold.jsonl has 2 steps, the run 1");
+  EXPECT_EQ(count.why, "gold.jsonl has steps 0 to 1, the run ends with step 0");
+}
+
+// A run that began at step 5 is compared with steps 5, 6, ... of the gold file.
+TEST(Verify, GoldIsComparedByStepNumber) {
+  deck::VerifyConfig config;
+  config.gold = "gold.jsonl";
+  const std::vector<double> gold{9, 8, 7, 6, 5, 4, 3};
+  std::vector<train::StepResult> results = losses({4, 3});
+  for (auto& result : results) result.step += 5;
+  EXPECT_EQ(train::verify(config, results, {}, gold).status, Status::passed);
+  results.front().loss = 9;
+  const auto far = train::verify(config, results, {}, gold);
+  EXPECT_TRUE(has(far.why, "loss 9 of step 5 differs from 4 in gold.jsonl")) << far.why;
+  results.pop_back();
+  EXPECT_EQ(train::verify(config, results, {}, gold).why, "gold.jsonl has steps 0 to 6, the run ends with step 5");
 }
 
 TEST(Verify, GoldBitForBit) {

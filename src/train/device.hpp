@@ -6,11 +6,16 @@
 
 #include "profile/step_clock.hpp"
 #include "tensor/exec.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
 
 /// The clock of what `exec` computes: the host's own where hosts compute; on a device events in its
 /// stream, read when the step is over.
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
+
+/// Error(environment) with the bytes that are needed and free when this rank's device has not enough memory for a run;
+/// nothing on hosts. For this rank alone.
+void check_device_memory(const Setup& setup);
 
 }  // namespace shard8::train

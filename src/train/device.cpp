@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/device_clock.hpp"
+#include "train/device.hpp"
 
 #include <utility>
 #include <vector>
 
 #if defined(SHARD8_CUDA)
+#include "tensor/cuda/device.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
+#include "train/plan.hpp"
 #endif
 
 namespace shard8::train {
@@ -79,9 +81,22 @@ std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec) {
   return std::make_unique<DeviceClock>(tensor::cuda::stream_of(exec));
 }
 
+void check_device_memory(const Setup& setup) {
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  const std::size_t bytes = make_plan(setup.config, setup.threads).total_bytes();
+  const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
+  if (bytes <= free) return;
+  base::fail(
+      base::ExitCode::environment,
+      "a rank needs {:.2f} GiB of its device (see shard8 plan), of whose {:.2f} GiB {:.2f} GiB are free: use more "
+      "ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch, or model.recompute",
+      static_cast<double>(bytes) / kGiB, static_cast<double>(total) / kGiB, static_cast<double>(free) / kGiB);
+}
+
 #else
 
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec&) { return std::make_unique<profile::HostClock>(); }
+void check_device_memory(const Setup&) {}
 
 #endif
 

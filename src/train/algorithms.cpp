@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/algorithms.hpp"
+
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "deck/config.hpp"
+#include "io/durable_file.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+/// Empty when there is no such file.
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+AlgorithmsFile::AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world)
+    : folder_(folder), path_(folder / deck::OutputConfig::kAlgorithms), world_(world) {}
+
+void AlgorithmsFile::load(kernels::Libraries& libraries) {
+  std::string text;
+  comm::agree_on_root(world_, 0, [&] { text = read_file(path_); });
+  world_.broadcast(text, 0);
+  comm::agree(world_, [&] {
+    if (!text.empty() && libraries.adopt(text)) kept_ = text;
+  });
+}
+
+void AlgorithmsFile::store(kernels::Libraries& libraries) {
+  std::string chosen = libraries.algorithms();
+  world_.broadcast(chosen, 0);
+  comm::agree(world_, [&] {
+    SHARD8_REQUIRE(libraries.adopt(chosen), "rank 0's algorithms are of another kind of device or library");
+  });
+  comm::agree_on_root(world_, 0, [&] {
+    if (chosen == kept_) return;
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (error)
+      base::fail(base::ExitCode::environment,
+                 "cannot make folder '{}': {}; set output.dir to a folder that can be made", folder_.string(),
+                 error.message());
+    io::write_durably(path_.string(), chosen);
+  });
+}
+
+}  // namespace shard8::train

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/assembly.hpp"
+
+#include <new>
+#include <utility>
+
+#include "comm/agree.hpp"
+#include "train/algorithms.hpp"
+#include "train/device.hpp"
+#include "train/plan.hpp"
+
+namespace shard8::train {
+
+using base::ExitCode;
+using tensor::MemoryBytes;
+using tensor::MemoryKind;
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// A stream of tokens never ends. A fixed sequence of slabs must last for the run.
+void check_steps(const data::Dataset& dataset, const deck::Config& config) {
+  const auto available = dataset.steps_available();
+  if (available && *available < config.run.steps)
+    base::fail(ExitCode::deck, "run.steps = {}, but {} has only {} steps: lower run.steps", config.run.steps,
+               dataset.description(), *available);
+}
+
+std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
+  return memory == nullptr ? nullptr : memory->data();
+}
+
+/// Error(environment) with the bytes of all arenas when one cannot be had.
+tensor::ArenaSet allocate(const MemoryBytes& bytes, const tensor::GivenMemory& given) {
+  try {
+    return tensor::ArenaSet(bytes, given);
+  } catch (const base::Error& e) {
+    base::fail(ExitCode::environment,
+               "{}; training takes {} bytes ({:.2f} GiB) of this rank in all (see shard8 plan): use more ranks in "
+               "mesh.shard or mesh.tensor, a smaller data.micro_batch or model.recompute, or raise the limit on this "
+               "process's memory (ulimit -v, the job's --mem)",
+               e.what(), tensor::total(bytes), static_cast<double>(tensor::total(bytes)) / kGiB);
+  }
+}
+
+/// comm::agree, where std::bad_alloc becomes an Error(environment) that says what to do.
+void agree_alone(const comm::Communicator& group, const std::function<void()>& action) {
+  comm::agree(group, [&] {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      base::fail(ExitCode::environment,
+                 "out of memory while training was set up: use more ranks in mesh.shard or mesh.tensor, or raise the "
+                 "limit on this process's memory (ulimit -v, the job's --mem)");
+    }
+  });
+}
+
+}  // namespace
+
+Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads)
+    : exec_(exec),
+      mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh))),
+      setup_(Setup::make(config, mesh_.place, threads)),
+      timer_(make_clock(exec)) {}
+
+void Assembly::open_files() {
+  agree_alone(mesh_.world, [&] {
+    const deck::Config& config = setup_.config;
+    loader_ = std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab,
+                                             mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
+    check_steps(loader_->dataset(), config);
+    if (!config.model.init_file.empty()) initial_weights_ = io::open_tensor_file(io_, config.model.init_file);
+  });
+}
+
+void Assembly::start(kernels::Tuning tuning) {
+  take_memory();
+  agree_alone(mesh_.world, [&] {
+    trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
+    trainer_->initialise(initial_weights_.get());
+    initial_weights_.reset();
+  });
+  trainer_->start();
+  if (trainer_->libraries() == nullptr) return;
+  rehearse(tuning);
+  trainer_->start();  // the rehearsal changed scales
+}
+
+/// Ranks agree that the memory is there before they take any of it together, and again once each has taken its own.
+void Assembly::take_memory() {
+  const MemoryBytes bytes = state_bytes(setup_);
+  agree_alone(mesh_.world, [&] { check_device_memory(setup_); });
+  gather_memory_ = mesh_.shard.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::gathered)]);
+  exchange_memory_ = mesh_.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+  agree_alone(mesh_.world, [&] {
+    state_ = std::make_unique<State>(setup_, allocate(bytes, {data_of(gather_memory_), data_of(exchange_memory_)}));
+  });
+  reduce_memory_ = mesh_.shard.reduce_memory(reduce_memory_bytes(setup_, state_->units));
+}
+
+/// With an exhaustive search every product is timed anew, and nothing is kept.
+void Assembly::rehearse(kernels::Tuning tuning) {
+  AlgorithmsFile file(setup_.config.output.dir, mesh_.world);
+  const bool keep = tuning != kernels::Tuning::exhaustive;
+  if (keep) file.load(*trainer_->libraries());
+  trainer_->rehearse(tuning);
+  if (keep) file.store(*trainer_->libraries());
+}
+
+}  // namespace shard8::train

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/loop.hpp"
+
+#include <gtest/gtest.h>
+
+#include "comm/agree.hpp"
+#include "tests/support/compare.hpp"
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
+
+namespace shard8 {
+namespace {
+
+using train::LoopHooks;
+using train::LoopResult;
+using train::Stop;
+using Numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t kSteps = 12;
+
+/// One llama sharded over all ranks. Without clipping the next step's first gathers are under way between steps.
+deck::Config config() {
+  test::Variant v;
+  v.mesh = {1, test::world_size(), 1};
+  deck::Config deck = test::small_deck(v, static_cast<int>(kSteps));
+  deck.optimizer.clip = 0;
+  return deck;
+}
+
+LoopHooks stop_before(std::int64_t step) {
+  return {.before = {}, .after = {}, .stops_before = [step](std::int64_t next) { return next == step; }};
+}
+
+Numbers numbers(const LoopResult& loop) {
+  Numbers steps;
+  for (const auto& result : loop.steps) steps.push_back(result.step);
+  return steps;
+}
+
+TEST(Loop, StartsAtAnyStepAndStopsWhenAsked) {
+  test::Training whole(config(), MPI_COMM_WORLD), parts(config(), MPI_COMM_WORLD);
+  const LoopResult all = train::train(whole.trainer(), {.first = 0, .end = kSteps}, {});
+  EXPECT_EQ(all.why, Stop::finished);
+
+  const LoopResult first = train::train(parts.trainer(), {.first = 0, .end = 5}, {});
+  const LoopResult middle = train::train(parts.trainer(), {.first = 5, .end = kSteps}, stop_before(9));
+  const LoopResult last = train::train(parts.trainer(), {.first = 9, .end = kSteps}, stop_before(kSteps));
+  EXPECT_EQ(first.why, Stop::finished);
+  EXPECT_EQ(middle.why, Stop::asked);
+  EXPECT_EQ(last.why, Stop::finished);
+  EXPECT_EQ(numbers(first), (Numbers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(numbers(middle), (Numbers{5, 6, 7, 8}));
+  EXPECT_EQ(numbers(last), (Numbers{9, 10, 11}));
+
+  std::vector<double> wanted, got;
+  for (const auto& result : all.steps) wanted.push_back(result.loss);
+  for (const LoopResult* part : {&first, &middle, &last})
+    for (const auto& result : part->steps) got.push_back(result.loss);
+  EXPECT_TRUE(tests::same_bits(got, wanted));
+}
+
+TEST(Loop, CallsHooksAroundEveryStep) {
+  test::Training training(config(), MPI_COMM_WORLD);
+  Numbers before, after, asked;
+  LoopHooks hooks;
+  hooks.before = [&](std::int64_t step) {
+    EXPECT_EQ(before.size(), after.size());
+    before.push_back(step);
+  };
+  hooks.after = [&](const train::StepResult& result) { after.push_back(result.step); };
+  hooks.stops_before = [&](std::int64_t next) {
+    asked.push_back(next);
+    return false;
+  };
+  train::train(training.trainer(), {.first = 3, .end = 6}, hooks);
+  EXPECT_EQ(before, (Numbers{3, 4, 5}));
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(asked, (Numbers{4, 5}));  // a run trains one step at least
+}
+
+// What is left out of the figures are this run's first steps, whatever their numbers.
+TEST(Loop, TimesAllButTheFirstStepsOfThisRun) {
+  EXPECT_EQ((train::Steps{.first = 0, .end = 20, .timing_skip = 5}.first_timed()), 5);
+  EXPECT_EQ((train::Steps{.first = 100, .end = 120, .timing_skip = 5}.first_timed()), 105);
+}
+
+TEST(Loop, EndsOnEveryRankWhenTrainingDiverges) {
+  deck::Config deck = config();
+  deck.optimizer.lr = deck.optimizer.min_lr = 1e30;
+  test::Training training(deck, MPI_COMM_WORLD);
+  EXPECT_THROW(train::train(training.trainer(), {.first = 0, .end = kSteps}, {}), comm::AgreedError);
+}
+
+}  // namespace
+}  // namespace shard8
