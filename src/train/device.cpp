@@ -6,6 +6,7 @@
 #include <vector>
 
 #if defined(SHARD8_CUDA)
+#include "base/error.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
