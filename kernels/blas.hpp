@@ -10,4 +10,9 @@ namespace shard8::kernels {
 /// loaded libraries, "cuBLASLt 13.1.0, cuDNN 9.19.0".
 std::string blas_description();
 
+/// On hosts: has the BLAS take its working memory now, with which it then computes to the end. `threads` are those of
+/// a product. Throws Error(environment) when the memory cannot be had, where OpenBLAS tries for ever in its first
+/// product. Nothing on devices.
+void reserve_blas_memory(int threads);
+
 }  // namespace shard8::kernels

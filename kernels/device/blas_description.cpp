@@ -9,4 +9,6 @@ namespace shard8::kernels {
 
 std::string blas_description() { return cuda::cublaslt_version() + ", " + cuda::cudnn_version(); }
 
+void reserve_blas_memory(int) {}
+
 }  // namespace shard8::kernels

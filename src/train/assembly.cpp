@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/agree.hpp"
+#include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
 #include "train/device.hpp"
 #include "train/plan.hpp"
@@ -98,6 +99,7 @@ void Assembly::take_memory() {
   exchange_memory_ = mesh_.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
   agree_alone(mesh_.world, [&] {
     state_ = std::make_unique<State>(setup_, allocate(bytes, {data_of(gather_memory_), data_of(exchange_memory_)}));
+    kernels::reserve_blas_memory(setup_.threads);
   });
   reduce_memory_ = mesh_.shard.reduce_memory(reduce_memory_bytes(setup_, state_->units));
 }
