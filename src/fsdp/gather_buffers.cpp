@@ -3,7 +3,7 @@
 
 #include "fsdp/gather_buffers.hpp"
 
-#include <algorithm>
+#include <functional>
 
 #include "tensor/overlay.hpp"
 
@@ -70,6 +70,26 @@ UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional
 
 }  // namespace
 
+void MoveViews::operator()(Tensor& view) const {
+  const std::less<const std::byte*> before;
+  if (view.data == nullptr || before(view.data, from_.data) || !before(view.data, from_.data + from_.bytes())) return;
+  view.data = to_.data + (view.data - from_.data);
+}
+
+void MoveViews::operator()(std::vector<Tensor>& views) const {
+  for (Tensor& view : views) (*this)(view);
+}
+
+void MoveViews::operator()(CopyTensors& tensors) const {
+  (*this)(tensors.forward);
+  (*this)(tensors.backward);
+}
+
+void MoveViews::operator()(Gathered& parameter) const {
+  (*this)(parameter.forward);
+  (*this)(parameter.backward);
+}
+
 GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards,
                              const Options& options, tensor::Arena& arena) {
   const int n = static_cast<int>(units.size());
@@ -90,20 +110,23 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
     rotating.push_back(copies());
     copies_.push_back({u, Pass::backward});
   }
+  places_.resize(copies_.size());
   const auto add_slot = [&](const std::vector<int>& copies) {
-    Slot& slot = slots_.emplace_back();
+    const std::size_t begin = arena.mark();
     tensor::Overlay memory(arena);
     for (const int c : copies) {
       const auto& [unit, only] = copies_[index(c)];
       memory.add([&, unit = unit, only = only] {
-        slot.emplace(c, lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena));
+        places_[index(c)] = lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena);
       });
     }
     memory.close();
+    slots_.push_back(arena.since(begin));
   };
   own_slot_.assign(copies_.size(), -1);
   rotating_slots_ = std::min(options.prefetch + 1, static_cast<int>(rotating.size()));
-  for (int s = 0; s < rotating_slots_; ++s) add_slot(rotating);
+  if (rotating_slots_ > 0) add_slot(rotating);
+  while (slots() < rotating_slots_) slots_.push_back(arena.allocate(slots_.front().shape, slots_.front().dtype));
   for (const int c : staying) {
     own_slot_[index(c)] = slots();
     add_slot({c});
@@ -111,6 +134,18 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
   if (brief.empty()) return;
   for (const int c : brief) own_slot_[index(c)] = slots();
   add_slot(brief);
+}
+
+UnitPlace GatherBuffers::place(int slot, int copy) const {
+  UnitPlace place = first_place(copy);
+  const MoveViews move = moving(first_slot(copy), slot);
+  for (auto& [travel, compute] : place.parameters) {
+    move(travel);
+    move(compute);
+  }
+  for (Gathered& parameter : place.gathered) move(parameter);
+  move(place.travelling);
+  return place;
 }
 
 int GatherBuffers::copy_of(int unit, Pass pass) const {

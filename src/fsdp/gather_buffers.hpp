@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,6 +26,20 @@ struct UnitPlace {
   std::vector<tensor::Tensor> own;         ///< of each its stored shard; empty: it is written into it
 };
 
+/// Moves views of memory in the slot `from` to the same offsets in the slot `to`. Views of other memory stay.
+class MoveViews {
+ public:
+  MoveViews(const tensor::Tensor& from, const tensor::Tensor& to) : from_(from), to_(to) {}
+  void operator()(tensor::Tensor& view) const;
+  void operator()(std::vector<tensor::Tensor>& views) const;
+  void operator()(CopyTensors& tensors) const;
+  void operator()(Gathered& parameter) const;
+
+ private:
+  const tensor::Tensor& from_;
+  const tensor::Tensor& to_;
+};
+
 /// The buffers (slots) in which units are gathered, and what lies in them where.
 ///
 /// What a slot holds at a time is called a copy and has an id. A unit is one copy, of id `unit`; one that
@@ -33,6 +47,8 @@ struct UnitPlace {
 /// units with such parameters are gathered with both at once. Rotating slots are as large as the
 /// largest copy, and so is the one that brief units share, which are in use one after the other; what is
 /// in place already (ParameterPieces::gathers) takes no memory.
+///
+/// A copy lies at the same offsets in every slot, so it is laid out once: the lists grow with copies plus slots.
 class GatherBuffers {
  public:
   GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards, const Options& options,
@@ -51,26 +67,28 @@ class GatherBuffers {
   /// The only slot of a copy that does not rotate, else -1.
   int own_slot(int copy) const { return own_slot_[index(copy)]; }
 
-  /// Whether place() is asked for that copy there.
-  bool holds(int slot, int copy) const { return slots_[index(slot)].contains(copy); }
   /// A copy in its own slot or a rotating one.
-  const UnitPlace& place(int slot, int copy) const { return slots_[index(slot)].at(copy); }
-  /// What a gather of that copy into that slot moves: this is the traffic.
-  const std::vector<tensor::Tensor>& travelling(int slot, int copy) const { return place(slot, copy).travelling; }
+  UnitPlace place(int slot, int copy) const;
+  /// The same in the first slot that may hold it.
+  const UnitPlace& first_place(int copy) const { return places_[index(copy)]; }
+  int first_slot(int copy) const { return std::max(own_slot(copy), 0); }
+  /// Moves views of a copy in one slot to another.
+  MoveViews moving(int from, int to) const { return {slots_[index(from)], slots_[index(to)]}; }
+  /// What a gather of that copy moves: this is the traffic.
+  const std::vector<tensor::Tensor>& travelling(int copy) const { return first_place(copy).travelling; }
 
  private:
   struct Copy {
     int unit = 0;
     std::optional<Pass> only;  ///< of parameters with two copies that of one pass
   };
-  using Slot = std::map<int, UnitPlace>;  ///< by copy
-
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
   std::vector<Copy> copies_;
-  std::vector<int> backward_copy_;  ///< by unit
-  std::vector<int> own_slot_;       ///< by copy
-  std::vector<Slot> slots_;
+  std::vector<int> backward_copy_;     ///< by unit
+  std::vector<int> own_slot_;          ///< by copy
+  std::vector<UnitPlace> places_;      ///< by copy: in its first slot
+  std::vector<tensor::Tensor> slots_;  ///< their bytes
   int rotating_slots_ = 0;
 };
 

@@ -14,15 +14,22 @@ GatherSchedule::GatherSchedule(std::vector<int> own_slot, int slots, int rotatin
     : own_slot_(std::move(own_slot)),
       slots_(static_cast<std::size_t>(slots)),
       rotating_slots_(rotating_slots),
-      prefetch_(prefetch) {}
+      prefetch_(prefetch),
+      slot_of_(own_slot_.size(), -1),
+      next_use_(own_slot_.size(), 0) {}
 
 void GatherSchedule::begin_step(const std::vector<int>& visits) {
   for (Slot& slot : slots_) {
     SHARD8_REQUIRE(!slot.in_use, "copy {} is still in use at the start of a step", slot.copy);
     slot.copy = -1;
   }
+  std::fill(slot_of_.begin(), slot_of_.end(), -1);
   visits_ = visits;
   cursor_ = 0;
+  following_.resize(visits_.size());
+  std::fill(next_use_.begin(), next_use_.end(), visits_.size());
+  for (std::size_t i = visits_.size(); i-- > 0;)
+    following_[i] = std::exchange(next_use_.at(static_cast<std::size_t>(visits_[i])), i);
 }
 
 std::span<const GatherSchedule::Start> GatherSchedule::ahead() {
@@ -40,6 +47,7 @@ std::span<const GatherSchedule::Start> GatherSchedule::acquire(int copy) {
     SHARD8_REQUIRE(started, "no buffer is free for copy {}", copy);
   }
   slots_[static_cast<std::size_t>(slot_of(copy))].in_use = true;
+  next_use_[static_cast<std::size_t>(copy)] = following_[cursor_];
   ++cursor_;
   start_next(static_cast<std::size_t>(prefetch_));
   return starts_;
@@ -57,19 +65,9 @@ void GatherSchedule::release(int copy) {
   slots_[static_cast<std::size_t>(slot_of(copy))].in_use = false;
 }
 
-int GatherSchedule::slot_of(int copy) const {
-  const auto it = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.copy == copy; });
-  return it == slots_.end() ? -1 : static_cast<int>(it - slots_.begin());
-}
-
 bool GatherSchedule::in_use(int copy) const {
   const int s = slot_of(copy);
   return s >= 0 && slots_[static_cast<std::size_t>(s)].in_use;
-}
-
-std::size_t GatherSchedule::next_use(int copy) const {
-  const auto from = visits_.begin() + static_cast<std::ptrdiff_t>(cursor_);
-  return static_cast<std::size_t>(std::find(from, visits_.end(), copy) - visits_.begin());
 }
 
 /// A buffer for `copy`: its only one, or the rotating one whose copy is needed latest. None when every
@@ -94,11 +92,11 @@ int GatherSchedule::choose_slot(int copy) const {
 bool GatherSchedule::start(int copy) {
   const int s = choose_slot(copy);
   if (s < 0) return false;
-  slots_[static_cast<std::size_t>(s)].copy = copy;
+  Slot& slot = slots_[static_cast<std::size_t>(s)];
+  if (slot.copy >= 0) slot_of_[static_cast<std::size_t>(slot.copy)] = -1;
+  slot.copy = copy;
+  slot_of_[static_cast<std::size_t>(copy)] = s;
   starts_.push_back({copy, s});
-  const auto rotating =
-      std::count_if(slots_.begin(), slots_.begin() + rotating_slots_, [](const Slot& slot) { return slot.copy >= 0; });
-  peak_rotating_units_ = std::max(peak_rotating_units_, static_cast<int>(rotating));
   return true;
 }
 

@@ -32,17 +32,16 @@ class GatherSchedule {
   void release(int copy);
 
   /// Where a gathered copy lies; -1 if nowhere.
-  int slot_of(int copy) const;
+  int slot_of(int copy) const { return slot_of_.at(static_cast<std::size_t>(copy)); }
   bool in_use(int copy) const;
-  /// Largest number of rotating buffers that held a unit at once.
-  int peak_rotating_units() const { return peak_rotating_units_; }
 
  private:
   struct Slot {
     int copy = -1;
     bool in_use = false;
   };
-  std::size_t next_use(int copy) const;
+  /// The next visit of `copy`; visits_.size() if there is none.
+  std::size_t next_use(int copy) const { return next_use_.at(static_cast<std::size_t>(copy)); }
   int choose_slot(int copy) const;
   bool start(int copy);
   void start_next(std::size_t count);
@@ -50,10 +49,12 @@ class GatherSchedule {
   std::vector<int> own_slot_;
   std::vector<Slot> slots_;
   int rotating_slots_, prefetch_;
+  std::vector<int> slot_of_;  ///< by copy
   std::vector<int> visits_;
+  std::vector<std::size_t> following_;  ///< by visit: the next one of the same copy
+  std::vector<std::size_t> next_use_;   ///< by copy, from the cursor on
   std::vector<Start> starts_;
   std::size_t cursor_ = 0;
-  int peak_rotating_units_ = 0;
 };
 
 }  // namespace shard8::fsdp

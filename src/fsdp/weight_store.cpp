@@ -23,30 +23,40 @@ WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Communicator& s
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
       held_(buffers.units().size(), -1) {
-  const GatherBuffers& gather = buffers.gather();
-  for (int s = 0; s < gather.slots(); ++s) {
-    auto& calls = calls_.emplace_back(static_cast<std::size_t>(gather.copies()));
-    for (int c = 0; c < gather.copies(); ++c)
-      if (gather.holds(s, c)) calls[static_cast<std::size_t>(c)] = hook_calls(s, c);
-  }
+  for (int c = 0; c < buffers.gather().copies(); ++c) copies_.push_back(make_copy(c));
 }
 
-WeightStore::HookCalls WeightStore::hook_calls(int slot, int copy) const {
-  const UnitPlace& place = buffers_.gather().place(slot, copy);
-  const int unit = buffers_.gather().unit_of(copy);
-  HookCalls calls;
+WeightStore::Copy WeightStore::make_copy(int copy) const {
+  const GatherBuffers& gather = buffers_.gather();
+  const UnitPlace& place = gather.first_place(copy);
+  const int unit = gather.unit_of(copy);
+  Copy made{gather.first_slot(copy), place.gathered, place.travelling, {}, {}};
   for (int p = 0; p < static_cast<int>(place.parameters.size()); ++p) {
     const ParameterPieces& pieces = buffers_.pieces(unit, p);
     const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
     const ShardLayout& layout = buffers_.layout(unit, p);
     if (pieces.source == Source::hook) {
       const std::int64_t first = layout.first_row(shard_group_.rank());
-      calls.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
+      made.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
     }
     if (pieces.converted())
-      calls.after.push_back({p, slice(parameter.travel, pieces.travel, 0, layout.rows), parameter.compute});
+      made.after.push_back({p, slice(parameter.travel, pieces.travel, 0, layout.rows), parameter.compute});
   }
-  return calls;
+  return made;
+}
+
+WeightStore::Copy& WeightStore::move_copy(const GatherSchedule::Start& gather) {
+  Copy& copy = copies_[static_cast<std::size_t>(gather.copy)];
+  if (copy.slot == gather.slot) return copy;
+  const MoveViews move = buffers_.gather().moving(std::exchange(copy.slot, gather.slot), gather.slot);
+  for (Gathered& parameter : copy.gathered) move(parameter);
+  move(copy.travelling);
+  for (GatherHooks::Own& own : copy.before) move(own.travel);
+  for (GatherHooks::Arrived& arrived : copy.after) {
+    move(arrived.travel);
+    move(arrived.compute);
+  }
+  return copy;
 }
 
 void WeightStore::begin_step(std::span<const Visit> visits) {
@@ -86,14 +96,15 @@ void WeightStore::release(int unit) {
 void WeightStore::start(const GatherSchedule::Start& gather) {
   const auto issue = timer_.issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
-  const UnitPlace& place = buffers_.gather().place(gather.slot, gather.copy);
+  const Copy& copy = move_copy(gather);
   slot.ready = false;
-  slot.unit = {place.gathered, {&slot.generation, ++slot.generation}};
-  if (const auto& own = calls_of(gather).before; !own.empty()) {
+  slot.unit = {copy.gathered, {&slot.generation, ++slot.generation}};
+  if (!copy.before.empty()) {
     auto part = timer_.part(profile::Part::elementwise);
-    hooks_.before(buffers_.gather().unit_of(gather.copy), own);
+    hooks_.before(buffers_.gather().unit_of(gather.copy), copy.before);
   }
-  if (!place.travelling.empty()) slot.request = shard_group_.all_gather_in_place(place.travelling, place.own);
+  if (copy.travelling.empty()) return;
+  slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own);
 }
 
 /// Waits for what travels and has made of it what is computed with, once a gather.
@@ -104,7 +115,7 @@ void WeightStore::finish(const GatherSchedule::Start& gather) {
     auto phase = timer_.phase(profile::Phase::gather_wait);
     slot.request.wait();
   }
-  if (const auto& arrived = calls_of(gather).after; !arrived.empty()) {
+  if (const auto& arrived = copies_[static_cast<std::size_t>(gather.copy)].after; !arrived.empty()) {
     auto part = timer_.part(profile::Part::elementwise);
     hooks_.after(buffers_.gather().unit_of(gather.copy), arrived);
   }

@@ -47,15 +47,17 @@ class WeightStore {
     bool ready = false;
     comm::Request request;
   };
-  /// What the hooks are given for a gather of a copy into a slot.
-  struct HookCalls {
-    std::vector<GatherHooks::Own> before;
+  /// A copy's views in the slot where it was gathered last. A copy is gathered in one slot at a time, so these
+  /// lists are moved from slot to slot and a gather allocates nothing.
+  struct Copy {
+    int slot = 0;
+    std::vector<Gathered> gathered;
+    std::vector<tensor::Tensor> travelling;
+    std::vector<GatherHooks::Own> before;  ///< what the hooks are given
     std::vector<GatherHooks::Arrived> after;
   };
-  HookCalls hook_calls(int slot, int copy) const;
-  const HookCalls& calls_of(const GatherSchedule::Start& gather) const {
-    return calls_[static_cast<std::size_t>(gather.slot)][static_cast<std::size_t>(gather.copy)];
-  }
+  Copy make_copy(int copy) const;
+  Copy& move_copy(const GatherSchedule::Start& gather);
   void start(const GatherSchedule::Start& gather);
   void finish(const GatherSchedule::Start& gather);
 
@@ -65,9 +67,9 @@ class WeightStore {
   GatherHooks hooks_;
   GatherSchedule schedule_;
   std::vector<Slot> slots_;
-  std::vector<std::vector<HookCalls>> calls_;  ///< by slot and copy
-  std::vector<int> held_;                      ///< by unit: its copy in use, or -1
-  std::vector<int> visits_;                    ///< of the step, as copies
+  std::vector<Copy> copies_;
+  std::vector<int> held_;    ///< by unit: its copy in use, or -1
+  std::vector<int> visits_;  ///< of the step, as copies
 };
 
 }  // namespace shard8::fsdp

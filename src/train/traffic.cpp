@@ -61,7 +61,7 @@ Traffic unit_traffic(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   for (const int copy : order) {
     const int unit = gather.unit_of(copy);
     for (const auto& start : schedule.acquire(copy))
-      shard.add(Collective::all_gather, gather.travelling(start.slot, start.copy));
+      shard.add(Collective::all_gather, gather.travelling(start.copy));
     const bool tied_root = copy == root && setup.config.model.tie_embeddings;
     if (!tied_root) schedule.release(copy);
     if (unit == last_layer && previous != last_layer && schedule.in_use(root)) schedule.release(root);

@@ -43,6 +43,10 @@ struct Units {
   tensor::Exec exec;
 };
 
+inline int buffers_used(const fsdp::UnitBuffers& buffers, const fsdp::GatherSchedule& schedule) {
+  return rotating_buffers_used(schedule, buffers.gather().copies(), buffers.gather().rotating_slots());
+}
+
 inline int world_size() {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

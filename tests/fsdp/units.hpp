@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_shape.hpp"
 
 namespace shard8::tests {
@@ -73,6 +74,15 @@ inline std::vector<fsdp::Visit> visits(int micro_batches, bool tied = false, boo
     }
   }
   return order;
+}
+
+/// Buffers in [0, rotating_slots) that hold one of `copies` copies. No buffer is emptied in a step, so after a
+/// step this is the largest number that held one at once.
+inline int rotating_buffers_used(const fsdp::GatherSchedule& schedule, int copies, int rotating_slots) {
+  int used = 0;
+  for (int copy = 0; copy < copies; ++copy)
+    if (const int slot = schedule.slot_of(copy); slot >= 0 && slot < rotating_slots) ++used;
+  return used;
 }
 
 }  // namespace shard8::tests

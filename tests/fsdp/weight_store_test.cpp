@@ -106,7 +106,7 @@ void run(const Options& options, int micro_batches, bool ahead = false) {
       store.release(unit);
     }
   }
-  EXPECT_LE(store.schedule().peak_rotating_units(), options.prefetch + 1);
+  EXPECT_LE(tests::buffers_used(units.buffers, store.schedule()), options.prefetch + 1);
 }
 
 std::vector<std::pair<DType, DType>> types() {
