@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/all_reduce.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,16 +23,9 @@ constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 // Cuts between ranks are at multiples of so many elements.
 constexpr std::int64_t kCut = 16;
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
-
-void combine(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
-             Reduce reduce) {
-  if (reduce == Reduce::sum) {
-    sum_in_order(out, sources, count, dtype);
-  } else {
-    max_in_order(out, sources, count, dtype);
-  }
-}
+// Bytes of a round of relay_cut over all ranks: bounds its scratch memory to twice as much. Chosen: some rounds for
+// the gradients of a layer of a large model, so that waiting between them is little of the whole.
+constexpr std::size_t kRoundBytes = std::size_t{128} << 20;
 
 // Packs all items, exchanges the packs, and every rank reduces everything.
 class SmallAllReduce final : public PendingCollective {
@@ -40,15 +35,15 @@ class SmallAllReduce final : public PendingCollective {
         items_(items.begin(), items.end(), &group_->memory),
         sources_(static_cast<std::size_t>(group_->size), &group_->memory),
         reduce_(reduce) {
-    for (const tensor::Tensor& t : items_) pack_bytes_ += aligned(t.bytes());
+    for (const tensor::Tensor& t : items_) pack_bytes_ += aligned_item(t.bytes());
     scratch_ = group_->scratch.take(pack_bytes_ * static_cast<std::size_t>(group_->size));
     for (int k = 1; k < group_->size; ++k) receive(pack_of(source(k)), pack_bytes_, source(k));
     std::byte* place = pack_of(group_->rank);
     for (const tensor::Tensor& t : items_) {
       if (!t.empty()) std::memcpy(place, t.data, t.bytes());
       // Only so that no byte is sent that nobody wrote.
-      if (const auto gap = aligned(t.bytes()) - t.bytes(); gap > 0) std::memset(place + t.bytes(), 0, gap);
-      place += aligned(t.bytes());
+      if (const auto gap = aligned_item(t.bytes()) - t.bytes(); gap > 0) std::memset(place + t.bytes(), 0, gap);
+      place += aligned_item(t.bytes());
     }
     for (int k = 1; k < group_->size; ++k) send(pack_of(group_->rank), pack_bytes_, destination(k));
   }
@@ -60,8 +55,8 @@ class SmallAllReduce final : public PendingCollective {
     std::size_t first = 0;
     for (const tensor::Tensor& t : items_) {
       for (int rank = 0; rank < group_->size; ++rank) sources_[static_cast<std::size_t>(rank)] = pack_of(rank) + first;
-      combine(t.data, sources_, t.count(), t.dtype, reduce_);
-      first += aligned(t.bytes());
+      combine_in_order(t.data, sources_, t.count(), t.dtype, reduce_);
+      first += aligned_item(t.bytes());
     }
     return true;
   }
@@ -131,7 +126,7 @@ class LargeAllReduce final : public PendingCollective {
         sources_[static_cast<std::size_t>(rank)] = mine ? t.data + own.first : place;
         if (!mine) place += slot_bytes(t);
       }
-      combine(t.data + own.first, sources_, own.count, t.dtype, reduce_);
+      combine_in_order(t.data + own.first, sources_, own.count, t.dtype, reduce_);
     }
     reduced_ = true;
     for (const tensor::Tensor& t : items_) {
@@ -156,6 +151,34 @@ class LargeAllReduce final : public PendingCollective {
 
 }  // namespace
 
+void combine_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
+                      tensor::DType dtype, Reduce reduce) {
+  if (reduce == Reduce::sum) {
+    sum_in_order(out, sources, count, dtype);
+  } else {
+    max_in_order(out, sources, count, dtype);
+  }
+}
+
+AllReducePlan plan_all_reduce(std::size_t bytes, std::size_t items, int ranks, const Limits& limits) {
+  using Way = AllReducePlan::Way;
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t stream = bytes + 3 * items;
+  if (ranks <= limits.direct_ranks) {
+    if (bytes <= kSmallBytes) return {Way::all, stream, 1, n * stream, n - 1};
+    const std::size_t rounding = n * static_cast<std::size_t>(kCut) * size_of(tensor::DType::fp32) * items;
+    return {Way::cut, (bytes + rounding) / n, 1, (bytes + rounding) / n * (n - 1), 2 * (n - 1) * items};
+  }
+  const std::size_t relays = relay_messages(ranks, relay_radix(limits));
+  // As much memory as the direct ways take at most for what is small.
+  if (n * bytes <= kSmallBytes * static_cast<std::size_t>(relay_radix(limits)))
+    return {Way::relay_all, stream, 1, n * (sizeof(const std::byte*) + stream), relays};
+  const std::size_t most = std::max<std::size_t>(std::min(kRoundBytes / n, limits.message_bytes) / 4 * 4, 4);
+  const std::size_t block = std::min(aligned_item((stream + n - 1) / n), most);
+  const std::size_t rounds = (stream + n * block - 1) / (n * block);
+  return {Way::relay_cut, block, rounds, n * (sizeof(const std::byte*) + 2 * block), 2 * relays * rounds};
+}
+
 Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce reduce) const {
   for (const tensor::Tensor& t : items) {
     if (reduce == Reduce::sum) {
@@ -167,17 +190,22 @@ Request Communicator::all_reduce(std::span<const tensor::Tensor> items, Reduce r
   }
   if (size_ == 1) return {};
   if (DeviceGroup* device = group_->on_device("all_reduce")) return Request(device->all_reduce(items, reduce));
-  if (total_bytes(items) <= kSmallBytes) return Request(PendingCollective::make<SmallAllReduce>(group_, items, reduce));
-  return Request(PendingCollective::make<LargeAllReduce>(group_, items, reduce));
+  const AllReducePlan plan = plan_all_reduce(total_bytes(items), items.size(), size_, group_->engine->limits);
+  switch (plan.way) {
+    case AllReducePlan::Way::all:
+      return Request(PendingCollective::make<SmallAllReduce>(group_, items, reduce));
+    case AllReducePlan::Way::cut:
+      return Request(PendingCollective::make<LargeAllReduce>(group_, items, reduce));
+    case AllReducePlan::Way::relay_all:
+    case AllReducePlan::Way::relay_cut:
+      break;
+  }
+  return Request(relayed_all_reduce(group_, items, reduce, plan));
 }
 
 std::size_t Communicator::all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items) {
   if (group_size == 1) return 0;
-  const auto n = static_cast<std::size_t>(group_size);
-  const auto m = static_cast<std::size_t>(items);
-  if (bytes <= kSmallBytes) return n * (bytes + 3 * m);
-  const std::size_t rounding = n * static_cast<std::size_t>(kCut) * size_of(tensor::DType::fp32) * m;
-  return (bytes + rounding) / n * (n - 1);
+  return plan_all_reduce(bytes, static_cast<std::size_t>(items), group_size, Limits{}).scratch_bytes;
 }
 
 }  // namespace shard8::comm

@@ -14,6 +14,15 @@
 namespace shard8::comm {
 namespace {
 
+// Bytes of all ranks' values that a rank receives at once (chosen: one call for usual values of any job), or one
+// value of every rank where that is more.
+constexpr std::size_t kControlBytes = std::size_t{1} << 20;
+
+// Values, of `bytes` bytes each, that a rank gives at once.
+std::size_t at_once(const Group& group, std::size_t bytes) {
+  return std::max<std::size_t>(kControlBytes / (static_cast<std::size_t>(group.size) * bytes), 1);
+}
+
 // Every rank's `mine`, in rank order; until the next call.
 template <class T>
 std::span<const T> gather_equal(Group& group, std::span<const T> mine) {
@@ -31,18 +40,22 @@ std::span<const T> gather_equal(Group& group, std::span<const T> mine) {
 
 template <class T>
 void reduce_values(Group& group, std::span<T> values, Communicator::Reduce reduce) {
-  if (group.size == 1 || values.empty()) return;
-  const std::span<const T> all = gather_equal<T>(group, values);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T result = all[i];
-    for (std::size_t at = i + values.size(); at < all.size(); at += values.size()) {
-      if (reduce == Communicator::Reduce::sum) {
-        result += all[at];
-      } else {
-        result = (result >= all[at] || result != result) ? result : all[at];  // NaN wins
+  if (group.size == 1) return;
+  const std::size_t most = at_once(group, sizeof(T));
+  for (; !values.empty(); values = values.subspan(std::min(most, values.size()))) {
+    const std::span<T> block = values.first(std::min(most, values.size()));
+    const std::span<const T> all = gather_equal<T>(group, block);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      T result = all[i];
+      for (std::size_t at = i + block.size(); at < all.size(); at += block.size()) {
+        if (reduce == Communicator::Reduce::sum) {
+          result += all[at];
+        } else {
+          result = (result >= all[at] || result != result) ? result : all[at];  // NaN wins
+        }
       }
+      block[i] = result;
     }
-    values[i] = result;
   }
 }
 
@@ -73,13 +86,17 @@ std::vector<std::string> Communicator::all_gather(std::string_view value) const 
   const auto gathered = gather_equal<std::uint64_t>(*group_, {&length, 1});
   const std::vector<std::uint64_t> lengths(gathered.begin(), gathered.end());
   const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<char> padded(longest, '\0');
-  std::copy(value.begin(), value.end(), padded.begin());
-  const auto all = gather_equal<char>(*group_, padded);
-  std::vector<std::string> values;
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * longest);
-    values.emplace_back(first, first + static_cast<std::ptrdiff_t>(lengths[rank]));
+  std::vector<std::string> values(lengths.size());
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) values[rank].reserve(lengths[rank]);
+  std::vector<char> piece;
+  for (std::uint64_t first = 0; first < longest; first += piece.size()) {
+    piece.assign(std::min<std::uint64_t>(longest - first, at_once(*group_, 1)), '\0');
+    if (first < value.size()) value.substr(first, piece.size()).copy(piece.data(), piece.size());
+    const auto all = gather_equal<char>(*group_, piece);
+    for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+      if (first < lengths[rank])
+        values[rank].append(all.data() + rank * piece.size(),
+                            std::min<std::uint64_t>(lengths[rank] - first, piece.size()));
   }
   return values;
 }
