@@ -32,8 +32,9 @@ profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
 }  // namespace
 
 profile::Gather gather_over(const comm::Communicator& world) {
-  return {[&world](std::span<const double> values) { return world.all_gather(values); },
-          [&world](std::string_view text) { return world.all_gather(text); }};
+  return {world.size(), [&world](std::span<const double> values) { return world.all_gather(values); },
+          [&world](std::string_view text) { return world.all_gather(text); },
+          [&world](std::string& text, int rank) { world.broadcast(text, rank); }};
 }
 
 profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory) {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/error.hpp"
 
@@ -22,67 +22,94 @@ double mean_of(const Spreads& spreads, std::string_view phase, std::string_view 
   base::fail(base::ExitCode::failed, "no phase '{}' with part '{}' is timed", phase, part);
 }
 
-std::string encode(const CollectiveLog& log) {
+double total(std::span<const double> of_ranks) { return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0); }
+
+// Of figures that are not negative.
+double largest(std::span<const double> of_ranks) {
+  return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0, [](double a, double x) { return std::max(a, x); });
+}
+
+std::string encode(const std::vector<CollectiveKey>& keys) {
   json rows = json::array();
-  for (const auto& [key, stats] : log.entries()) {
-    rows.push_back({static_cast<int>(key.op), key.group, key.group_size, key.dtype, key.bytes, stats.calls,
-                    stats.total_s, stats.exposed_s});
-  }
+  for (const CollectiveKey& key : keys)
+    rows.push_back({static_cast<int>(key.op), key.group, key.group_size, key.dtype, key.bytes});
   return rows.dump();
 }
 
-struct RankSum {
-  CollectiveStats stats;
-  int ranks = 0;
-};
+std::vector<CollectiveKey> decode(const std::string& text) {
+  std::vector<CollectiveKey> keys;
+  for (const json& row : json::parse(text))
+    keys.push_back({static_cast<Collective>(row[0].get<int>()), row[1].get<std::string>(), row[2].get<int>(),
+                    row[3].get<std::string>(), row[4].get<std::uint64_t>()});
+  return keys;
+}
 
-// Ranks may have made different collectives, so all keys are brought together.
-std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double steps, const Gather& gather) {
-  std::map<CollectiveKey, RankSum> sums;
-  for (const std::string& text : gather.texts(encode(log))) {
-    for (const json& row : json::parse(text)) {
-      const CollectiveKey key{static_cast<Collective>(row[0].get<int>()), row[1].get<std::string>(), row[2].get<int>(),
-                              row[3].get<std::string>(), row[4].get<std::uint64_t>()};
-      RankSum& sum = sums[key];
-      sum.stats.calls += row[5].get<std::uint64_t>();
-      sum.stats.total_s += row[6].get<double>();
-      sum.stats.exposed_s += row[7].get<double>();
-      ++sum.ranks;
-    }
+// The kinds of collectives that any rank made. Ranks mostly made the same kinds: the lowest rank that has kinds which
+// are not known yet tells all of them to everybody, until no rank has any.
+std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Gather& gather) {
+  std::set<CollectiveKey> known;
+  for (;;) {
+    std::vector<CollectiveKey> unknown;
+    for (const auto& [key, stats] : log.entries())
+      if (!known.contains(key)) unknown.push_back(key);
+    const auto count = static_cast<double>(unknown.size());
+    int teller = gather.ranks;
+    for_each_gathered({&count, 1}, gather, [&](std::size_t, std::span<const double> of_ranks) {
+      const auto first = std::find_if(of_ranks.begin(), of_ranks.end(), [](double n) { return n > 0; });
+      teller = static_cast<int>(first - of_ranks.begin());
+    });
+    if (teller == gather.ranks) return {known.begin(), known.end()};
+    std::string text = encode(unknown);
+    gather.broadcast(text, teller);
+    for (CollectiveKey& key : decode(text)) known.insert(std::move(key));
   }
+}
+
+std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double steps, const Gather& gather) {
+  constexpr std::size_t kFigures = 4;
+  const std::vector<CollectiveKey> kinds = kinds_of_all_ranks(log, gather);
+  std::vector<double> mine;
+  for (const CollectiveKey& key : kinds) {
+    const auto found = log.entries().find(key);
+    const CollectiveStats stats = found == log.entries().end() ? CollectiveStats{} : found->second;
+    mine.insert(mine.end(), {found == log.entries().end() ? 0.0 : 1.0, static_cast<double>(stats.calls), stats.total_s,
+                             stats.exposed_s});
+  }
+  std::vector<double> sums(mine.size());
+  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> of_ranks) { sums[i] = total(of_ranks); });
   std::vector<CollectiveRow> rows;
-  for (const auto& [key, sum] : sums) {
-    const double per_step = 1 / (sum.ranks * std::max(steps, 1.0));
-    const auto calls = static_cast<double>(sum.stats.calls);
-    rows.push_back({.key = key,
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const double* const sum = sums.data() + kFigures * k;
+    const double ranks = sum[0], calls = sum[1], total_s = sum[2], exposed_s = sum[3];
+    const double per_step = 1 / (ranks * std::max(steps, 1.0));
+    rows.push_back({.key = kinds[k],
                     .calls_per_step = calls * per_step,
-                    .total_s = sum.stats.total_s * per_step,
-                    .exposed_s = sum.stats.exposed_s * per_step,
-                    .algbw = algbw(key, sum.stats.total_s / calls),
-                    .busbw = busbw(key, sum.stats.total_s / calls)});
+                    .total_s = total_s * per_step,
+                    .exposed_s = exposed_s * per_step,
+                    .algbw = algbw(kinds[k], total_s / calls),
+                    .busbw = busbw(kinds[k], total_s / calls)});
   }
   return rows;
 }
 
-// The kinds are the same on every rank.
+// The kinds of tensors are the same on every rank.
 std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather& gather) {
-  if (casts.empty()) return casts;
+  constexpr std::size_t kFigures = 4;
   std::vector<double> mine;
   for (const CastFigures& c : casts) {
     mine.insert(mine.end(), {static_cast<double>(c.elements), static_cast<double>(c.saturated),
                              static_cast<double>(c.flushed), c.scale_change});
   }
-  const std::vector<double> all = gather.doubles(mine);
-  for (std::size_t i = 0; i < casts.size(); ++i) {
-    CastFigures& sum = casts[i];
-    sum.elements = sum.saturated = sum.flushed = 0;
-    for (std::size_t at = 4 * i; at < all.size(); at += mine.size()) {
-      sum.elements += static_cast<std::uint64_t>(all[at]);
-      sum.saturated += static_cast<std::uint64_t>(all[at + 1]);
-      sum.flushed += static_cast<std::uint64_t>(all[at + 2]);
-      sum.scale_change = std::max(sum.scale_change, all[at + 3]);
+  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> of_ranks) {
+    CastFigures& sum = casts[i / kFigures];
+    if (i % kFigures == 3) {
+      sum.scale_change = largest(of_ranks);
+      return;
     }
-  }
+    std::uint64_t count = 0;
+    for (const double x : of_ranks) count += static_cast<std::uint64_t>(x);
+    (i % kFigures == 0 ? sum.elements : i % kFigures == 1 ? sum.saturated : sum.flushed) = count;
+  });
   return casts;
 }
 
@@ -94,15 +121,14 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
     const std::array<double, 4> figures{
         static_cast<double>(mine.size()), std::accumulate(mine.begin(), mine.end(), 0.0),
         mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end()), percentile(mine, 50)};
-    const std::vector<double> all = gather.doubles(figures);
     IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
     double calls = 0, sum = 0;
-    for (std::size_t at = 0; at < all.size(); at += figures.size()) {
-      calls += all[at];
-      sum += all[at + 1];
-      row.max_s = std::max(row.max_s, all[at + 2]);
-      row.p50_s = std::max(row.p50_s, all[at + 3]);
-    }
+    for_each_gathered(figures, gather, [&](std::size_t figure, std::span<const double> of_ranks) {
+      (figure == 0   ? calls
+       : figure == 1 ? sum
+       : figure == 2 ? row.max_s
+                     : row.p50_s) = figure < 2 ? total(of_ranks) : largest(of_ranks);
+    });
     if (calls == 0) continue;
     row.calls_per_step = static_cast<double>(mine.size()) / steps;
     row.mean_s = sum / calls;
@@ -120,7 +146,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.skipped = std::clamp<std::int64_t>(input.timing_skip, 0, done);
   report.first_step = input.first_step + report.skipped;
   report.hosts = gather.texts(input.host);
-  report.ranks = static_cast<int>(report.hosts.size());
+  report.ranks = gather.ranks;
   report.times = spread_over_ranks(std::span(steps).subspan(static_cast<std::size_t>(report.skipped)), gather);
   const auto measured = static_cast<double>(report.measured_steps());
   report.collectives = collective_rows(log, measured, gather);

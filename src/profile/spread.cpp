@@ -10,9 +10,6 @@
 namespace shard8::profile {
 namespace {
 
-// Steps gathered in one call: few calls, and no rank holds all steps of all ranks.
-constexpr std::size_t kStepsAtOnce = 64;
-
 template <Phase phase>
 double phase_seconds(const StepTimes& times) {
   return times.phase[static_cast<std::size_t>(phase)];
@@ -33,17 +30,24 @@ Timed timed_part() {
   return {std::string(name_of(phase)), std::string(name_of(part)), part_seconds<phase == Phase::backward, part>};
 }
 
-Spreads spreads_at(const std::vector<double>& all, std::size_t ranks, std::size_t of_rank, std::size_t first) {
-  Spreads spreads;
-  std::vector<double> values(ranks);
-  for (std::size_t i = 0; i < kTimed; ++i) {
-    for (std::size_t r = 0; r < ranks; ++r) values[r] = all[r * of_rank + first + i];
-    spreads[i] = spread_of(values);
-  }
-  return spreads;
-}
-
 }  // namespace
+
+void for_each_gathered(std::span<const double> mine, const Gather& gather,
+                       const std::function<void(std::size_t i, std::span<const double> of_ranks)>& use) {
+  const auto ranks = static_cast<std::size_t>(gather.ranks);
+  const std::size_t at_once = std::max<std::size_t>(kGatheredBytes / (ranks * sizeof(double)), 1);
+  std::vector<double> of_ranks(ranks);
+  for (std::size_t first = 0; first < mine.size(); first += at_once) {
+    const auto block = mine.subspan(first, std::min(at_once, mine.size() - first));
+    const std::vector<double> all = gather.doubles(block);
+    SHARD8_REQUIRE(all.size() == ranks * block.size(), "{} values of {} ranks were gathered as {}", block.size(), ranks,
+                   all.size());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      for (std::size_t r = 0; r < ranks; ++r) of_ranks[r] = all[r * block.size() + i];
+      use(first + i, of_ranks);
+    }
+  }
+}
 
 Spread spread_of(std::span<const double> of_ranks) {
   SHARD8_REQUIRE(!of_ranks.empty(), "a spread over no ranks");
@@ -88,24 +92,21 @@ std::string part_label(const Timed& what, bool emulated) {
 
 StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather) {
   StepSpreads result;
-  std::vector<double> sums(kTimed, 0.0);
-  for (std::size_t first = 0; first < mine.size(); first += kStepsAtOnce) {
-    const auto block = mine.subspan(first, std::min(kStepsAtOnce, mine.size() - first));
-    std::vector<double> values;
-    for (const StepTimes& times : block) {
-      for (std::size_t i = 0; i < kTimed; ++i) {
-        values.push_back(timed()[i].seconds(times));
-        sums[i] += values.back();
-      }
-    }
-    const std::vector<double> all = gather.doubles(values);
-    for (std::size_t step = 0; step < block.size(); ++step) {
-      result.steps.push_back(spreads_at(all, all.size() / values.size(), values.size(), step * kTimed));
+  if (mine.empty()) return result;
+  std::vector<double> values, sums(kTimed, 0.0);
+  values.reserve(mine.size() * kTimed);
+  for (const StepTimes& times : mine) {
+    for (std::size_t i = 0; i < kTimed; ++i) {
+      values.push_back(timed()[i].seconds(times));
+      sums[i] += values.back();
     }
   }
-  if (mine.empty()) return result;
-  const std::vector<double> all = gather.doubles(sums);
-  result.mean = spreads_at(all, all.size() / kTimed, kTimed, 0);
+  result.steps.resize(mine.size());
+  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> of_ranks) {
+    result.steps[i / kTimed][i % kTimed] = spread_of(of_ranks);
+  });
+  for_each_gathered(sums, gather,
+                    [&](std::size_t i, std::span<const double> of_ranks) { result.mean[i] = spread_of(of_ranks); });
   result.longest_s = result.mean.back().max;
   for (Spread& s : result.mean) {
     for (double* const x : {&s.min, &s.mean, &s.max}) *x /= static_cast<double>(mine.size());

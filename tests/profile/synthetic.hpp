@@ -77,6 +77,7 @@ class Job {
         if (with_casts_) input.casts = synthetic_casts(r);
         const int measured = steps - static_cast<int>(input.timing_skip);
         const Gather gather{
+            .ranks = kRanks,
             .doubles =
                 [this, r](std::span<const double> mine) {
                   std::vector<double> joined;
@@ -89,7 +90,9 @@ class Job {
                 [this, r](std::string_view mine) {
                   const auto joined = exchange(texts_, r, std::string(mine));
                   return std::vector<std::string>(joined.begin(), joined.end());
-                }};
+                },
+            .broadcast = [this, r](std::string& text,
+                                   int rank) { text = exchange(texts_, r, text)[static_cast<std::size_t>(rank)]; }};
         all[static_cast<std::size_t>(r)] = make_report(times, synthetic_log(r, measured), input, gather);
       });
     }
