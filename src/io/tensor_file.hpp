@@ -9,18 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "io/box.hpp"
 #include "io/io_thread.hpp"
 
 namespace shard8::io {
-
-/// Rows [row0, row0 + rows) and columns [col0, col0 + cols) of a tensor seen as a matrix: a tensor
-/// of shape (R, C) is R × C, one of shape (n) is n × 1, a scalar is 1 × 1.
-struct Box {
-  std::int64_t row0 = 0;
-  std::int64_t rows = 0;
-  std::int64_t col0 = 0;
-  std::int64_t cols = 0;
-};
 
 /// Named tensors in a file, read box by box; nothing is held in memory. Calls are safe from any
 /// thread. Errors are Error(failed) with file, tensor, what was found and what is needed.
