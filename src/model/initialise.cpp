@@ -29,11 +29,11 @@ std::string name_in(const io::TensorFile& file, const std::string& name) {
              file.spec(), name);
 }
 
-void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) {
-  const auto& shape = file.shape(box.name);
-  const std::int64_t rows = box.stored_transposed ? box.global_cols : box.global_rows;
-  const std::int64_t cols = box.stored_transposed ? box.global_rows : box.global_cols;
-  const bool positions = box.name.ends_with("wpe.weight");  // a longer table than seq may be used in part
+/// Throws Error(deck) unless the tensor `name` of the file has the source's shape.
+void check_shape(const io::TensorFile& file, const std::string& name, const SourceBox& source, bool vector) {
+  const auto& shape = file.shape(name);
+  const std::int64_t rows = source.stored_rows(), cols = source.stored_cols();
+  const bool positions = name.ends_with("wpe.weight");  // a longer table than seq may be used in part
   const bool fits = vector ? shape.size() == 1 && shape[0] == rows
                            : shape.size() == 2 && (positions ? shape[0] >= rows : shape[0] == rows) && shape[1] == cols;
   if (fits) return;
@@ -41,47 +41,48 @@ void check_shape(const io::TensorFile& file, const SourceBox& box, bool vector) 
   for (const auto extent : shape) found += (found.empty() ? "" : ", ") + std::to_string(extent);
   base::fail(ExitCode::deck,
              "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck", file.spec(),
-             box.name, found, rows, vector ? "" : ", " + std::to_string(cols));
+             name, found, rows, vector ? "" : ", " + std::to_string(cols));
 }
 
-void read_box(const io::TensorFile& file, const SourceBox& box, float* out) {
-  if (!box.stored_transposed) {
-    file.read_box(box.name, {box.row, box.rows, box.col, box.cols}, out, box.cols);
-    return;
+/// Elements of a transposed tensor that are read at once, before they are put where they belong: 4 MiB.
+constexpr std::int64_t kPanel = std::int64_t{1} << 20;
+
+/// Reads a box into `out`, where its elements lie as `to` says.
+void read_box(const io::TensorFile& file, const std::string& name, const io::StridedBox& to, float* out) {
+  const io::Box& box = to.box;
+  if (to.col_stride == 1) return file.read_box(name, box, out + to.offset, to.row_stride);
+  const std::int64_t rows_at_once = std::clamp(kPanel / box.cols, std::int64_t{1}, box.rows);
+  std::vector<float> panel(static_cast<std::size_t>(rows_at_once * box.cols));
+  for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
+    const io::Box rows = io::clip_rows(box, box.row0 + first, rows_at_once);
+    file.read_box(name, rows, panel.data(), rows.cols);
+    for (std::int64_t c = 0; c < rows.cols; ++c)
+      for (std::int64_t r = 0; r < rows.rows; ++r)
+        out[to.at(rows.row0 + r, rows.col0 + c)] = panel[static_cast<std::size_t>(r * rows.cols + c)];
   }
-  std::vector<float> stored(static_cast<std::size_t>(box.rows * box.cols));
-  file.read_box(box.name, {box.col, box.cols, box.row, box.rows}, stored.data(), box.rows);
-  for (std::int64_t r = 0; r < box.rows; ++r)
-    for (std::int64_t c = 0; c < box.cols; ++c)
-      out[r * box.cols + c] = stored[static_cast<std::size_t>(c * box.rows + r)];
 }
 
-void read(const tensor::Exec& exec, const io::TensorFile& file, const SourceBox& box, const Tensor& out) {
+/// rows (R, C) fp32 of a master shard = their box in the file.
+void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
+          const Tensor& rows) {
   if constexpr (tensor::kDevice) {
-    std::vector<float> rows(static_cast<std::size_t>(out.count()));
-    read_box(file, box, rows.data());
-    tensor::to_device(exec, out, rows.data());
+    std::vector<float> values(static_cast<std::size_t>(rows.count()));
+    read_box(file, name, stored, values.data());
+    tensor::to_device(exec, rows, values.data());
   } else {
-    read_box(file, box, out.as<float>());
+    read_box(file, name, stored, rows.as<float>());
   }
 }
 
-kernels::GlobalIndex global_index(const SourceBox& box) {
-  if (box.stored_transposed) return {box.col * box.global_rows + box.row, 1, box.global_rows};
-  return {box.row * box.global_cols + box.col, box.global_cols, 1};
+/// The global index of an element of a shard's rows is that of the element in the file's tensor.
+kernels::GlobalIndex global_index(const SourceBox& source, const io::Box& stored) {
+  const std::int64_t cols = source.stored_cols();
+  const std::int64_t offset = stored.row0 * cols + stored.col0;
+  if (source.stored_transposed) return {offset, 1, cols};
+  return {offset, cols, 1};
 }
 
 }  // namespace
-
-SourceBox clip(const SourceBox& box, std::int64_t first, std::int64_t count) {
-  const std::int64_t begin = std::max(box.local_row, first);
-  const std::int64_t end = std::min(box.local_row + box.rows, first + count);
-  SourceBox part = box;
-  part.rows = std::max(std::int64_t{0}, end - begin);
-  part.row += begin - box.local_row;
-  part.local_row = begin - first;
-  return part;
-}
 
 void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
                 int shard_rank, std::uint64_t seed, const io::TensorFile* file) {
@@ -94,20 +95,20 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       // Nothing is in the gradients yet: there the fp32 values are made that are kept in two halves.
       const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
       kernels::fill_zero(exec, master);
-      for (const SourceBox& source : spec.boxes) {
-        SourceBox stored = source;
+      for (const SourceBox& source : spec.sources) {
+        std::string name = source.name;
         if (file != nullptr) {
-          stored.name = name_in(*file, source.name);
-          check_shape(*file, stored, spec.vector);
+          name = name_in(*file, source.name);
+          check_shape(*file, name, source, spec.vector);
         }
-        const SourceBox box = clip(stored, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
-        if (box.rows == 0) continue;
-        const Tensor rows = master.slice(box.local_row, box.rows);
+        const ShardPart part = shard_part(source, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
+        if (part.rows == 0) continue;
+        const Tensor rows = master.slice(part.row, part.rows);
         if (file != nullptr)
-          read(exec, *file, box, rows);
+          read(exec, *file, name, part.stored, rows);
         else if (spec.initial == Initial::normal)
-          kernels::normal_fill(exec, rows, kernels::random_key(seed, box.name.c_str()), global_index(box),
-                               spec.standard_deviation);
+          kernels::normal_fill(exec, rows, kernels::random_key(seed, name.c_str()),
+                               global_index(source, part.stored.box), spec.standard_deviation);
         else if (spec.initial == Initial::ones)
           kernels::fill_one(exec, rows);
       }

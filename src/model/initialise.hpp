@@ -15,8 +15,4 @@ namespace shard8::model {
 void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
                 int shard_rank, std::uint64_t seed, const io::TensorFile* file);
 
-/// The part of `box` that lies in the rows [first, first + count) of its parameter: a box whose
-/// local_row counts from `first`. rows == 0 when there is none.
-SourceBox clip(const SourceBox& box, std::int64_t first, std::int64_t count);
-
 }  // namespace shard8::model

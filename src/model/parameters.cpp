@@ -3,52 +3,19 @@
 
 #include "model/parameters.hpp"
 
-#include "model/parameter_builder.hpp"
-
 namespace shard8::model {
 
-namespace {
-
-/// Names outside the layers.
-struct Names {
-  std::string table, positions, norm, head;
-};
-
-Names names_of(deck::Arch arch) {
-  if (arch == deck::Arch::gpt2)
-    return {"transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f", "lm_head.weight"};
-  return {"model.embed_tokens.weight", "", "model.norm", "lm_head.weight"};
-}
-
-}  // namespace
-
-std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank) {
-  const bool gpt2 = model.arch == deck::Arch::gpt2;
-  const Names names = names_of(model.arch);
-  ParameterBuilder build;
-  build.tensor = tensor;
-  build.rank = tensor_rank;
-  build.standard_deviation = model.init_std;
-
-  std::vector<UnitSpec> units;
-  UnitSpec& embedding = units.emplace_back(UnitSpec{"embedding", {}, false, true});
-  if (!model.tie_embeddings)
-    embedding.parameters.push_back(build.vocabulary("embedding.table", names.table, model.vocab, model.hidden));
-  if (gpt2)
-    embedding.parameters.push_back(
-        build.replicated_matrix("embedding.positions", names.positions, model.seq, model.hidden));
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    units.push_back(gpt2 ? gpt2_layer(model, build, layer) : llama_layer(model, build, layer));
-  UnitSpec& root = units.emplace_back(UnitSpec{"root", {}, false, !model.tie_embeddings});
-  root.parameters.push_back(
-      build.replicated_vector("norm.weight", names.norm + ".weight", model.hidden, Initial::ones));
-  if (gpt2)
-    root.parameters.push_back(build.replicated_vector("norm.bias", names.norm + ".bias", model.hidden, Initial::zeros));
-  ParameterSpec head =
-      build.vocabulary("head.weight", model.tie_embeddings ? names.table : names.head, model.vocab, model.hidden);
-  head.gradient_overwritten = true;
-  root.parameters.push_back(std::move(head));
-  return units;
+ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t count, std::int64_t row_block,
+                     std::int64_t col_block) {
+  const io::Box rows = io::clip_rows({source.local_row, source.box.rows, 0, 1}, first, count);
+  const io::Box whole{source.box.row0 + rows.row0 - source.local_row, rows.rows, source.box.col0, source.box.cols};
+  const io::Box box = io::in_blocks(whole, row_block, col_block);
+  ShardPart part;
+  part.row = box.rows == 0 ? 0 : (rows.row0 - first) / row_block;
+  part.rows = box.rows;
+  part.stored = {box, 0, box.cols, 1};
+  if (source.stored_transposed) part.stored = io::transposed(part.stored);
+  return part;
 }
 
 WeightFormat WeightFormat::make(const deck::Config& config) {

@@ -10,19 +10,35 @@
 #include "deck/config.hpp"
 #include "fp8/recipe.hpp"
 #include "fsdp/unit_shape.hpp"
+#include "io/box.hpp"
+#include "model/slots.hpp"
 
 namespace shard8::model {
 
-/// Where rows of a tensor-parallel local parameter come from: local rows [local_row, +rows) and all
-/// local columns are the box [row, +rows) × [col, +cols) of the Hugging Face tensor `name`, in
-/// (out, in) coordinates. A file that stores (in, out) is read transposed.
+/// Rows of a tensor-parallel local parameter that come from one Hugging Face tensor: local rows
+/// [local_row, local_row + box.rows), with all local columns, are the box of the tensor `name`.
 struct SourceBox {
   std::string name;
-  std::int64_t local_row = 0, rows = 0;
-  std::int64_t row = 0, col = 0, cols = 1;
+  std::int64_t local_row = 0;
+  io::Box box;                                    ///< in (out, in) coordinates; without rows on some ranks
   std::int64_t global_rows = 0, global_cols = 1;  ///< (out, in) of the whole tensor
-  bool stored_transposed = false;
+  bool stored_transposed = false;                 ///< files hold the tensor as (in, out)
+
+  /// Rows and columns of the tensor in a file.
+  std::int64_t stored_rows() const { return stored_transposed ? global_cols : global_rows; }
+  std::int64_t stored_cols() const { return stored_transposed ? global_rows : global_cols; }
 };
+
+/// The rows of a shard that come from one Hugging Face tensor.
+struct ShardPart {
+  std::int64_t row = 0, rows = 0;  ///< rows [row, row + rows) of the shard
+  io::StridedBox stored;           ///< their elements in the file's tensor; memory begins with the first of the rows
+};
+
+/// What rows [first, first + count) of the parameter have of `source`. Counted in blocks of row_block × col_block
+/// elements of (out, in), as the scales of blocks are kept; throws Error(failed) if a block is cut.
+ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t count, std::int64_t row_block = 1,
+                     std::int64_t col_block = 1);
 
 enum class Initial : std::uint8_t { normal, ones, zeros };
 
@@ -35,7 +51,7 @@ struct ParameterSpec {
   bool gradient_overwritten = false;
   Initial initial = Initial::normal;
   double standard_deviation = 0;
-  std::vector<SourceBox> boxes;  ///< rows in no box are padding, always zero
+  std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
   /// The weight of one of a layer's linears, which a recipe may keep in FP8.
   std::optional<fp8::Linear> linear{};
 };
@@ -48,9 +64,6 @@ struct UnitSpec {
   bool brief = false;       ///< likewise
   std::int64_t layer = -1;  ///< of a layer
 };
-
-/// Parameters of the largest unit, a gpt2 layer.
-inline constexpr std::size_t kMostParameters = 12;
 
 /// All units of one tensor rank, from the configuration alone.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);

@@ -16,9 +16,7 @@ using tensor::Tensor;
 namespace {
 
 /// With a tied table the embedding has parameters only if there are learned positions.
-bool has_embedding_unit(const deck::ModelConfig& model) {
-  return !model.tie_embeddings || model.arch == deck::Arch::gpt2;
-}
+bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_slots(model).empty(); }
 
 /// Whether a layer is computed again from a copy of its weights that backward has not.
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer) {
@@ -86,11 +84,14 @@ void Transformer::forward_backward(const Context& context, UnitWeights weights, 
 
 void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
   Embedding::Weights w;
-  if (model_.tie_embeddings) w.table = weights.acquire(root_unit(model_.layers), Pass::forward).back().plain();
+  if (model_.tie_embeddings) {
+    const BySlot<Weight> root(root_slots(dims_.arch), weights.acquire(root_unit(model_.layers), Pass::forward));
+    w.table = root[Slot::head].plain();
+  }
   if (embedding_has_parameters_) {
-    const auto unit = weights.acquire(embedding_unit(), Pass::forward);
-    if (!model_.tie_embeddings) w.table = unit.front().plain();
-    if (model_.arch == deck::Arch::gpt2) w.positions = unit.back().plain();
+    const BySlot<Weight> unit(embedding_slots(model_), weights.acquire(embedding_unit(), Pass::forward));
+    if (!model_.tie_embeddings) w.table = unit[Slot::table].plain();
+    w.positions = unit[Slot::positions].plain();
   }
   embedding_.forward(context, activations_.residual.front(), activations_.tokens, w, activations_.embedding_scratch);
   if (embedding_has_parameters_) weights.release(embedding_unit());
@@ -110,16 +111,16 @@ void Transformer::forward_layers(const Context& context, UnitWeights& weights) {
 void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
-  const bool gpt2 = dims_.arch == deck::Arch::gpt2;
+  const auto slots = root_slots(dims_.arch);
   // A tied table has been in use since the embedding.
-  const auto t = model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward);
-  const LossHead::Weights w{{t[0].plain(), gpt2 ? t[1].plain() : Tensor{}}, t.back().plain()};
+  const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
+  const LossHead::Weights w{{unit[Slot::norm_weight].plain(), unit[Slot::norm_bias].plain()}, unit[Slot::head].plain()};
   const auto sums = gradients.begin(root, micro_batch.first);
-  const Affine dnorm{sums.whole[0], gpt2 ? sums.whole[1] : Tensor{}};
-  head_.forward_backward(context, activations_.loss, activations_.dresidual,
-                         {dnorm, sums.whole.back(), sums.accumulate}, activations_.residual.back(),
-                         {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
-                         micro_batch.scale);
+  const BySlot<Tensor> sum(slots, sums.whole);
+  const Affine dnorm{sum[Slot::norm_weight], sum[Slot::norm_bias]};
+  head_.forward_backward(context, activations_.loss, activations_.dresidual, {dnorm, sum[Slot::head], sums.accumulate},
+                         activations_.residual.back(), {activations_.targets, activations_.token_weights}, w,
+                         activations_.head_scratch, micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
@@ -155,11 +156,12 @@ void Transformer::backward_embedding(const Context& context, fsdp::GradientStore
                                      const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   Embedding::Weights dw;
-  if (model_.tie_embeddings) dw.table = gradients.begin(root, false).whole.back();
+  if (model_.tie_embeddings)
+    dw.table = BySlot<Tensor>(root_slots(dims_.arch), gradients.begin(root, false).whole)[Slot::head];
   if (embedding_has_parameters_) {
-    const auto unit = gradients.begin(embedding_unit(), micro_batch.first).whole;
-    if (!model_.tie_embeddings) dw.table = unit.front();
-    if (dims_.arch == deck::Arch::gpt2) dw.positions = unit.back();
+    const BySlot<Tensor> unit(embedding_slots(model_), gradients.begin(embedding_unit(), micro_batch.first).whole);
+    if (!model_.tie_embeddings) dw.table = unit[Slot::table];
+    dw.positions = unit[Slot::positions];
   }
   embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch);
   if (!micro_batch.last) return;

@@ -60,7 +60,7 @@ class TransformerLayer {
   };
   static KeptBytes kept_bytes(const Saved& saved, deck::Recompute recompute);
 
-  /// The unit's tensors in the order of llama_layer or gpt2_layer.
+  /// A layer's unit, whose parameters are in the order of layer_slots(arch), as the layer's modules read it.
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 

@@ -201,37 +201,28 @@ std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
   return {std::move(shared), std::move(s)};
 }
 
-TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> t) {
+TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> weights) {
+  const BySlot<Weight> unit(layer_slots(arch), weights);
+  const auto norm = [&](Slot weight, Slot bias) { return Affine{unit[weight].plain(), unit[bias].plain()}; };
+  const auto linear = [&](Slot weight, Slot bias) { return LinearWeights{unit[weight], unit[bias].plain()}; };
   Weights w;
-  if (arch == deck::Arch::llama) {
-    SHARD8_REQUIRE(t.size() == 6, "a llama layer has 6 parameters, not {}", t.size());
-    w.attention.qkv = {{t[0].plain(), {}}, {t[1], {}}};
-    w.attention.proj = {t[2], {}};
-    w.mlp.fc1 = {{t[3].plain(), {}}, {t[4], {}}};
-    w.mlp.fc2 = {t[5], {}};
-  } else {
-    SHARD8_REQUIRE(t.size() == 12, "a gpt2 layer has 12 parameters, not {}", t.size());
-    w.attention.qkv = {{t[0].plain(), t[1].plain()}, {t[2], t[3].plain()}};
-    w.attention.proj = {t[4], t[5].plain()};
-    w.mlp.fc1 = {{t[6].plain(), t[7].plain()}, {t[8], t[9].plain()}};
-    w.mlp.fc2 = {t[10], t[11].plain()};
-  }
+  w.attention.qkv = {norm(Slot::norm1_weight, Slot::norm1_bias), linear(Slot::qkv_weight, Slot::qkv_bias)};
+  w.attention.proj = linear(Slot::proj_weight, Slot::proj_bias);
+  w.mlp.fc1 = {norm(Slot::norm2_weight, Slot::norm2_bias), linear(Slot::fc1_weight, Slot::fc1_bias)};
+  w.mlp.fc2 = linear(Slot::fc2_weight, Slot::fc2_bias);
   return w;
 }
 
 TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
                                                              bool accumulate) {
-  SHARD8_REQUIRE(tensors.size() <= kMostParameters, "a layer has {} parameters at most, not {}", kMostParameters,
-                 tensors.size());
-  std::array<Weight, kMostParameters> all;
-  std::copy(tensors.begin(), tensors.end(), all.begin());
-  const Weights w = bind(arch, std::span(all).first(tensors.size()));
-  const auto linear = [&](const LinearWeights& l) { return AffineGradient{{l.weight.plain(), l.bias}, accumulate}; };
+  const BySlot<Tensor> unit(layer_slots(arch), tensors);
+  const auto norm = [&](Slot weight, Slot bias) { return Affine{unit[weight], unit[bias]}; };
+  const auto linear = [&](Slot weight, Slot bias) { return AffineGradient{{unit[weight], unit[bias]}, accumulate}; };
   Gradients g;
-  g.attention.qkv = {w.attention.qkv.norm, linear(w.attention.qkv.linear)};
-  g.attention.proj = linear(w.attention.proj);
-  g.mlp.fc1 = {w.mlp.fc1.norm, linear(w.mlp.fc1.linear)};
-  g.mlp.fc2 = linear(w.mlp.fc2);
+  g.attention.qkv = {norm(Slot::norm1_weight, Slot::norm1_bias), linear(Slot::qkv_weight, Slot::qkv_bias)};
+  g.attention.proj = linear(Slot::proj_weight, Slot::proj_bias);
+  g.mlp.fc1 = {norm(Slot::norm2_weight, Slot::norm2_bias), linear(Slot::fc1_weight, Slot::fc1_bias)};
+  g.mlp.fc2 = linear(Slot::fc2_weight, Slot::fc2_bias);
   return g;
 }
 

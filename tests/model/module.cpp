@@ -141,18 +141,20 @@ std::vector<std::int64_t> Module::rows_of(int unit, int parameter) const {
   const auto& mine = units_[u].parameters[p];
   const auto& whole = whole_units_[u].parameters[p];
   std::vector<std::int64_t> rows(static_cast<std::size_t>(mine.rows), -1);
-  for (std::size_t b = 0; b < mine.boxes.size(); ++b) {
-    const auto &part = mine.boxes[b], &all = whole.boxes[b];
+  for (std::size_t b = 0; b < mine.sources.size(); ++b) {
+    const auto &part = mine.sources[b], &all = whole.sources[b];
     EXPECT_EQ(part.name, all.name);
-    for (std::int64_t r = 0; r < part.rows; ++r)
-      rows[static_cast<std::size_t>(part.local_row + r)] = all.local_row + part.row + r - all.row;
+    for (std::int64_t r = 0; r < part.box.rows; ++r)
+      rows[static_cast<std::size_t>(part.local_row + r)] = all.local_row + part.box.row0 + r - all.box.row0;
   }
   return rows;
 }
 
 std::int64_t Module::column_of(int unit, int parameter) const {
-  const auto& boxes = units_[static_cast<std::size_t>(unit)].parameters[static_cast<std::size_t>(parameter)].boxes;
-  return boxes.empty() ? 0 : boxes.front().col;
+  return units_[static_cast<std::size_t>(unit)]
+      .parameters[static_cast<std::size_t>(parameter)]
+      .sources.front()
+      .box.col0;
 }
 
 std::vector<Tensor> Module::weights(int unit) {

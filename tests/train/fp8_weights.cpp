@@ -32,13 +32,14 @@ std::uint64_t bits_at(const Tensor& t, std::int64_t i) {
 std::uint64_t hash_piece(const Tensor& t, const model::ParameterSpec& spec, std::int64_t row_block,
                          std::int64_t col_block, std::uint64_t salt) {
   std::uint64_t sum = 0;
-  for (const auto& box : spec.boxes) {
-    const std::uint64_t name = std::hash<std::string>{}(box.name) ^ mix(salt);
-    const std::int64_t rows = box.rows / row_block, cols = box.cols / col_block;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < cols; ++c) {
-        const std::int64_t global = (box.row / row_block + r) * (box.global_cols / col_block) + box.col / col_block + c;
-        const std::uint64_t bits = bits_at(t, (box.local_row / row_block + r) * t.cols() + c);
+  for (const auto& source : spec.sources) {
+    const std::uint64_t name = std::hash<std::string>{}(source.name) ^ mix(salt);
+    const io::Box box = io::in_blocks(source.box, row_block, col_block);
+    const std::int64_t global_cols = source.global_cols / col_block;
+    for (std::int64_t r = 0; r < box.rows; ++r) {
+      for (std::int64_t c = 0; c < box.cols; ++c) {
+        const std::int64_t global = (box.row0 + r) * global_cols + box.col0 + c;
+        const std::uint64_t bits = bits_at(t, (source.local_row / row_block + r) * t.cols() + c);
         sum += mix(name ^ mix(static_cast<std::uint64_t>(global) << 32U | bits));
       }
     }

@@ -11,7 +11,7 @@
 #include <map>
 #include <utility>
 
-#include "model/initialise.hpp"
+#include "model/parameters.hpp"
 #include "tensor/transfer.hpp"
 #include "train/loop.hpp"
 
@@ -102,22 +102,20 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
       const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
       const auto& shards =
           what == What::master ? buffers.master(static_cast<int>(u)) : buffers.gradient(static_cast<int>(u));
-      for (const auto& whole : unit.parameters[p].boxes) {
-        auto& sum = sums[whole.name];
-        const auto box = model::clip(whole, layout.first_row(rank), layout.owned_rows(rank));
-        if (box.rows == 0) continue;
-        std::vector<float> reference(static_cast<std::size_t>(box.rows * box.cols));
-        if (box.stored_transposed)
-          file.read_box(box.name, {box.col, box.cols, box.row, box.rows}, reference.data(), box.rows);
-        else
-          file.read_box(box.name, {box.row, box.rows, box.col, box.cols}, reference.data(), box.cols);
-        const auto ours = tensor::to_host<float>(training.exec(), shards[p].slice(box.local_row, box.rows));
+      for (const auto& source : unit.parameters[p].sources) {
+        auto& sum = sums[source.name];
+        const auto part = model::shard_part(source, layout.first_row(rank), layout.owned_rows(rank));
+        if (part.rows == 0) continue;
+        const io::Box& box = part.stored.box;
+        std::vector<float> reference(static_cast<std::size_t>(box.count()));
+        file.read_box(source.name, box, reference.data(), box.cols);
+        const auto ours = tensor::to_host<float>(training.exec(), shards[p].slice(part.row, part.rows));
         for (std::int64_t r = 0; r < box.rows; ++r) {
-          if (skip && skip(box.name, box.row + r)) continue;
           for (std::int64_t c = 0; c < box.cols; ++c) {
-            const double a = ours[static_cast<std::size_t>(r * box.cols + c)];
-            const double b =
-                reference[static_cast<std::size_t>(box.stored_transposed ? c * box.rows + r : r * box.cols + c)];
+            const std::int64_t out = source.stored_transposed ? box.col0 + c : box.row0 + r;
+            if (skip && skip(source.name, out)) continue;
+            const double a = ours[static_cast<std::size_t>(part.stored.at(box.row0 + r, box.col0 + c))];
+            const double b = reference[static_cast<std::size_t>(r * box.cols + c)];
             sum[0] += (a - b) * (a - b);
             sum[1] += b * b;
           }
@@ -125,10 +123,9 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
       }
     }
   }
-  // Vocabulary ranks that own no row know no name: bring everybody to one list.
   std::vector<Difference> differences;
   for (const auto& name : file.names()) {
-    std::array<double, 2> sum = sums.contains(name) ? sums[name] : std::array<double, 2>{};
+    auto& sum = sums.at(name);
     MPI_Allreduce(MPI_IN_PLACE, sum.data(), 2, MPI_DOUBLE, MPI_SUM, comm);
     differences.push_back({name, std::sqrt(sum[0]), std::sqrt(sum[1])});
   }
