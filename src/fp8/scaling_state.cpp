@@ -100,13 +100,14 @@ void ScalingState::update(const tensor::Exec& exec) {
 
 void ScalingState::update(const tensor::Exec& exec, Role role) {
   const std::int64_t length = recipe_.amax_history;
-  std::int64_t& entries = entries_[static_cast<std::size_t>(role)];
+  const std::int64_t entries = entries_[static_cast<std::size_t>(role)]++;
   const auto of = recipe_.amax_algo == deck::AmaxAlgo::max ? kernels::AmaxOf::all : kernels::AmaxOf::last;
   const Tensor part = history_.slice(static_cast<std::int64_t>(role), 1).reshaped({length, per_role_});
   kernels::delayed_update(exec, role_part(scale_, role), role_part(change_, role), part, role_part(amax_, role),
                           entries % length, std::min(entries + 1, length), of, recipe_.rule(role));
-  ++entries;
 }
+
+Tensor ScalingState::history_entries() { return {reinterpret_cast<std::byte*>(entries_.data()), {kRoles}, DType::i32}; }
 
 CastCounts* ScalingState::counts(const Site& site) const {
   return reinterpret_cast<CastCounts*>(counts_.data) + kind_of(site);

@@ -61,12 +61,17 @@ class ScalingState {
   /// What casts did since the start, a row for each kind of matrix. Waits for the execution space.
   std::vector<profile::CastFigures> figures(const tensor::Exec& exec) const;
 
-  /// State to save: amaxes, scales, (steps, n) history, for tests and checkpoints.
+  /// What must be kept from step to step. Delayed: (3·4·layers) fp32 scales, role by role, and the
+  /// (3, amax_history, 4·layers) i32 amaxes of past steps. Current: (4·layers) fp32 scales of weights. Entries are
+  /// ordered by layer, then linear.
+  tensor::Tensor kept_scales() const { return recipe_.delayed() ? scale_ : role_part(scale_, Role::weight); }
   const tensor::Tensor& history() const { return history_; }
-  std::int64_t entries(Role role) const { return entries_[static_cast<std::size_t>(role)]; }
+  /// (3) i32 in host memory: the steps whose amaxes ever entered the history, by role.
+  tensor::Tensor history_entries();
 
  private:
   std::int64_t index(const Site& site) const;
+  std::int32_t entries(Role role) const { return entries_[static_cast<std::size_t>(role)]; }
   tensor::Tensor packed(const tensor::Tensor& all, const Site& site) const;
   tensor::Tensor role_part(const tensor::Tensor& all, Role role) const;
   void update(const tensor::Exec& exec, Role role);
@@ -78,7 +83,7 @@ class ScalingState {
   tensor::Tensor history_;                ///< (3, amax_history, 4·layers)
   tensor::Tensor counts_;                 ///< CastCounts of each linear and role
   std::array<std::uint64_t, kLinears * kRoles> elements_{};
-  std::array<std::int64_t, kRoles> entries_{};  ///< amaxes that ever entered the history
+  std::array<std::int32_t, kRoles> entries_{};  ///< of the history
 };
 
 }  // namespace shard8::fp8

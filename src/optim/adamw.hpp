@@ -37,7 +37,12 @@ class Adamw {
   /// The factor that brings a gradient of this norm down to `clip`: min(1, clip/(norm + 1e-6)); 1 when off.
   double clip_scale(double gradient_norm) const;
 
+  /// Moments of a unit's parameters, (rows_per_shard, cols).
+  const std::vector<tensor::Tensor>& first_moment(int unit) const { return first_moment_[index(unit)]; }
+  const std::vector<tensor::Tensor>& second_moment(int unit) const { return second_moment_[index(unit)]; }
+
  private:
+  static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
   void allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena);
 
   deck::OptimizerConfig config_;

@@ -54,6 +54,7 @@ class Trainer {
 
   int ranks() const { return mesh_.world.size(); }
   const State& state() const { return state_; }
+  State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// Null on hosts.

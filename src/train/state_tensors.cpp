@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/state_tensors.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shard8::train {
+
+using checkpoint::Content;
+using checkpoint::Copies;
+using checkpoint::StateTensor;
+using tensor::Tensor;
+
+namespace {
+
+/// A tensor of a shard of which each item stands for row_block × col_block elements of the parameter.
+struct ShardTensor {
+  Content content;
+  Tensor shard;
+  std::int64_t row_block = 1, col_block = 1;
+};
+
+/// Lists tensors of one parameter.
+class Lister {
+ public:
+  Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::ShardLayout& layout,
+         int shard_rank)
+      : list_(list), spec_(spec), first_(layout.first_row(shard_rank)), rows_(layout.owned_rows(shard_rank)) {}
+
+  /// A tensor cut over ranks as the parameter is: one Hugging Face tensor for each name among its sources.
+  void add(const ShardTensor& t) {
+    const std::size_t begin = list_.size();
+    for (const model::SourceBox& source : spec_.sources) {
+      StateTensor& whole = tensor_of(begin, source, t);
+      const model::ShardPart part = model::shard_part(source, first_, rows_, t.row_block, t.col_block);
+      if (part.stored.box.empty()) continue;
+      whole.parts.push_back({part.stored.box, source.stored_transposed, t.shard.slice(part.row, part.rows)});
+    }
+  }
+
+  /// One number that every rank holds, under each name.
+  void add_scalar(Content content, const Tensor& scalar) {
+    std::string before;
+    for (const model::SourceBox& source : spec_.sources) {
+      if (source.name == before) continue;
+      before = source.name;
+      StateTensor& t = list_.emplace_back();
+      t.name = source.name;
+      t.content = content;
+      t.dtype = scalar.dtype;
+      t.shape = {1};
+      t.copies = Copies::all_ranks;
+      t.parts.push_back({{0, 1, 0, 1}, false, scalar});
+    }
+  }
+
+ private:
+  /// The entry of the source's name among those from `begin` on: the thirds of a tensor follow one another.
+  StateTensor& tensor_of(std::size_t begin, const model::SourceBox& source, const ShardTensor& t) {
+    if (list_.size() > begin && list_.back().name == source.name) return list_.back();
+    StateTensor& whole = list_.emplace_back();
+    whole.name = source.name;
+    whole.content = t.content;
+    whole.dtype = t.shard.dtype;
+    io::Box shape = io::in_blocks({0, source.global_rows, 0, source.global_cols}, t.row_block, t.col_block);
+    if (source.stored_transposed) shape = io::transposed(shape);
+    whole.shape = spec_.vector ? tensor::Shape{shape.rows} : tensor::Shape{shape.rows, shape.cols};
+    whole.copies = spec_.tensor_sharded ? Copies::replicas : Copies::tensor_ranks;
+    return whole;
+  }
+
+  std::vector<StateTensor>& list_;
+  const model::ParameterSpec& spec_;
+  std::int64_t first_, rows_;
+};
+
+/// One copy of a weight kept in FP8: its bytes, and its inverse scales, a number or blocks.
+void add_stored(Lister& list, const std::vector<Tensor>& pieces, tensor::Scaling scaling, const Tensor& scalar,
+                Content data, Content scale_inv) {
+  if (pieces.empty()) return;
+  list.add({data, pieces[0]});
+  if (scaling == tensor::Scaling::tensor)
+    list.add_scalar(scale_inv, scalar);
+  else
+    list.add({scale_inv, pieces[1], tensor::block_rows(scaling), tensor::block_cols(scaling)});
+}
+
+void add_parameter(Lister& list, const Setup& setup, const State& state, int unit, std::size_t parameter) {
+  const fsdp::UnitBuffers& units = state.units;
+  list.add({Content::master, units.master(unit)[parameter]});
+  if (setup.fsdp.master_remainder) list.add({Content::master_remainder, units.remainder(unit)[parameter]});
+  list.add({Content::exp_avg, state.optimizer.first_moment(unit)[parameter]});
+  list.add({Content::exp_avg_sq, state.optimizer.second_moment(unit)[parameter]});
+
+  const auto u = static_cast<std::size_t>(unit);
+  const fp8::Site site = setup.weights.site(setup.units[u], setup.units[u].parameters[parameter]);
+  if (!site.on() || !setup.weights.primary_fp8) return;
+  const fp8::Recipe& recipe = setup.weights.recipe;
+  const fsdp::CopyTensors& stored = units.stored(unit)[parameter];
+  const Tensor scalar = recipe.per_tensor() ? state.scaling.weight_scale_inv(site) : Tensor{};
+  add_stored(list, stored.forward, recipe.by_rows(fp8::Role::weight), scalar, Content::fp8_rowwise,
+             Content::fp8_rowwise_scale_inv);
+  add_stored(list, stored.backward, recipe.by_columns(fp8::Role::weight), scalar, Content::fp8_columnwise,
+             Content::fp8_columnwise_scale_inv);
+}
+
+/// A tensor (rows, cols) that every rank holds.
+StateTensor scaling_tensor(Content content, const Tensor& t, std::int64_t rows) {
+  const std::int64_t cols = t.count() / rows;
+  StateTensor whole;
+  whole.name = "scaling_state";
+  whole.content = content;
+  whole.dtype = t.dtype;
+  whole.shape = cols == 1 ? tensor::Shape{rows} : tensor::Shape{rows, cols};
+  whole.copies = Copies::all_ranks;
+  whole.parts.push_back({{0, rows, 0, cols}, false, t.reshaped(whole.shape)});
+  return whole;
+}
+
+void add_scaling(std::vector<StateTensor>& list, fp8::ScalingState& scaling) {
+  if (!scaling.recipe().per_tensor()) return;
+  const Tensor scales = scaling.kept_scales();
+  list.push_back(
+      scaling_tensor(Content::fp8_scale, scales, scales.count() / (scaling.recipe().layers * fp8::kLinears)));
+  if (!scaling.recipe().delayed()) return;
+  list.push_back(
+      scaling_tensor(Content::fp8_amax_history, scaling.history(), fp8::kRoles * scaling.recipe().amax_history));
+  list.push_back(scaling_tensor(Content::fp8_history_entries, scaling.history_entries(), fp8::kRoles));
+  list.back().in_host_memory = true;
+}
+
+}  // namespace
+
+std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
+  std::vector<StateTensor> list;
+  for (std::size_t u = 0; u < setup.units.size(); ++u) {
+    for (std::size_t p = 0; p < setup.units[u].parameters.size(); ++p) {
+      const int unit = static_cast<int>(u);
+      Lister lister(list, setup.units[u].parameters[p], state.units.layout(unit, static_cast<int>(p)),
+                    setup.place.shard);
+      add_parameter(lister, setup, state, unit, p);
+    }
+  }
+  add_scaling(list, state.scaling);
+  return list;
+}
+
+}  // namespace shard8::train
