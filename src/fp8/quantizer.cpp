@@ -10,7 +10,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// The cast with one scale, both ways in one pass where the copies differ and both are wanted.
+/// Casts x with one scale. With `both`, transposed bytes are written in the same pass if `out` has them.
 void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax, const Tensor& x, const Tensor& scale,
               const kernels::CastOptions& options, bool both) {
   if (both && out.by_columns.transposed)
@@ -21,8 +21,8 @@ void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax,
 
 }  // namespace
 
-kernels::Outputs Quantizer::outputs_again(const Site& site, const Operands& out) const {
-  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are made anew with every cast");
+kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands& out) const {
+  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are found in every cast; a recomputed cast finds them again");
   kernels::Outputs outputs;
   outputs.quantized = out.by_rows;
   outputs.transposed = out.transposed();
@@ -31,27 +31,28 @@ kernels::Outputs Quantizer::outputs_again(const Site& site, const Operands& out)
   return outputs;
 }
 
-void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Made made) const {
+void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose) const {
   if (recipe().per_tensor()) {
     auto part = timer_.part(Part::elementwise);
-    if (made == Made::again_for_backward) {
-      kernels::CastOptions again = recipe().cast_options(nullptr);
-      again.transposed_alone = true;
-      return quantize(exec_, out, {}, x, state_.scale(site), again, true);
+    if (purpose == Purpose::recomputed) {
+      kernels::CastOptions options = recipe().cast_options(nullptr);
+      options.transposed_alone = true;
+      return quantize(exec_, out, {}, x, state_.scale(site), options, true);
     }
     const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
-    if (!state_.scaled_by_itself(site)) {
-      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options, made == Made::for_both);
+    if (!state_.scaled_by_own_amax(site)) {
+      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options, purpose == Purpose::both_passes);
       state_.count_elements(site, x.count());
       return;
     }
     kernels::amax(exec_, state_.amax(site), x, options);
   }
-  cast_known(site, out, x, tokens, made);
+  cast_known(site, out, x, tokens, purpose);
 }
 
-void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Made made) const {
-  if (!recipe().per_tensor()) return cast_blocks(site, out, x, made);
+void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens,
+                           Purpose purpose) const {
+  if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose);
   if (tokens == Tokens::part && tensor_group_.size() > 1) {
     auto part = timer_.part(Part::tensor_comm);
     const Tensor amax = state_.amax(site);
@@ -60,19 +61,20 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
   auto part = timer_.part(Part::elementwise);
   state_.count_elements(site, x.count());
   state_.scale_of(exec_, site);
-  quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(state_.counts(site)), made == Made::for_both);
+  quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(state_.counts(site)),
+           purpose == Purpose::both_passes);
 }
 
-void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Made made) const {
+void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose) const {
   auto part = timer_.part(Part::elementwise);
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
-  if (made == Made::for_both) {
+  if (purpose == Purpose::both_passes) {
     state_.count_elements(site, out.one() ? x.count() : 2 * x.count());
     kernels::quantize_blocks(exec_, out.by_rows, out.by_columns, x, options);
     return;
   }
   state_.count_elements(site, x.count());
-  kernels::quantize_blocks(exec_, made == Made::for_forward ? out.by_rows : out.by_columns, x, options);
+  kernels::quantize_blocks(exec_, purpose == Purpose::forward_pass ? out.by_rows : out.by_columns, x, options);
 }
 
 }  // namespace shard8::fp8

@@ -8,9 +8,9 @@
 
 namespace shard8::fp8 {
 
-/// A matrix as the products of a linear read it: summed over along its rows, and along its columns.
-/// One and the same where one scaling serves both, or where it is plain; or by columns the same bytes
-/// transposed (Recipe::transposed).
+/// A matrix as the products of a linear read it: `by_rows` for products that sum along its rows, `by_columns` for
+/// products that sum along its columns. The two are the same matrix if it is plain or if one scaling serves both;
+/// with Recipe::transposed `by_columns` holds the same bytes transposed.
 struct Operands {
   tensor::Operand by_rows, by_columns;
 
@@ -19,11 +19,11 @@ struct Operands {
   explicit Operands(const tensor::Operand& both) : by_rows(both), by_columns(both) {}
   Operands(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
   bool one() const { return by_rows.data.data == by_columns.data.data; }
-  /// The transposed bytes, or nothing.
+  /// The transposed bytes; empty if there are none.
   tensor::Tensor transposed() const { return by_columns.transposed ? by_columns.data : tensor::Tensor{}; }
 };
 
-/// Casts inputs and output gradients of linears as the recipe says, with the state's scales.
+/// Casts inputs and output gradients of linears to FP8 by the recipe, with the scales of the scaling state.
 class Quantizer {
  public:
   Quantizer(ScalingState& state, const tensor::Exec& exec, const comm::Communicator& tensor_group,
@@ -32,32 +32,32 @@ class Quantizer {
 
   const Recipe& recipe() const { return state_.recipe(); }
 
-  /// Whose tokens a matrix has: this rank's part of the tensor group's, which are gathered and so
-  /// share one scale, or all.
+  /// Whose tokens a matrix has. `part`: this rank's part; the tensor group gathers the parts, so they share one
+  /// scale. `all`: the tokens of the whole tensor group.
   enum class Tokens : std::uint8_t { part, all };
 
-  /// What a cast is made for: a copy that only the other pass reads is left out where it is another.
-  /// again_for_backward: as one before for forward, of the same numbers and so with its scale, if one is
-  /// of all; such a cast is not counted again.
-  enum class Made : std::uint8_t { for_both, for_forward, again_for_backward };
+  /// Which passes read a cast. Of a recipe with two copies, only the copies that these passes read are written.
+  /// `recomputed`: backward reads it, and forward has cast the same numbers before. So a recipe with one scale a matrix
+  /// takes the same scale, and the cast is not counted a second time.
+  enum class Purpose : std::uint8_t { both_passes, forward_pass, recomputed };
 
-  /// out = the cast of what `produce(const kernels::Outputs&)` makes, in one pass where the scale is
-  /// known before. `plain` (rows, cols) in the compute dtype is where it is written first otherwise,
-  /// and always with keep_plain.
+  /// Writes to `out` the cast of what `produce(const kernels::Outputs&)` computes. The producing kernel casts, too,
+  /// if the scale is known before it runs. Otherwise it writes `plain` (rows, cols), in the compute dtype, which is
+  /// then cast. `plain` is always written if keep_plain is set.
   template <class Producer>
-  void make(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain, Tokens tokens,
-            const Producer& produce, Made made = Made::for_both) const {
-    const bool again = made == Made::again_for_backward;
-    const bool at_once = recipe().per_tensor() && (again || !state_.scaled_by_itself(site));
+  void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
+                        Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
+    const bool recomputed = purpose == Purpose::recomputed;
+    const bool at_once = recipe().per_tensor() && (recomputed || !state_.scaled_by_own_amax(site));
     kernels::Outputs outputs(plain);
-    if (again && at_once) {
-      outputs = outputs_again(site, out);
+    if (recomputed && at_once) {
+      outputs = recomputed_outputs(site, out);
     } else if (recipe().per_tensor()) {
       outputs.amax = state_.amax(site);
       if (at_once) {
         if (!keep_plain) outputs.plain = {};
         outputs.quantized = out.by_rows;
-        if (made != Made::for_forward) outputs.transposed = out.transposed();
+        if (purpose != Purpose::forward_pass) outputs.transposed = out.transposed();
         outputs.scale = state_.scale(site);
         outputs.counts = state_.counts(site);
       }
@@ -67,23 +67,23 @@ class Quantizer {
       produce(outputs);
     }
     if (!at_once)
-      cast_known(site, out, plain, tokens, made);
-    else if (!again)
+      cast_known(site, out, plain, tokens, purpose);
+    else if (!recomputed)
       state_.count_elements(site, out.by_rows.data.count());
   }
 
-  /// What Made::again_for_backward asks of a kernel, where one scale is of all.
-  kernels::Outputs outputs_again(const Site& site, const Operands& out) const;
+  /// What a kernel writes for Purpose::recomputed. Recipes with one scale a matrix only.
+  kernels::Outputs recomputed_outputs(const Site& site, const Operands& out) const;
 
-  /// out = the cast of x.
+  /// Writes the cast of x to `out`.
   void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,
-            Made made = Made::for_both) const;
+            Purpose purpose = Purpose::both_passes) const;
 
  private:
-  /// The same when the amax of x, if it is needed, has been found.
-  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Made made) const;
-  /// Block scales.
-  void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Made made) const;
+  /// Casts x, whose amax has been found if the recipe needs it.
+  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose) const;
+  /// Casts x with block scales.
+  void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose) const;
 
   ScalingState& state_;
   const tensor::Exec& exec_;

@@ -70,7 +70,7 @@ Tensor ScalingState::weight_scale_inv(const Site& site) const {
 
 Tensor ScalingState::weight_amaxes() const { return role_part(amax_, Role::weight); }
 
-bool ScalingState::scaled_by_itself(const Site& site) const {
+bool ScalingState::scaled_by_own_amax(const Site& site) const {
   if (!recipe_.delayed()) return recipe_.per_tensor();
   return site.role != Role::weight && entries(site.role) == 0;
 }

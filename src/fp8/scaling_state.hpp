@@ -14,51 +14,50 @@
 
 namespace shard8::fp8 {
 
-/// All scaling state of a rank: for every matrix that is cast as a whole its amax, its scale and
-/// (delayed) its history of amaxes, packed so that one reduction and one kernel serve all; and the
-/// counts of what casts lost, per kind of matrix. Recipes with block scales have counts only: their
-/// scales live with the data.
+/// All scaling state of a rank. Every matrix with one scale has an amax, a scale and, with delayed scaling, a history
+/// of amaxes. They are packed, so that one reduction and one kernel serve all matrices. Casts are counted by linear
+/// and role. Recipes with block scales have counts only; their scales lie with the data.
 ///
-/// The life of an amax: kernels raise it; scale_of takes it for a scale now (current scaling, and the
-/// first step of delayed scaling); reduce and update end a step of delayed scaling. Everything is
-/// written in the order of the execution space, nothing waits for the device.
+/// The life of an amax: kernels raise it. With current scaling, and in the first step of delayed scaling, scale_of()
+/// makes the scale from it at once. At the end of a step of delayed scaling, reduce() and update() enter it in the
+/// history. Everything is written in the order of the execution space; only figures() waits for the device.
 class ScalingState {
  public:
   /// State of the recipe's layers in FP8.
   ScalingState(const Recipe& recipe, tensor::Arena& arena);
 
-  /// Scales are 1, amaxes and counts 0.
+  /// Sets scales to 1 and amaxes, histories and counts to 0.
   void prepare(const tensor::Exec& exec);
 
   const Recipe& recipe() const { return recipe_; }
 
-  /// (1) i32 bits and (1) fp32 of one matrix. Per-tensor recipes only.
+  /// The amax (1) i32, as bits of fp32, and the scale (1) fp32 of one matrix. Recipes with one scale a matrix only.
   tensor::Tensor amax(const Site& site) const { return packed(amax_, site); }
   tensor::Tensor scale(const Site& site) const { return packed(scale_, site); }
-  /// (1) fp32: 1/scale that the bytes of this weight were cast with.
+  /// (1) fp32: the inverse of the scale with which the bytes of this weight were cast.
   tensor::Tensor weight_scale_inv(const Site& site) const;
   /// (4·layers) i32: the amaxes of all weights.
   tensor::Tensor weight_amaxes() const;
 
-  /// Whether this matrix is cast with the scale of its own amax rather than with one known before.
-  bool scaled_by_itself(const Site& site) const;
-  /// The scale of a matrix from the amax that was just found, where scaled_by_itself.
+  /// Whether this matrix is cast with the scale of its own amax, not with a scale known before.
+  bool scaled_by_own_amax(const Site& site) const;
+  /// Sets the scale of a matrix, for which scaled_by_own_amax() holds, from its amax.
   void scale_of(const tensor::Exec& exec, const Site& site) const;
-  /// The scales of all weights from their amaxes (whole: reduced over all shards of the weights).
+  /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards.
   void scales_of_weights(const tensor::Exec& exec) const;
 
-  /// Delayed scaling: amaxes of this step are MAX-reduced over `world`.
+  /// Delayed scaling: reduces the amaxes of this step over `world` by their maximum.
   void reduce(const comm::Communicator& world) const;
-  /// Delayed scaling: the reduced amaxes enter the history and make the scales of the next step.
+  /// Delayed scaling: enters the reduced amaxes in the history and sets the scales of the next step.
   void update(const tensor::Exec& exec);
-  /// The initial weights' amaxes enter the history, before any step.
+  /// Enters the amaxes of the initial weights in the history, before the first step.
   void begin_weight_history(const tensor::Exec& exec);
 
-  /// Where casts of such a matrix count, in memory of the execution space.
+  /// The counts of casts of this linear and role, in memory of the execution space.
   kernels::CastCounts* counts(const Site& site) const;
-  /// So many elements are cast; for two copies twice as many.
+  /// Counts `elements` cast elements; of a matrix with two copies, each copy's.
   void count_elements(const Site& site, std::int64_t elements);
-  /// What casts did since the start, a row for each kind of matrix. Waits for the execution space.
+  /// What casts did since the start, a row for each linear and role. Waits for the execution space.
   std::vector<profile::CastFigures> figures(const tensor::Exec& exec) const;
 
   /// What must be kept from step to step. Delayed: (3·4·layers) fp32 scales, role by role, and the

@@ -20,15 +20,15 @@ using tensor::Tensor;
 
 namespace {
 
-/// Of a unit's parameters, made together when all are known.
+/// Collects the casts of a unit's parameters and runs them together.
 class Casts {
  public:
   explicit Casts(const tensor::Exec& exec) : exec_(exec) {}
   void add(const kernels::Cast& cast) {
-    if (count_ == list_.size()) make();
+    if (count_ == list_.size()) run();
     list_[count_++] = cast;
   }
-  void make() {
+  void run() {
     kernels::cast_each(exec_, std::span(list_).first(count_));
     count_ = 0;
   }
@@ -106,9 +106,9 @@ void Fp8Weights::after_update() {
   if (format_.primary_fp8) store_all(true);
 }
 
-void Fp8Weights::store_all(bool again) const {
+void Fp8Weights::store_all(bool rewritten) const {
   for_each_weight([&](const Site& s, int unit, std::size_t p) {
-    quantize(s, buffers_.stored(unit)[p], buffers_.master(unit)[p], again);
+    quantize(s, buffers_.stored(unit)[p], buffers_.master(unit)[p], rewritten);
   });
 }
 
@@ -117,10 +117,10 @@ Operand Fp8Weights::operand(const Site& s, const std::vector<Tensor>& pieces, Sc
   return {pieces[0], scaling == Scaling::tensor ? state_.weight_scale_inv(s) : pieces[1], scaling};
 }
 
-void Fp8Weights::quantize(const Site& s, const CopyTensors& out, const Tensor& source, bool again) const {
+void Fp8Weights::quantize(const Site& s, const CopyTensors& out, const Tensor& source, bool rewritten) const {
   const fp8::Recipe& recipe = format_.recipe;
   auto options = recipe.cast_options(state_.counts(s));
-  options.compare_scales = again;
+  options.compare_scales = rewritten;
   const bool both = !out.forward.empty() && !out.backward.empty();
   state_.count_elements(s, both ? 2 * source.count() : source.count());
   const Operand forward = operand(s, out.forward, recipe.by_rows(Role::weight));
@@ -145,7 +145,7 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
       else
         casts.add({item.travel.forward.front(), master});
     }
-    casts.make();
+    casts.run();
   };
   hooks.after = [this](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
     Casts casts(exec_);
@@ -156,7 +156,7 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
       else
         casts.add({item.compute.forward.front(), item.travel.forward.front()});
     }
-    casts.make();
+    casts.run();
   };
   return hooks;
 }

@@ -14,37 +14,40 @@
 
 namespace shard8::model {
 
-/// The weights of all units between the optimizer and the products: FP8 shards made of masters, what
-/// is written and converted around a gather, and what a product reads of what was gathered. Where
-/// nothing is in FP8 it is the casts between master, travelling and compute dtype alone.
+/// The weights of all units on their way from the optimizer to the products: casts masters to FP8 shards, casts what
+/// travels before and after a gather, and says what a product reads of a gathered unit. Weights that are not in FP8
+/// are cast between master, travelling and compute dtype only.
 ///
-/// A weight's values are those of bf16(master), its scale that of the whole fused weight (per tensor)
-/// or of its blocks, so that at equal masters bytes and scales are the same on every mesh.
+/// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, or of its blocks, so that
+/// equal masters give equal bytes and scales on every mesh.
 class Fp8Weights {
  public:
   Fp8Weights(const tensor::Exec& exec, const WeightFormat& format, const std::vector<UnitSpec>& units,
              const fsdp::UnitBuffers& buffers, fp8::ScalingState& state);
 
-  /// Scales and stored shards of the initial masters. `model_group` owns every parameter once.
+  /// Sets scales and stored shards from the initial masters. The ranks of `model_group` hold every parameter once.
   void initialise(const comm::Communicator& model_group);
 
-  /// What the optimizer makes of an updated weight in the same pass: its amax (per-tensor recipes),
-  /// and its stored FP8 (delayed).
+  /// What the optimizer writes of an updated weight in the same pass: its amax (delayed, current) and its stored FP8
+  /// shard (delayed).
   kernels::Outputs update_outputs(int unit, int parameter) const;
-  /// After the optimizer: one reduction for the amaxes of all weights (current).
+  /// After the optimizer: reduces the amaxes of all weights at once (current).
   void reduce_amaxes(const comm::Communicator& model_group) const;
-  /// Then the scales that come of it, and the stored shards.
+  /// After that: sets the scales of the weights, and casts the stored shards.
   void after_update();
 
   fsdp::GatherHooks hooks() const;
-  /// What products read of a gathered unit, a parameter each: the first of `weights`, which must be enough.
+  /// What products read of a gathered unit: one entry a parameter, written to the beginning of `weights`. Throws
+  /// Error(failed) if `weights` is too short.
   std::span<const Weight> bind(std::span<Weight> weights, int unit, const fsdp::GatheredUnit& gathered) const;
 
  private:
   fp8::Site site(int unit, int parameter) const;
-  void store_all(bool again) const;
-  /// `again`: out holds the same weight of the step before. Padding is cast, and counted, too.
-  void quantize(const fp8::Site& site, const fsdp::CopyTensors& out, const tensor::Tensor& source, bool again) const;
+  void store_all(bool rewritten) const;
+  /// Casts `source` to `out`, padding rows included. `rewritten`: `out` holds this weight of the step before, so that
+  /// changes of block scales are counted.
+  void quantize(const fp8::Site& site, const fsdp::CopyTensors& out, const tensor::Tensor& source,
+                bool rewritten) const;
   tensor::Operand operand(const fp8::Site& site, const std::vector<tensor::Tensor>& pieces,
                           tensor::Scaling scaling) const;
   template <class F>

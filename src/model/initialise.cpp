@@ -18,7 +18,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// The tensor's name in the file: some GPT-2 checkpoints leave out the prefix "transformer.".
+/// The tensor's name in the file; some GPT-2 checkpoints omit the prefix "transformer.".
 std::string name_in(const io::TensorFile& file, const std::string& name) {
   constexpr std::string_view kPrefix = "transformer.";
   if (file.contains(name)) return name;
@@ -92,7 +92,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
       const Tensor& kept = buffers.master(static_cast<int>(u))[p];
       const bool split = buffers.options().master_remainder;
-      // Nothing is in the gradients yet: there the fp32 values are made that are kept in two halves.
+      // A master in two halves is split from fp32 values, which are written to the gradients: those are unused yet.
       const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {

@@ -9,9 +9,10 @@
 
 namespace shard8::model {
 
-/// Fills this rank's master shards: from `file` (Hugging Face names and layouts), or at random when
-/// it is null. Only what this rank owns is read or drawn, so no rank ever holds a whole model, and
-/// every mesh starts from the same values. Padding rows are zero. Errors name tensor and shapes.
+/// Fills this rank's master shards from `file`, which has Hugging Face's names and layouts, or with random values if
+/// `file` is null. Padding rows are zero. This rank reads or draws only the rows that it owns, so no rank ever holds a
+/// whole model, and every mesh starts from the same values. Throws Error(deck) with name and shapes if a tensor is
+/// missing or has another shape.
 void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
                 int shard_rank, std::uint64_t seed, const io::TensorFile* file);
 

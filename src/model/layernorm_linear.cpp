@@ -5,31 +5,32 @@
 
 namespace shard8::model {
 
-using Made = fp8::Quantizer::Made;
+using Purpose = fp8::Quantizer::Purpose;
 using tensor::Tensor;
 
 void LayernormLinear::normalise(const Context& context, const Saved& saved, const Tensor& x, const Affine& w,
-                                Made made) const {
+                                Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& y) {
-    if (made == Made::again_for_backward)
+    if (purpose == Purpose::recomputed)
       norm.again(context, y, saved.statistics, x, w);
     else
       norm.forward(context, y, saved.statistics, x, w);
   };
   if (!saved.site.on()) return make(saved.normed);
-  context.quantizer->make(saved.site, saved.input, saved.normed, false, fp8::Quantizer::Tokens::part, make, made);
+  context.quantizer->produce_and_cast(saved.site, saved.input, saved.normed, false, fp8::Quantizer::Tokens::part, make,
+                                      purpose);
 }
 
 void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
                               const Weights& w, const LinearScratch& scratch) const {
-  normalise(context, saved, x, w.norm, saved.recompute ? Made::for_forward : Made::for_both);
+  normalise(context, saved, x, w.norm, saved.recompute ? Purpose::forward_pass : Purpose::both_passes);
   column_linear_forward(context, y, saved.input, w.linear, scratch);
 }
 
 void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
                                const LinearScratch& scratch) const {
-  if (saved.recompute) normalise(context, saved, x, w.norm, Made::again_for_backward);
+  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
   column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch);
   norm.backward(context, dx, dw.norm, dnormed, x, saved.statistics, w.norm, dx);
 }

@@ -38,7 +38,7 @@ struct LayernormLinear {
 
  private:
   void normalise(const Context& context, const Saved& saved, const tensor::Tensor& x, const Affine& w,
-                 fp8::Quantizer::Made made) const;
+                 fp8::Quantizer::Purpose purpose) const;
 };
 
 }  // namespace shard8::model

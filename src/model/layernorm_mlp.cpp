@@ -11,7 +11,7 @@ using fp8::Quantizer;
 using profile::Part;
 using tensor::Tensor;
 
-void LayernormMlp::activate(const Context& context, const Saved& saved, Quantizer::Made made) const {
+void LayernormMlp::activate(const Context& context, const Saved& saved, Quantizer::Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& a) {
     auto part = context.timer.part(Part::elementwise);
     if (fc1.norm.arch == deck::Arch::llama)
@@ -20,7 +20,8 @@ void LayernormMlp::activate(const Context& context, const Saved& saved, Quantize
       kernels::gelu_forward(context.exec, a, saved.preactivation);
   };
   if (!saved.fc2_site.on()) return make(saved.activation);
-  context.quantizer->make(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all, make, made);
+  context.quantizer->produce_and_cast(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all,
+                                      make, purpose);
 }
 
 void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
@@ -32,8 +33,8 @@ void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved&
 void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
   fc1.forward(context, saved.preactivation, saved.fc1, x, w.fc1, scratch.linear);
-  using Made = Quantizer::Made;
-  activate(context, saved, saved.fc1.recompute ? Made::for_forward : Made::for_both);
+  using Purpose = Quantizer::Purpose;
+  activate(context, saved, saved.fc1.recompute ? Purpose::forward_pass : Purpose::both_passes);
 }
 
 /// What the activation's backward is to leave of the activation; nothing where that was cast block by block
@@ -41,8 +42,8 @@ void LayernormMlp::forward_saved(const Context& context, const Saved& saved, con
 kernels::Outputs LayernormMlp::activation_again(const Context& context, const Saved& saved) const {
   if (!saved.fc2_site.on()) return saved.activation;
   if (context.quantizer->recipe().per_tensor())
-    return context.quantizer->outputs_again(saved.fc2_site, saved.fc2_input);
-  activate(context, saved, Quantizer::Made::again_for_backward);
+    return context.quantizer->recomputed_outputs(saved.fc2_site, saved.fc2_input);
+  activate(context, saved, Quantizer::Purpose::recomputed);
   return {};
 }
 
@@ -65,7 +66,7 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
   const bool bias = fc1.norm.arch == deck::Arch::gpt2;
   const fp8::Operands cast =
       scratch.linear.gradient.view(context.quantizer->recipe(), role, plain.rows(), plain.cols(), false);
-  context.quantizer->make(saved.fc1.site.with(role), cast, plain, bias, Quantizer::Tokens::all, make);
+  context.quantizer->produce_and_cast(saved.fc1.site.with(role), cast, plain, bias, Quantizer::Tokens::all, make);
   return {cast, plain};
 }
 

@@ -45,7 +45,7 @@ struct LayernormMlp {
                 const Saved& saved, const Weights& w, const Scratch& scratch) const;
 
  private:
-  void activate(const Context& context, const Saved& saved, fp8::Quantizer::Made made) const;
+  void activate(const Context& context, const Saved& saved, fp8::Quantizer::Purpose purpose) const;
   kernels::Outputs activation_again(const Context& context, const Saved& saved) const;
   OutputGradient activation_backward(const Context& context, const Saved& saved, const kernels::Outputs& again,
                                      const Scratch& scratch) const;

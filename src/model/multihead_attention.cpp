@@ -22,7 +22,7 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
   attention.forward(context, saved.heads, saved.lse, saved.rotated);
   if (saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
-                            saved.qkv.recompute ? Quantizer::Made::for_forward : Quantizer::Made::for_both);
+                            saved.qkv.recompute ? Quantizer::Purpose::forward_pass : Quantizer::Purpose::both_passes);
   row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.linear);
 }
 
@@ -30,7 +30,7 @@ void MultiheadAttention::backward(const Context& context, const Tensor& dx, cons
                                   const Saved& saved, const Weights& w, const Scratch& scratch) const {
   if (saved.qkv.recompute && saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
-                            Quantizer::Made::again_for_backward);
+                            Quantizer::Purpose::recomputed);
   row_linear_backward(context, scratch.dheads, dw.proj,
                       output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.linear),
                       saved.proj_input, w.proj, scratch.linear);

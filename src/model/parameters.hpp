@@ -56,7 +56,7 @@ struct ParameterSpec {
   std::optional<fp8::Linear> linear{};
 };
 
-/// Units in the order of forward: the embedding, the layers, the root (final norm, head, tied table).
+/// What is gathered at once: the embedding, a layer, or the root (final norm, head, tied table).
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
@@ -65,21 +65,21 @@ struct UnitSpec {
   std::int64_t layer = -1;  ///< of a layer
 };
 
-/// All units of one tensor rank, from the configuration alone.
+/// All units of one tensor rank: the embedding, the layers in order, the root.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);
 
 /// How weights of linears are kept and travel.
 struct WeightFormat {
   fp8::Recipe recipe{};
-  bool primary_fp8 = false;  ///< FP8 shards are kept from step to step, beside the master
-  bool gather_fp8 = false;   ///< FP8 travels; else the compute dtype, and receivers quantize
+  bool primary_fp8 = false;  ///< FP8 shards are kept from step to step, together with the master
+  bool gather_fp8 = false;   ///< gathers move FP8; otherwise the compute dtype, and receivers quantize
 
   static WeightFormat make(const deck::Config& config);
-  /// The site of a parameter's weight; off for what is not in FP8.
+  /// The site of a parameter's weight; off if the parameter is not in FP8.
   fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
 };
 
-/// The units as the sharding sees them.
+/// The shapes of the units, for sharding.
 std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {});
 
 inline int embedding_unit() { return 0; }
@@ -88,7 +88,7 @@ inline int root_unit(std::int64_t layers) { return static_cast<int>(layers) + 1;
 
 /// Number of parameters of the whole model, without padding.
 std::int64_t parameter_count(const deck::ModelConfig& model);
-/// Of these, the ones in matrix products (a tied table once, an embedding that is only looked up not).
+/// Number of parameters that matrix products read: a tied table once, an embedding table of its own not.
 std::int64_t matmul_parameter_count(const deck::ModelConfig& model);
 
 }  // namespace shard8::model

@@ -13,28 +13,28 @@
 
 namespace shard8::optim {
 
-/// AdamW over the shards of all units: moments, fp32 or bf16, of the same shapes as the master shards.
+/// AdamW over the shards of all units. Its moments, fp32 or bf16, have the shapes of the master shards.
 class Adamw {
  public:
-  /// `counted` [unit][parameter]: whose gradients this rank counts in their norm.
+  /// `counted` [unit][parameter]: whether this rank counts the parameter in the norm of the gradients.
   Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
         const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas);
 
-  /// Moments start at zero.
+  /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;
-  /// What is made of an updated parameter in the same pass: its amax, its FP8.
+  /// What the update of a parameter writes in the same pass: its amax, its cast to FP8.
   using Outputs = std::function<kernels::Outputs(int unit, int parameter)>;
-  /// Updates the master shards of a unit with its reduced gradients, scaled by gradient_scale.
+  /// Updates the master shards of a unit with its reduced gradients, each multiplied by gradient_scale.
   void step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
             const Outputs& outputs) const;
-  /// Whether gradients are scaled by something that needs the norm of all of them.
+  /// Whether gradients are clipped, so that every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
-  /// total (a double as 8 bytes of u8) += the squares of the gradients that are counted, of all units, which
-  /// step() has left: where nothing is clipped.
+  /// total (a double as 8 bytes of u8) += the squares of all counted gradients. Without clipping only, when step()
+  /// has computed them for every unit.
   void add_squares(const tensor::Exec& exec, const tensor::Tensor& total) const;
 
-  /// The factor that brings a gradient of this norm down to `clip`: min(1, clip/(norm + 1e-6)); 1 when off.
+  /// The factor that clips a gradient of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
   double clip_scale(double gradient_norm) const;
 
   /// Moments of a unit's parameters, (rows_per_shard, cols).
@@ -48,7 +48,7 @@ class Adamw {
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
-  tensor::Tensor all_squares_;                        ///< u8: kernels::AdamwTensors::squares, one after the other
+  tensor::Tensor all_squares_;                        ///< u8: kernels::AdamwTensors::squares of all parameters
   std::vector<std::vector<tensor::Tensor>> squares_;  ///< of each parameter; empty if it is not counted
 };
 

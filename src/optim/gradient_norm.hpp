@@ -13,22 +13,23 @@
 
 namespace shard8::optim {
 
-/// Which parameters every tensor rank holds, [unit][parameter].
+/// [unit][parameter]: whether every tensor rank holds the parameter.
 using Replicated = std::vector<std::vector<bool>>;
 
-/// The gradient shards of what every tensor rank holds, of the whole model.
+/// The gradient shards of all parameters that every tensor rank holds.
 std::vector<tensor::Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated);
-/// Sums them over the tensor group (each rank has its own tokens' part) as one call.
+/// Sums these gradients over the tensor group in one call: each rank has those of its own tokens.
 void sum_replicated_gradients(std::span<const tensor::Tensor> gradients, const comm::Communicator& tensor_group);
 
-/// total (a double as 8 bytes of u8) += the squares of a unit's reduced gradients: of what tensor ranks
-/// hold each their part of, or, on tensor rank 0 alone, of what they share.
+/// Which parameters of a unit add_squares() counts. `in_parts`: parameters of which each tensor rank holds its part.
+/// `shared`: parameters that every tensor rank holds; tensor rank 0 alone counts them.
 enum class Held : std::uint8_t { in_parts, shared };
+/// total (a double as 8 bytes of u8) += the squares of the unit's reduced gradients that `held` selects.
 void add_squares(const tensor::Exec& exec, const tensor::Tensor& total, const fsdp::UnitBuffers& buffers,
                  const Replicated& replicated, int unit, Held held, int tensor_rank);
 
-/// The global 2-norm of the reduced gradients, the same on every rank: the square root of the sum of all ranks'
-/// totals. `model_group` holds every parameter once (shard × tensor). The wait is timed as reduce_wait.
+/// The 2-norm of all reduced gradients, the same on every rank: the square root of the sum of the totals of
+/// `model_group`, whose ranks (shard × tensor) hold every parameter once. The wait is timed as reduce_wait.
 double norm_of(const tensor::Exec& exec, const tensor::Tensor& total, const comm::Communicator& model_group,
                profile::StepTimer& timer);
 

@@ -94,14 +94,14 @@ TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
         const Tensor x = random_rows(once, DType::bf16);
         const Tensor made = once.arena.allocate(x.shape, x.dtype), plain = twice.arena.allocate(x.shape, x.dtype);
         kernels::fill_zero(once.exec, made);
-        once.quantizer.make(site, a, made, keep, Quantizer::Tokens::part,
-                            [&](const kernels::Outputs& out) { kernels::gelu_forward(once.exec, out, x); });
+        once.quantizer.produce_and_cast(site, a, made, keep, Quantizer::Tokens::part,
+                                        [&](const kernels::Outputs& out) { kernels::gelu_forward(once.exec, out, x); });
         kernels::gelu_forward(twice.exec, plain, x);
         twice.quantizer.cast(site, b, plain, Quantizer::Tokens::part);
         SCOPED_TRACE(step);
         expect_same_bytes(a.by_rows, b.by_rows);
         expect_same_bytes(a.by_columns, b.by_columns);
-        if (keep || once.state.scaled_by_itself(site)) {
+        if (keep || once.state.scaled_by_own_amax(site)) {
           EXPECT_EQ(std::memcmp(made.data, plain.data, plain.bytes()), 0);
         }
         once.end_step();

@@ -77,7 +77,7 @@ void run_delayed(const Setting& setting) {
   for (int step = 0; step < 30; ++step) {
     for (std::size_t i = 0; i < models.size(); ++i) {
       const Site site = sites()[i];
-      EXPECT_EQ(s.state.scaled_by_itself(site), step == 0 && site.role != Role::weight);
+      EXPECT_EQ(s.state.scaled_by_own_amax(site), step == 0 && site.role != Role::weight);
       ASSERT_EQ(std::bit_cast<std::uint32_t>(s.scale(site)), std::bit_cast<std::uint32_t>(models[i].scale()))
           << fp8::name_of(site.linear, site.role) << " of layer " << site.layer << " in step " << step << ": "
           << s.scale(site) << ", not " << models[i].scale();
@@ -178,7 +178,7 @@ TEST(Storage, NoTwoTensorsShareAScale) {
 TEST(Storage, BlockRecipesHaveNoScalesOfMatrices) {
   State s(tests::recipe_of(deck::Recipe::block));
   EXPECT_THROW((void)s.state.scale({0, fp8::Linear::qkv, Role::input}), base::Error);
-  EXPECT_FALSE(s.state.scaled_by_itself({0, fp8::Linear::qkv, Role::input}));
+  EXPECT_FALSE(s.state.scaled_by_own_amax({0, fp8::Linear::qkv, Role::input}));
   EXPECT_EQ(s.state.figures(s.exec).size(), 12U);
 }
 

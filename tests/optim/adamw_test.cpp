@@ -85,8 +85,8 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
   }
 }
 
-// Of what is counted, where no norm was needed before; where one was, nothing has room for them.
-TEST(Adamw, LeavesTheSquaresOfWhatIsCounted) {
+// Without clipping; with clipping there is no memory for the squares.
+TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   deck::OptimizerConfig unclipped = config();
   unclipped.clip = 0;
   Fixture f(unclipped);
