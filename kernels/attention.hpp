@@ -17,7 +17,7 @@ namespace shard8::kernels {
 /// log-sum-exp lse (batch, heads, seq) fp32 of
 /// qkv (T, (heads + 2·kv_heads)·head_dim) = [q heads | k heads | v heads] a row.
 /// On NVIDIA's devices by cuDNN in bf16 (probabilities are rounded to bf16 before they are multiplied)
-/// where it takes the shape, else by kernels/kokkos/attention.hpp.
+/// where it takes the shape, else by kernels/kokkos/portable.hpp.
 void attention_forward(const tensor::Exec& exec, const tensor::Tensor& o, const tensor::Tensor& lse,
                        const tensor::Tensor& qkv, const AttentionShape& shape, const Workspace& workspace);
 

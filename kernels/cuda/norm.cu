@@ -17,11 +17,11 @@ namespace {
 using tensor::DType;
 
 /// A cluster takes 32 rows after others; the next ones are on their way meanwhile.
-template <class Leaves, bool kCentred, int kVectors>
+template <class Outputs, bool kCentred, int kVectors>
 __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward at) {
 #if __CUDA_ARCH__ >= 900
-  using Norm = NormRows<Leaves, kCentred, kVectors>;
-  constexpr bool kCast = Leaves::kCast != Cast::none;
+  using Norm = NormRows<Outputs, kCentred, kVectors>;
+  constexpr bool kCast = Outputs::kCast;
   extern __shared__ uint4 memory[];
   auto& shared = *reinterpret_cast<typename Norm::Shared*>(memory);
   const auto cluster = cooperative_groups::this_cluster();
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward
     if (first_row + step < at.rows) norm.ask(first_row + step);
     std::uint32_t* const tile = shared.tile[Norm::kTiles == 2 ? which : 0];
     norm.leave(rows, norm.know(first_row, which, turn / 2 % 2), first_row, tile, scale, counts);
-    if constexpr (Leaves::kTransposed) {
+    if constexpr (Outputs::kTransposed) {
       __syncthreads();
       norm.leave_turned(tile, first_row);
       if (Norm::kTiles == 1) __syncthreads();
@@ -94,28 +94,28 @@ struct Kernel {
   void (*function)(NormForward);
   std::size_t shared;  ///< bytes
 };
-template <class Leaves, bool kCentred, int kVectors>
+template <class Outputs, bool kCentred, int kVectors>
 Kernel one_kernel() {
-  return {norm_kernel<Leaves, kCentred, kVectors>, sizeof(typename NormRows<Leaves, kCentred, kVectors>::Shared)};
+  return {norm_kernel<Outputs, kCentred, kVectors>, sizeof(typename NormRows<Outputs, kCentred, kVectors>::Shared)};
 }
-template <class Leaves>
+template <class Outputs>
 Kernel kernel_of(const NormForward& norm) {
   const int vectors = vectors_of(norm.hidden);
-  if (norm.bias != nullptr) return vectors == 2 ? one_kernel<Leaves, true, 2>() : one_kernel<Leaves, true, 4>();
-  return vectors == 2 ? one_kernel<Leaves, false, 2>() : one_kernel<Leaves, false, 4>();
+  if (norm.bias != nullptr) return vectors == 2 ? one_kernel<Outputs, true, 2>() : one_kernel<Outputs, true, 4>();
+  return vectors == 2 ? one_kernel<Outputs, false, 2>() : one_kernel<Outputs, false, 4>();
 }
-template <Cast cast>
+template <class Q>
 Kernel cast_kernel_of(const NormForward& norm) {
-  if (norm.transposed != nullptr) return kernel_of<NormLeaves<cast, false, true>>(norm);
-  return norm.plain != nullptr ? kernel_of<NormLeaves<cast, true, false>>(norm)
-                               : kernel_of<NormLeaves<cast, false, false>>(norm);
+  if (norm.transposed != nullptr) return kernel_of<NormOutputs<Q, false, true>>(norm);
+  return norm.plain != nullptr ? kernel_of<NormOutputs<Q, true, false>>(norm)
+                               : kernel_of<NormOutputs<Q, false, false>>(norm);
 }
 Kernel any_kernel_of(const NormForward& norm) {
   if (norm.quantized != nullptr) {
-    return norm.format == DType::e4m3 ? cast_kernel_of<Cast::e4m3>(norm) : cast_kernel_of<Cast::e5m2>(norm);
+    return norm.format == DType::e4m3 ? cast_kernel_of<tensor::E4M3>(norm) : cast_kernel_of<tensor::E5M2>(norm);
   }
-  return norm.plain != nullptr ? kernel_of<NormLeaves<Cast::none, true, false>>(norm)
-                               : kernel_of<NormLeaves<Cast::none, false, false>>(norm);
+  return norm.plain != nullptr ? kernel_of<NormOutputs<void, true, false>>(norm)
+                               : kernel_of<NormOutputs<void, false, false>>(norm);
 }
 
 /// How many clusters the current device has room for at once; asked for once by each thread that changes none.

@@ -6,14 +6,34 @@
 
 #include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/norm.hpp"
-#include "kernels/cuda/pairs.cuh"
 #include "kernels/cuda/row_parts.cuh"
-#include "kernels/cuda/transpose_4x4.cuh"
 
 /// The parts of norm_kernel. A cluster of blocks takes 32 rows at once, a block some of their columns, a warp four of
 /// the rows: so all of a row is in registers, of several multiprocessors, and a block has enough rows to leave them
 /// turned. Warps of the same rows tell each other what they know of them; nothing else waits.
 namespace shard8::kernels::cuda {
+
+using tensor::larger_pair;
+
+/// larger_pair of four pairs, as a tree.
+__device__ __forceinline__ std::uint32_t largest_pair(const std::uint32_t (&pairs)[4]) {
+  return larger_pair(larger_pair(pairs[0], pairs[1]), larger_pair(pairs[2], pairs[3]));
+}
+/// Two pairs times `scale`, cast to Q.
+template <class Q>
+__device__ __forceinline__ std::uint32_t cast_pairs(std::uint32_t first, std::uint32_t second, float scale) {
+  return tensor::cast_to_codes<Q>(low_of(first) * scale, high_of(first) * scale, low_of(second) * scale,
+                                  high_of(second) * scale);
+}
+
+/// How many of eight bf16 are not zero and have a code of zero.
+__device__ __forceinline__ std::uint32_t count_flushed(const std::uint32_t (&codes)[2],
+                                                       const std::uint32_t (&pairs)[4]) {
+  std::uint32_t flushed = 0;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) flushed += __popc(tensor::flushed_codes(codes[h], pairs[2 * h], pairs[2 * h + 1]));
+  return flushed;
+}
 
 inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
 inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< the latter of a cluster
@@ -24,17 +44,18 @@ struct NormCounts {
   std::uint32_t amax = 0, saturated = 0, flushed = 0;
 };
 
-/// What is left: kPlain the result, or nothing but an amax; `cast` its cast; kTransposed that turned.
-template <Cast cast_, bool kPlain_, bool kTransposed_>
-struct NormLeaves {
-  static constexpr Cast kCast = cast_;
-  static constexpr bool kPlain = kPlain_, kTransposed = kTransposed_;
+/// What the kernel writes. `plain`: the result; without it and without a cast, only its amax. Q: the result cast to
+/// this format, E4M3 or E5M2 (void: no cast). `transposed`: the transposed cast as well.
+template <class Q, bool plain, bool transposed>
+struct NormOutputs {
+  using Format = Q;
+  static constexpr bool kCast = !std::is_void_v<Q>, kPlain = plain, kTransposed = transposed;
 };
 
-template <class Leaves, bool kCentred, int kVectors>
+template <class Outputs, bool kCentred, int kVectors>
 struct NormRows {
-  static constexpr Cast kCast = Leaves::kCast;
-  static constexpr bool kTransposed = Leaves::kTransposed;
+  using Q = typename Outputs::Format;
+  static constexpr bool kCast = Outputs::kCast, kTransposed = Outputs::kTransposed;
   using Part = std::conditional_t<kCentred, Moments, Squares>;
   static constexpr int kCols = kVectors * kNormStride;  ///< of a block
   static constexpr int kQuads = kNormRows / 4;          ///< words of a column of the tile
@@ -152,14 +173,14 @@ struct NormRows {
                                               const uint4& bias, const Row& row) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const float a = low(word_of(x, k)), b = high(word_of(x, k));
+      const float a = low_of(word_of(x, k)), b = high_of(word_of(x, k));
       const std::uint32_t w = word_of(weight, k);
       if constexpr (kCentred) {
         const std::uint32_t c = word_of(bias, k);
-        made[k] = round_pair(fmaf((a - row.mean) * row.rstd, low(w), low(c)),
-                             fmaf((b - row.mean) * row.rstd, high(w), high(c)));
+        made[k] = tensor::round_pair(fmaf((a - row.mean) * row.rstd, low_of(w), low_of(c)),
+                                     fmaf((b - row.mean) * row.rstd, high_of(w), high_of(c)));
       } else {
-        made[k] = multiply_pairs(w, round_pair(a * row.rstd, b * row.rstd));
+        made[k] = tensor::multiply_pairs(w, tensor::round_pair(a * row.rstd, b * row.rstd));
       }
     }
   }
@@ -187,33 +208,33 @@ struct NormRows {
       for (int r = 0; r < kNormRowsOfWarp; ++r) {
         make(made[r], rows[r][p], weight, bias, of[r]);
         pair = larger_pair(pair, largest_pair(made[r]));
-        if constexpr (Leaves::kPlain) plain[r * stride() + p * 32] = {made[r][0], made[r][1], made[r][2], made[r][3]};
-        if constexpr (kCast != Cast::none) {
+        if constexpr (Outputs::kPlain) plain[r * stride() + p * 32] = {made[r][0], made[r][1], made[r][2], made[r][3]};
+        if constexpr (kCast) {
 #pragma unroll
-          for (int h = 0; h < 2; ++h) codes[r][h] = codes_of<kCast>(made[r][2 * h], made[r][2 * h + 1], scale);
+          for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(made[r][2 * h], made[r][2 * h + 1], scale);
           quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
-          not_zeros &= not_zero(codes[r][0]) & not_zero(codes[r][1]);
+          not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
         }
       }
-      if constexpr (kCast != Cast::none) {
+      if constexpr (kCast) {
         if ((not_zeros & 0x80808080u) != 0x80808080u) {  // once for all rows: a branch a row costs more
 #pragma unroll
-          for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += flushed_of(codes[r], made[r]);
+          for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += count_flushed(codes[r], made[r]);
         }
       }
       if constexpr (kTransposed) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           std::uint32_t square[4] = {codes[0][h], codes[1][h], codes[2][h], codes[3][h]};
-          transpose_4x4(square);
+          tensor::transpose_4x4(square);
           put_square(tile, p, h, square);
         }
       }
     }
-    const std::uint32_t amax = magnitude_of(pair);
+    const auto amax = static_cast<std::uint32_t>(tensor::magnitude_of(pair));
     counts.amax = max(counts.amax, amax);
-    if constexpr (kCast != Cast::none) {
-      const bool fits = __uint_as_float(amax) * scale <= kRoundsToMax<kCast>;
+    if constexpr (kCast) {
+      const bool fits = __uint_as_float(amax) * scale <= Q::kRoundsToMax;
       if (__any_sync(0xffffffffu, !fits)) count_saturated(row, first_row, scale, counts);
     }
   }
@@ -232,8 +253,8 @@ struct NormRows {
         make(made, from[p * 32], shared.weight[p][lane], bias, of);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          counts.saturated += fabsf(low(made[k]) * scale) > kRoundsToMax<kCast> ? 1 : 0;
-          counts.saturated += fabsf(high(made[k]) * scale) > kRoundsToMax<kCast> ? 1 : 0;
+          counts.saturated += fabsf(low_of(made[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
+          counts.saturated += fabsf(high_of(made[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
         }
       }
     }

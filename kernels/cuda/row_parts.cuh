@@ -2,10 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/cuda/pairs.cuh"
+#include <cuda_runtime_api.h>
+
+#include "tensor/words.hpp"
 
 /// What the threads of a warp know of rows of bf16 that they have in vectors of eight, and put together in one order.
 namespace shard8::kernels::cuda {
+
+using tensor::high_of;
+using tensor::low_of;
+
+__device__ __forceinline__ std::uint32_t word_of(const uint4& v, int k) {
+  return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w;
+}
 
 /// What is known of some elements of a row: Σx² of RMSNorm.
 struct Squares {
@@ -18,7 +27,7 @@ struct Squares {
     for (const uint4& vector : v) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        const float a = low(word_of(vector, k)), b = high(word_of(vector, k));
+        const float a = low_of(word_of(vector, k)), b = high_of(word_of(vector, k));
         even = fmaf(a, a, even);
         odd = fmaf(b, b, odd);
       }
@@ -41,7 +50,7 @@ struct Moments {
     for (const uint4& vector : v) {
       float of_vector = 0;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) of_vector += low(word_of(vector, k)) + high(word_of(vector, k));
+      for (int k = 0; k < 4; ++k) of_vector += low_of(word_of(vector, k)) + high_of(word_of(vector, k));
       sum += of_vector;
     }
     const float mean = sum * (1.0f / (8 * kVectors));
@@ -50,7 +59,7 @@ struct Moments {
     for (const uint4& vector : v) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        const float a = low(word_of(vector, k)) - mean, b = high(word_of(vector, k)) - mean;
+        const float a = low_of(word_of(vector, k)) - mean, b = high_of(word_of(vector, k)) - mean;
         even = fmaf(a, a, even);
         odd = fmaf(b, b, odd);
       }

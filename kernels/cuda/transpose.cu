@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/transpose.hpp"
 
-#include "kernels/cuda/transpose_4x4.cuh"
 #include "tensor/cuda/check.hpp"
+#include "tensor/words.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       std::uint32_t square[4] = {words[0][w], words[1][w], words[2][w], words[3][w]};
-      transpose_4x4(square);
+      tensor::transpose_4x4(square);
 #pragma unroll
       for (int i = 0; i < 4; ++i) shared[(kVector * lane + 4 * w + i) * (kTile / 4)] = square[i];
     }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/device/parts.hpp"
-#include "kernels/kokkos/attention.hpp"
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/portable.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels {

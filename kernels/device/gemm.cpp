@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm.hpp"
 
+#include "kernels/check/gemm.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/device/parts.hpp"
-#include "kernels/host/gemm_check.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels {

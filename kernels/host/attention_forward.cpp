@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/host/attention_blocks.hpp"
 #include "kernels/host/attention_tasks.hpp"
 #include "kernels/host/transpose.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 
 namespace shard8::kernels {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/attention.hpp"
-#include "kernels/label.hpp"
+#include "kernels/kokkos/label.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::kernels {

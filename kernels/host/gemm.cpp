@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "kernels/host/gemm_product.hpp"
-#include "kernels/label.hpp"
+#include "kernels/kokkos/label.hpp"
 
 namespace shard8::kernels {
 

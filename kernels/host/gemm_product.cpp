@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/host/blas.hpp"
 #include "kernels/host/decoded_tile.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
 
 namespace shard8::kernels {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/host/gemm_check.hpp"
+#include "kernels/check/gemm.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::kernels {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/adamw_shard.hpp"
 #include "kernels/kokkos/chunk_sums.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 
 namespace shard8::kernels {
@@ -166,7 +166,7 @@ void require_update(const AdamwUpdate& update) {
   }
   Outputs asked = update.weights;
   asked.plain = {};
-  if (!leaves_nothing(asked)) require_outputs(kName, "weights", asked, count);
+  if (!asks_for_nothing(asked)) require_outputs(kName, "weights", asked, count);
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ void adamw_step_each(const Exec& exec, std::span<const AdamwUpdate> updates, con
   }
   for (const AdamwUpdate& update : updates) {
     const Outputs& weights = update.weights;
-    if (!weights.transposed.empty()) turn(exec, kName, weights.transposed, weights.quantized.data);
+    if (!weights.transposed.empty()) transpose_cast(exec, kName, weights.transposed, weights.quantized.data);
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos/attention.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/attention_teams.hpp"
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/kokkos/portable.hpp"
 
 namespace shard8::kernels {
 namespace {

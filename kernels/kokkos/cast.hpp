@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_totals.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/quantize.hpp"
 
@@ -83,20 +83,6 @@ void dispatch_source(const tensor::Tensor& x, bool through_bf16, const char* ker
   f(Source<float>{x.as<float>()});
 }
 
-/// Calls f(std::type_identity<Q>{}) with Q the format, e4m3 or e5m2.
-template <class F>
-void dispatch_float8(tensor::DType dtype, const char* kernel, const F& f) {
-  switch (dtype) {
-    case tensor::DType::e4m3:
-      return f(std::type_identity<tensor::E4M3>{});
-    case tensor::DType::e5m2:
-      return f(std::type_identity<tensor::E5M2>{});
-    default:
-      break;
-  }
-  base::fail(base::ExitCode::failed, "{}: dtype {}; allowed are e4m3 and e5m2", kernel, tensor::name_of(dtype));
-}
-
 /// out = cast(x·scale), and what it did.
 template <class Q>
 KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
@@ -144,10 +130,10 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N> round_scaled(CastSigns& signs, const float 
   Words<N> codes;
   SHARD8_UNROLL
   for (int k = 0; k < N; k += 4) {
-    codes.word[k / 4] = round_numbers_to_float8<Q>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
+    codes.word[k / 4] = tensor::cast_to_codes<Q>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
   }
   SHARD8_UNROLL
-  for (int k = 0; k < N / 4; ++k) signs.no_zero &= (codes.word[k] & 0x7f7f7f7fu) + 0x7f7f7f7fu;
+  for (int k = 0; k < N / 4; ++k) signs.no_zero &= tensor::nonzero_codes(codes.word[k]);
   return codes;
 }
 
@@ -184,7 +170,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&
     }
     const std::uint32_t bytes = (of_nan >> 7) * 0xffu;
     const std::uint32_t word = (codes.word[k4] & ~bytes) | ((0x7f7f7f7fu | sign) & bytes);
-    const std::uint32_t zero = ~((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) & 0x80808080u;
+    const std::uint32_t zero = ~tensor::nonzero_codes(word) & 0x80808080u;
     codes.word[k4] = word;
     stats.flushed += Kokkos::popcount(zero & not_zero);
   }
@@ -220,13 +206,6 @@ inline constexpr bool kOfBf16 = false;
 template <class X>
 requires requires(X x) { x.pack[0].word[0]; }
 inline constexpr bool kOfBf16<X> = std::is_same_v<decltype(std::declval<X>().raw(0)), tensor::BFloat16>;
-
-/// The larger magnitude of a pair that larger_pair made.
-KOKKOS_FORCEINLINE_FUNCTION std::int32_t magnitude_of(std::uint32_t pair) {
-  const auto high = static_cast<std::int32_t>(pair & 0x7fff0000u),
-             low = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
-  return high > low ? high : low;
-}
 
 /// The larger of the magnitudes of a width's elements and `largest`.
 template <class W, class X>
@@ -266,23 +245,18 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint8_t nan_code(float x) {
   return static_cast<std::uint8_t>(0x7fu | (std::bit_cast<std::uint32_t>(x) >> 24 & 0x80u));
 }
 
-/// Bit 7 of each byte: whether that code is not of zero.
-KOKKOS_FORCEINLINE_FUNCTION std::uint32_t not_zero(std::uint32_t codes) { return (codes & 0x7f7f7f7fu) + 0x7f7f7f7fu; }
-
 /// How many of N bf16, pack u of a width's, are not zero and have a code of zero.
 template <int N, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t count_flushed(const Words<N>& codes, const X& x, int u) {
   std::uint32_t all = ~0u;
   SHARD8_UNROLL
-  for (const std::uint32_t word : codes.word) all &= not_zero(word);
+  for (const std::uint32_t word : codes.word) all &= tensor::nonzero_codes(word);
   if ((all & 0x80808080u) == 0x80808080u) return 0;
   std::int32_t flushed = 0;
-  const auto some = [](std::uint32_t pair) { return (pair & 0x7fff7fffu) + 0x7fff7fffu; };  // bits 15, 31: no zero
   SHARD8_UNROLL
   for (int k = 0; k < N / 4; ++k) {
     const auto& words = x.pack[u].word;
-    const std::uint32_t wanted = pick_bytes<0x7531>(some(words[2 * k]), some(words[2 * k + 1]));
-    flushed += Kokkos::popcount(~not_zero(codes.word[k]) & wanted & 0x80808080u);
+    flushed += Kokkos::popcount(tensor::flushed_codes(codes.word[k], words[2 * k], words[2 * k + 1]));
   }
   return flushed;
 }
@@ -302,7 +276,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N> round_numbers(const X& x, int first, float 
     float scaled[4];
     SHARD8_UNROLL
     for (int j = 0; j < 4; ++j) scaled[j] = x[first + k + j] * scale;
-    codes.word[k / 4] = round_numbers_to_float8<Q>(scaled[0], scaled[1], scaled[2], scaled[3]);
+    codes.word[k / 4] = tensor::cast_to_codes<Q>(scaled[0], scaled[1], scaled[2], scaled[3]);
   }
   return codes;
 }

@@ -34,11 +34,12 @@ struct CodeTile {
   KOKKOS_FORCEINLINE_FUNCTION void put(unsigned four, unsigned column, const Words<N> (&row)[4]) {
     SHARD8_UNROLL
     for (unsigned c = 0; c < N / 4; ++c) {
-      const Words<16> turned = turn_words(row[0].word[c], row[1].word[c], row[2].word[c], row[3].word[c]);
+      std::uint32_t square[4] = {row[0].word[c], row[1].word[c], row[2].word[c], row[3].word[c]};
+      tensor::transpose_4x4(square);
       SHARD8_UNROLL
       for (unsigned k = 0; k < 4; ++k) {
         const unsigned at = column + 4 * c + k;
-        word[at / kPerLine][4 * chunk<N>(at, four / 4) + four % 4] = turned.word[k];
+        word[at / kPerLine][4 * chunk<N>(at, four / 4) + four % 4] = square[k];
       }
     }
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
 
 namespace shard8::kernels {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/check/arguments.hpp"
 #include "kernels/cross_entropy.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/check/arguments.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/kokkos/chunk_sums.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/delayed_scaling.hpp"
 
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/scale_change.hpp"
 
 namespace shard8::kernels {

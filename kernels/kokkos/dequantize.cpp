@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 
 namespace shard8::kernels {
 namespace {
@@ -130,7 +130,7 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* o
       for (int k = 0; k < N; ++k) words.put(k, products[k]);
     } else {
       SHARD8_UNROLL
-      for (int k = 0; k < N; k += 2) words.word[k / 2] = round_numbers_to_bf16(products[k], products[k + 1]);
+      for (int k = 0; k < N; k += 2) words.word[k / 2] = round_pair(products[k], products[k + 1]);
     }
     store_global(out + at, words);
   }

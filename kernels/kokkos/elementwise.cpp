@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.hpp"
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/chunk_sums.hpp"
 #include "kernels/kokkos/column_sums.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {

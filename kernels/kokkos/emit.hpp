@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/check/outputs.hpp"
 #include "kernels/kokkos/cast.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/transpose_tile.hpp"
+#include "kernels/kokkos/portable.hpp"
 #include "kernels/quantize.hpp"
 
 /// How a kernel leaves what it makes in Outputs. What there is to leave is chosen once, outside all
@@ -87,9 +87,6 @@ struct Sink {
     return sink;
   }
 };
-
-/// Whether there is a cast to make: a shard without elements still has a scale.
-inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
 
 /// Outputs on the device.
 template <class E>
@@ -176,32 +173,6 @@ inline void leave_scale(const Exec& exec, const char* kernel, float* scale_inv, 
       SHARD8_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
 }
 
-/// out (C, R) = in (R, C)ᵀ of a cast, as part of the kernel that made it.
-inline void turn(const Exec& exec, const char* kernel, const tensor::Tensor& out, const tensor::Tensor& in) {
-  transpose_tiles(exec, label_of("shard8::kernels::", kernel, "_transpose").c_str(), out, in);
-}
-
-/// Whether nothing is asked for.
-inline bool leaves_nothing(const Outputs& out) { return out.plain.empty() && !has_cast(out) && out.amax.empty(); }
-
-/// The tensor whose shape is that of the result; without elements where only an amax is wanted.
-inline const tensor::Tensor& result_of(const Outputs& out) {
-  return out.plain.empty() && !out.quantized.empty() ? out.quantized.data : out.plain;
-}
-
-/// There is something to leave `count` elements in, and it has as many.
-inline void require_outputs(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
-  if (!out.plain.empty() || (!has_cast(out) && out.amax.empty())) require_count(kernel, name, out.plain, count);
-  if (!out.amax.empty()) require_count(kernel, "amax", out.amax, 1);
-  if (!has_cast(out)) return;
-  require_count(kernel, name, out.quantized.data, count);
-  SHARD8_REQUIRE(out.quantized.scaling == tensor::Scaling::tensor, "{}: {} scaled by {}; allowed is {}", kernel, name,
-                 tensor::name_of(out.quantized.scaling), tensor::name_of(tensor::Scaling::tensor));
-  require_count(kernel, "scale", out.scale, 1);
-  require_count(kernel, "scale_inv", out.quantized.scale_inv, 1);
-  if (!out.transposed.empty()) require_count(kernel, "transposed", out.transposed, count);
-}
-
 /// Calls f(emitter) if there is an amax or a cast to make; whether there is. kPlain: with `plain`. f may say
 /// that it left the transposed cast, too.
 template <class T, bool kPlain, class F>
@@ -217,7 +188,7 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
       }
     });
     if (out.quantized.empty()) leave_scale(exec, kernel, out.quantized.scale_inv.as<float>(), out.scale.as<float>());
-    if (!turned && !out.transposed.empty()) turn(exec, kernel, out.transposed, out.quantized.data);
+    if (!turned && !out.transposed.empty()) transpose_cast(exec, kernel, out.transposed, out.quantized.data);
     return true;
   }
   if (out.amax.empty()) return false;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
@@ -151,7 +151,7 @@ template <class E, class T>
 bool backward(const Exec& exec, const Emitter<E>& dx, const Backward<T>& maker, const tensor::Tensor& x,
               const Outputs& again) {
   constexpr auto kLabel = "shard8::kernels::gelu_backward";
-  if (!leaves_nothing(again)) {
+  if (!asks_for_nothing(again)) {
     const bool fits = dx.template fits<kPack<T>>(maker.cols, maker.da, maker.x);
     if (emit_tiles_beside(exec, kLabel, dx, maker, x.rows(), maker.cols, fits, again)) return E::kCast;
     gelu_forward(exec, again, x);
@@ -177,7 +177,7 @@ void gelu_backward(const Exec& exec, const Outputs& dx, const tensor::Tensor& da
   constexpr auto kName = "gelu_backward";
   require_outputs(kName, "dx", dx, x.count());
   require_count(kName, "da", da, x.count());
-  if (!leaves_nothing(again)) require_outputs(kName, "again", again, x.count());
+  if (!asks_for_nothing(again)) require_outputs(kName, "again", again, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
     const Backward<T> maker{da.as<T>(), x.as<T>(), x.cols()};
     dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) { return backward(exec, out, maker, x, again); });

@@ -8,9 +8,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/lanes.hpp"
 #include "kernels/kokkos/team_sums.hpp"
-#include "kernels/label.hpp"
 #include "tensor/exec.hpp"
 
 /// The few shapes of loop that the portable kernels are made of. A GPU spreads a row over the
@@ -23,7 +23,7 @@ using tensor::Exec;
 
 /// Begins the body of a loop, for wherever it runs. On a device for nowhere else: a lambda for both, as
 /// KOKKOS_LAMBDA is, has what it captures on the host's heap, taken anew at each launch.
-#if defined(KOKKOS_ENABLE_CUDA)
+#if defined(SHARD8_CUDA)
 #define SHARD8_LAMBDA [=] __device__
 #else
 #define SHARD8_LAMBDA [=]
@@ -116,10 +116,10 @@ struct TeamRowWith {
 template <class Scratch, class Bounds = NoBounds, class F>
 void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   auto policy = team_policy<Bounds>(exec, rows, threads);
-#if !defined(KOKKOS_ENABLE_CUDA)
-  constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
-  policy.set_scratch_size(0, Kokkos::PerTeam(kBytes));
-#endif
+  if constexpr (!tensor::kDevice) {  // on a device TeamRowWith has memory of its own
+    constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
+    policy.set_scratch_size(0, Kokkos::PerTeam(kBytes));
+  }
   Kokkos::parallel_for(label_of(label), policy, TeamRowWith<Scratch, F>{f});
 }
 

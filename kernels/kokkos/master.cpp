@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/master.hpp"
 
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/master_halves.hpp"
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/norm_made.hpp"

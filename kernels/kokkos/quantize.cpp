@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 
 namespace shard8::kernels {
 namespace {

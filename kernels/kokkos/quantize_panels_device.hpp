@@ -108,8 +108,7 @@ struct PanelInRegisters {
       for (int k = 0; k < kN; ++k) scaled[k] = in[k] * scales[k];
       SHARD8_UNROLL
       for (int k = 0; k < kN; k += 4) {
-        codes.word[k / 4] =
-            round_numbers_to_float8<tensor::E4M3>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
+        codes.word[k / 4] = tensor::cast_to_codes<tensor::E4M3>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
       }
       stats.flushed = count_flushed(codes, in, 0);
     } else {

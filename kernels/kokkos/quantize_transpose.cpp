@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
 
 namespace shard8::kernels {
@@ -100,7 +100,7 @@ void quantize_transpose(const Exec& exec, const tensor::Operand& out, const tens
   });
   if (left) return;
   quantize(exec, out, amax, x, scale, options);
-  turn(exec, kName, transposed, out.data);
+  transpose_cast(exec, kName, transposed, out.data);
 }
 
 }  // namespace shard8::kernels

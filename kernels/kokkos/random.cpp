@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/random.hpp"
 
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/loops.hpp"
 
 namespace shard8::kernels {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/scale_change.hpp"
 
 namespace shard8::kernels {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/dispatch.hpp"
 #include "kernels/kokkos/emit.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
@@ -96,7 +96,7 @@ bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const t
   const T* const gate_up = input.as<T>();
   const bool fits = dgate_up.template fits<kN>(ffn, da, gate_up);
   const Backward<T> maker{da, gate_up, ffn};
-  if (!leaves_nothing(again)) {
+  if (!asks_for_nothing(again)) {
     if (emit_tiles_beside(exec, kLabel, dgate_up, maker, rows, ffn, fits, again)) return E::kCast;
     swiglu_forward(exec, again, input);
   }
@@ -136,7 +136,7 @@ void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Te
   const auto rows = da.rows(), ffn = da.cols();
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
-  if (!leaves_nothing(again)) require_outputs(kName, "again", again, rows * ffn);
+  if (!asks_for_nothing(again)) require_outputs(kName, "again", again, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, dgate_up,
                         [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up, rows, ffn, again); });

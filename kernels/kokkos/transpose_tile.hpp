@@ -87,26 +87,18 @@ struct ByteSquare {
   }
 };
 
-/// The bytes of four rows as those of four columns.
-KOKKOS_FORCEINLINE_FUNCTION Words<16> turn_words(std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
-                                                 std::uint32_t w3) {
-  const std::uint32_t low01 = pick_bytes<0x5140>(w0, w1), high01 = pick_bytes<0x7362>(w0, w1);
-  const std::uint32_t low23 = pick_bytes<0x5140>(w2, w3), high23 = pick_bytes<0x7362>(w2, w3);
-  return {{pick_bytes<0x5410>(low01, low23), pick_bytes<0x7632>(low01, low23), pick_bytes<0x5410>(high01, high23),
-           pick_bytes<0x7632>(high01, high23)}};
-}
-
 /// to (16, 16) = rowᵀ, rows of `to` `stride` bytes apart.
-KOKKOS_FORCEINLINE_FUNCTION void store_turned(std::uint8_t* to, std::int64_t stride, const Words<16> (&row)[16]) {
+KOKKOS_FORCEINLINE_FUNCTION void store_transposed(std::uint8_t* to, std::int64_t stride, const Words<16> (&row)[16]) {
   SHARD8_UNROLL
   for (int c = 0; c < 4; ++c) {
     Words<16> column[4];
     SHARD8_UNROLL
     for (int r = 0; r < 4; ++r) {
-      const Words<16> turned =
-          turn_words(row[4 * r].word[c], row[4 * r + 1].word[c], row[4 * r + 2].word[c], row[4 * r + 3].word[c]);
+      std::uint32_t square[4] = {row[4 * r].word[c], row[4 * r + 1].word[c], row[4 * r + 2].word[c],
+                                 row[4 * r + 3].word[c]};
+      tensor::transpose_4x4(square);
       SHARD8_UNROLL
-      for (int k = 0; k < 4; ++k) column[k].word[r] = turned.word[k];
+      for (int k = 0; k < 4; ++k) column[k].word[r] = square[k];
     }
     SHARD8_UNROLL
     for (int k = 0; k < 4; ++k) store_words(to + (4 * c + k) * stride, column[k]);
@@ -120,7 +112,7 @@ KOKKOS_INLINE_FUNCTION void transpose_square(std::uint8_t* out, const std::uint8
     Words<16> row[16];
     SHARD8_UNROLL
     for (int r = 0; r < 16; ++r) row[r] = load_words<16>(in + (square.row0 + r) * cols + square.col0);
-    store_turned(out + square.col0 * rows + square.row0, rows, row);
+    store_transposed(out + square.col0 * rows + square.row0, rows, row);
     return;
   }
   for (std::int64_t c = square.col0; c < square.col0 + 16 && c < cols; ++c) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.hpp"
-#include "kernels/kokkos/attention.hpp"
+#include "kernels/kokkos/portable.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"

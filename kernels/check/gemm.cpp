@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/gemm_check.hpp"
+#include "kernels/check/gemm.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "kernels/kokkos/dispatch.hpp"
+#include "kernels/check/arguments.hpp"
 
 namespace shard8::kernels {
 namespace {

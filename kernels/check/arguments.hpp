@@ -23,6 +23,20 @@ void dispatch_real(tensor::DType dtype, const char* kernel, const F& f) {
   base::fail(base::ExitCode::failed, "{}: dtype {}; allowed are fp32 and bf16", kernel, tensor::name_of(dtype));
 }
 
+/// Calls f(std::type_identity<Q>{}) with Q the format, e4m3 or e5m2.
+template <class F>
+void dispatch_float8(tensor::DType dtype, const char* kernel, const F& f) {
+  switch (dtype) {
+    case tensor::DType::e4m3:
+      return f(std::type_identity<tensor::E4M3>{});
+    case tensor::DType::e5m2:
+      return f(std::type_identity<tensor::E5M2>{});
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "{}: dtype {}; allowed are e4m3 and e5m2", kernel, tensor::name_of(dtype));
+}
+
 /// The tensor has as many elements as the kernel will touch.
 inline void require_count(const char* kernel, const char* name, const tensor::Tensor& t, std::int64_t count) {
   SHARD8_REQUIRE(t.count() == count, "{}: {} is {}, {} elements needed", kernel, name, tensor::to_string(t.shape),

@@ -1,17 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#include "kernels/kokkos/label.hpp"
 
 #include <Kokkos_Core.hpp>
-#include <string>
-#include <string_view>
 #include <unordered_set>
 
 namespace shard8::kernels {
 
-/// The name `head` + `middle` + `tail` of a kernel for Kokkos; empty where no tool is loaded that could read it, since
-/// a launch would take memory for a copy of a long one. A thread makes each name once and keeps it.
-inline const std::string& label_of(std::string_view head, std::string_view middle = {}, std::string_view tail = {}) {
+const std::string& label_of(std::string_view head, std::string_view middle, std::string_view tail) {
   static const std::string none;
   if (!Kokkos::Tools::profileLibraryLoaded()) return none;
   thread_local std::unordered_set<std::string> labels;
@@ -19,6 +15,15 @@ inline const std::string& label_of(std::string_view head, std::string_view middl
   name.assign(head).append(middle).append(tail);
   const auto found = labels.find(name);
   return found == labels.end() ? *labels.insert(name).first : *found;
+}
+
+ReportedKernel::ReportedKernel(const tensor::Exec& exec, const char* label)
+    : reported_(Kokkos::Tools::profileLibraryLoaded()) {
+  if (reported_) Kokkos::Tools::beginParallelFor(label, Kokkos::Tools::Experimental::device_id(exec), &number_);
+}
+
+ReportedKernel::~ReportedKernel() {
+  if (reported_) Kokkos::Tools::endParallelFor(number_);
 }
 
 }  // namespace shard8::kernels

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/norm.hpp"
+
+#include "kernels/check/norm.hpp"
+#include "kernels/cuda/norm.hpp"
+#include "kernels/kokkos/label.hpp"
+#include "kernels/kokkos/portable.hpp"
+#include "tensor/cuda/stream.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+using tensor::BFloat16;
+using tensor::Tensor;
+
+/// What kernels/cuda/norm.hpp computes of x (T, H) in bf16 and writes to y. bias and mean are LayerNorm's, else null.
+/// A transposed cast is left out beside a plain result: that kernel cannot write both.
+cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
+                           const Tensor& x, const Tensor& weight, const Tensor* bias, float eps) {
+  cuda::NormForward norm{};
+  norm.x = x.as<BFloat16>();
+  norm.weight = weight.as<BFloat16>();
+  norm.bias = bias == nullptr ? nullptr : bias->as<BFloat16>();
+  norm.mean = mean == nullptr ? nullptr : mean->as<float>();
+  norm.rstd = rstd.as<float>();
+  norm.rows = x.rows();
+  norm.hidden = x.cols();
+  norm.eps = eps;
+  norm.plain = y.plain.empty() ? nullptr : y.plain.as<BFloat16>();
+  if (has_cast(y)) {
+    norm.format = y.quantized.data.dtype;
+    dispatch_float8(norm.format, kernel, [&]<class Q>(std::type_identity<Q>) {
+      norm.quantized = y.quantized.data.as<Q>();
+      Q* const transposed = y.transposed.empty() ? nullptr : y.transposed.as<Q>();
+      if (norm.plain == nullptr) norm.transposed = transposed;
+    });
+    norm.scale = y.scale.as<float>();
+    norm.scale_inv = y.quantized.scale_inv.as<float>();
+  }
+  norm.amax = y.amax.empty() ? nullptr : y.amax.as<std::int32_t>();
+  if (y.counts != nullptr && (has_cast(y) || norm.amax != nullptr)) {
+    norm.saturated = reinterpret_cast<unsigned long long*>(&y.counts->saturated);
+    norm.flushed = reinterpret_cast<unsigned long long*>(&y.counts->flushed);
+  }
+  return norm;
+}
+
+/// Runs the CUDA kernel where it takes the arguments, which were checked; whether it ran.
+bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const char* label, const Outputs& y,
+                         const Tensor* mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                         const Tensor* bias, float eps) {
+  if (x.dtype != tensor::DType::bf16 || x.count() == 0 || asks_for_nothing(y)) return false;
+  const cuda::NormForward norm = describe(kernel, y, mean, rstd, x, weight, bias, eps);
+  if (!cuda::has_norm_forward(norm)) return false;
+  {
+    const ReportedKernel reported(exec, label);
+    cuda::norm_forward(tensor::cuda::stream_of(exec), norm);
+  }
+  if (has_cast(y) && !y.transposed.empty() && norm.transposed == nullptr) {
+    transpose_cast(exec, kernel, y.transposed, y.quantized.data);
+  }
+  return true;
+}
+
+}  // namespace
+
+void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& rstd, const Tensor& x,
+                     const Tensor& weight, float eps) {
+  constexpr auto kName = "rmsnorm_forward";
+  require_rmsnorm(kName, y, rstd, x, weight);
+  constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
+  if (forward_by_clusters(exec, kName, kLabel, y, nullptr, rstd, x, weight, nullptr, eps)) return;
+  portable_rmsnorm_forward(exec, y, rstd, x, weight, eps);
+}
+
+void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
+  constexpr auto kName = "layernorm_forward";
+  require_layernorm(kName, y, mean, rstd, x, weight, bias);
+  constexpr auto kLabel = "shard8::kernels::layernorm_forward";
+  if (forward_by_clusters(exec, kName, kLabel, y, &mean, rstd, x, weight, &bias, eps)) return;
+  portable_layernorm_forward(exec, y, mean, rstd, x, weight, bias, eps);
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/check/norm.hpp"
+#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/fast_math.hpp"
+#include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/norm_made.hpp"
+#include "kernels/kokkos/portable.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+/// What the forward of a norm reads and writes; mean and bias of LayerNorm alone.
+template <class T>
+struct NormForward {
+  float *mean, *rstd;
+  const T *x, *weight, *bias;
+  std::int64_t hidden;
+  float eps;
+};
+
+/// The elements at i of a row of the result, rounded, of what x is there.
+template <bool kCentred, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w, std::int64_t i,
+                                            const typename W::template Lanes<T>& v, float m, float r) {
+  typename W::template Lanes<T> bias{};
+  if constexpr (kCentred) bias = w.load(at.bias, i);
+  return norm_made<kCentred, T>(w, v, w.load(at.weight, i), bias, m, r);
+}
+
+/// A few rows by a team of a device, whose threads have 16 elements of a row in registers: it is read once, and
+/// the next one is on its way meanwhile.
+template <class T, class E, bool kCentred>
+struct NormForwardRows {
+  static constexpr int kN = kPack<T>, kPacks = 16 / kN;
+  static constexpr std::int64_t kRows = E::kStats || kCentred ? 8 : 1;  ///< as measured
+  using Width = Packed<kN, kPacks>;
+  using Lanes = typename Width::template Lanes<T>;
+
+  Emitter<E> y;
+  NormForward<T> at;
+  std::int64_t rows;
+
+  /// The most threads of a team, and registers for a few teams at once.
+  static constexpr int kMost = 512;
+  using Bounds = Kokkos::LaunchBounds<kMost, sizeof(T) == 2 ? 2 : 1>;
+  /// Threads of a team for this many columns; 0 if they would not have all of them, or not all 16.
+  static int threads(std::int64_t hidden) {
+    const std::int64_t needed = hidden / (kN * kPacks);
+    return hidden % (kN * kPacks * 32) == 0 && needed <= kMost ? static_cast<int>(needed) : 0;
+  }
+
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
+    const Width w{static_cast<std::int64_t>(team.team_size()) * kN};
+    const std::int64_t i = static_cast<std::int64_t>(team.team_rank()) * kN, first = index * kRows;
+    Lanes next = w.load(at.x + first * at.hidden, i);
+    const Sink<E> out = y.open(team, index);
+    CastStats stats;
+    if constexpr (kRows == 1) {
+      stats = row_of(team, out, next, first, w, i);
+    } else {
+      const std::int64_t last = first + kRows < rows ? first + kRows : rows;
+      for (std::int64_t row = first; row < last; ++row) {
+        const Lanes now = next;
+        if (row + 1 < last) next = w.load(at.x + (row + 1) * at.hidden, i);
+        stats += row_of(team, out, now, row, w, i);
+      }
+    }
+    if constexpr (E::kStats) out.totals.add(team, stats);
+  }
+
+ private:
+  template <class AnyMember>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats row_of(const AnyMember& team, const Sink<E>& out, const Lanes& v,
+                                               std::int64_t row, const Width& w, std::int64_t i) const {
+    const auto count = static_cast<float>(at.hidden);
+    float m = 0;
+    if constexpr (kCentred) m = team_total(team, w.sum([&](int j) { return v[j]; }), Add{}, 0) / count;
+    const int slot = kCentred || kRows == 1 ? 1 : static_cast<int>(row % 2);
+    const float squares = team_total(team, w.sum([&](int j) { return (v[j] - m) * (v[j] - m); }), Add{}, slot);
+    const float r = 1.0f / Kokkos::sqrt(squares / count + at.eps);
+    if (team.team_rank() == 0) {
+      if constexpr (kCentred) at.mean[row] = m;
+      at.rstd[row] = r;
+    }
+    const Sink<E> yr = out.from(row * at.hidden);
+    if constexpr (!E::kCast) return yr.put(w, i, norm_lanes<kCentred>(at, w, i, v, m, r));
+    CastStats stats;  // a pack at a time, as registers allow
+    const Packed<kN, 1> one{0};
+    SHARD8_UNROLL
+    for (int u = 0; u < kPacks; ++u) {
+      const std::int64_t first = i + u * w.stride;
+      stats += yr.put(one, first, norm_lanes<kCentred>(at, one, first, {{v.pack[u]}}, m, r));
+    }
+    return stats;
+  }
+};
+
+/// Runs NormForwardRows on a device, where its packs fit and a team's threads hold a whole row; whether it did.
+template <bool kCentred, class T, class E>
+bool forward_by_rows(const Exec& exec, const char* label, const Emitter<E>& y, const NormForward<T>& at,
+                     std::int64_t rows, bool fits) {
+  if constexpr (kHostExec) {
+    return false;
+  } else {
+    using Rows = NormForwardRows<T, E, kCentred>;
+    const int threads = Rows::threads(at.hidden);
+    if (threads == 0 || !fits) return false;
+    for_rows<typename Rows::Bounds>(exec, label, (rows + Rows::kRows - 1) / Rows::kRows, Rows{y, at, rows}, threads);
+    return true;
+  }
+}
+
+template <class T, class E>
+void rmsnorm(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
+             std::int64_t hidden, float eps) {
+  constexpr int kN = kPack<T>;
+  const bool fits = y.template fits<kN>(hidden, x, weight);
+  constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
+  const NormForward<T> at{nullptr, rstd, x, weight, nullptr, hidden, eps};
+  if (forward_by_rows<false>(exec, kLabel, y, at, rows, fits)) return;
+  for_rows(
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+        const T* xr = x + row * hidden;
+        const float sum = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return v[j] * v[j]; });
+        });
+        const float r = 1.0f / Kokkos::sqrt(sum / static_cast<float>(hidden) + eps);
+        once(team, [=] { rstd[row] = r; });
+        const Sink<E> yr = y.open(team, row).from(row * hidden);
+        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          return yr.put(w, i, rmsnorm_made<T>(w, w.load(xr, i), w.load(weight, i), r));
+        });
+      });
+}
+
+template <class T, class E>
+void layernorm(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
+               const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
+  constexpr int kN = kPack<T>;
+  const bool fits = y.template fits<kN>(hidden, x, weight, bias);
+  constexpr auto kLabel = "shard8::kernels::layernorm_forward";
+  const NormForward<T> at{mean, rstd, x, weight, bias, hidden, eps};
+  if (forward_by_rows<true>(exec, kLabel, y, at, rows, fits)) return;
+  for_rows(
+      exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+        const T* xr = x + row * hidden;
+        const auto count = static_cast<float>(hidden);
+        const float total = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return v[j]; });
+        });
+        const float m = total / count;
+        const float squares = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
+          const auto v = w.load(xr, i);
+          return w.sum([&](int j) { return (v[j] - m) * (v[j] - m); });
+        });
+        const float r = 1.0f / Kokkos::sqrt(squares / count + eps);
+        once(team, [=] {
+          mean[row] = m;
+          rstd[row] = r;
+        });
+        const Sink<E> yr = y.open(team, row).from(row * hidden);
+        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          return yr.put(w, i, layernorm_made(w, w.load(xr, i), w.load(weight, i), w.load(bias, i), m, r));
+        });
+      });
+}
+
+}  // namespace
+
+void portable_rmsnorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
+                              const tensor::Tensor& weight, float eps) {
+  constexpr auto kName = "rmsnorm_forward";
+  require_rmsnorm(kName, y, rstd, x, weight);
+  dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
+      rmsnorm(exec, out, rstd.as<float>(), x.as<T>(), weight.as<T>(), x.rows(), x.cols(), eps);
+    });
+  });
+}
+
+void portable_layernorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& mean,
+                                const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
+                                const tensor::Tensor& bias, float eps) {
+  constexpr auto kName = "layernorm_forward";
+  require_layernorm(kName, y, mean, rstd, x, weight, bias);
+  dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
+      layernorm(exec, out, mean.as<float>(), rstd.as<float>(), x.as<T>(), weight.as<T>(), bias.as<T>(), x.rows(),
+                x.cols(), eps);
+    });
+  });
+}
+
+}  // namespace shard8::kernels
