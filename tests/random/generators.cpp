@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "deck/layout.hpp"
+#include "tests/random/random_deck.hpp"
+
+// A generator for each key of the deck. Sizes are small, since a deck shall take about a second, and divide by
+// nothing where the checks allow that.
+
+namespace shard8::test {
+namespace {
+
+using deck::Config;
+using deck::FloatType;
+using deck::Fp8Weights;
+using deck::Gather;
+using deck::Recipe;
+
+constexpr std::int64_t kMostRanks = 9;
+
+/// What the sizes of FP8 products on a rank must be multiples of (docs/fp8.md); 1 without a recipe.
+std::int64_t multiple(const Config& c) {
+  switch (c.fp8.recipe) {
+    case Recipe::none:
+      return 1;
+    case Recipe::block:
+      return 128;
+    case Recipe::mxfp8:
+      return 32;
+    default:
+      return 16;
+  }
+}
+
+bool is_llama(const Config& c) { return c.model.arch == deck::Arch::llama; }
+
+/// Wide multiples make large models: fewer tensor ranks there.
+void draw_tensor(RandomDeck& d, Draw& draw) {
+  switch (d.config.fp8.recipe) {
+    case Recipe::none:
+      d.config.mesh.tensor = draw.one_of({1, 1, 1, 1, 2, 2, 3, 4, 5, 7, 9});
+      return;
+    case Recipe::block:
+      d.config.mesh.tensor = draw.one_of({1, 1, 2});
+      return;
+    default:
+      d.config.mesh.tensor = draw.one_of({1, 1, 2, 3, 4});
+  }
+}
+
+/// One of the meshes of at most nine ranks that this number of tensor ranks leaves.
+void draw_shard(RandomDeck& d, Draw& draw) {
+  const std::int64_t most = kMostRanks / d.config.mesh.tensor;
+  std::vector<std::int64_t> shards;
+  for (std::int64_t shard = 1; shard <= most; ++shard)
+    for (std::int64_t replicate = 1; replicate * shard <= most; ++replicate) shards.push_back(shard);
+  d.config.mesh.shard = draw.one_of(std::span<const std::int64_t>(shards));
+}
+
+void draw_replicate(RandomDeck& d, Draw& draw) {
+  d.config.mesh.replicate = draw.between(1, kMostRanks / (d.config.mesh.tensor * d.config.mesh.shard));
+}
+
+void draw_heads(RandomDeck& d, Draw& draw) {
+  const std::int64_t local = d.config.fp8.recipe == Recipe::block ? draw.one_of({1, 2, 4}) : draw.between(1, 4);
+  d.config.model.heads = local * d.config.mesh.tensor;
+}
+
+void draw_kv_heads(RandomDeck& d, Draw& draw) {
+  const std::int64_t tensor = d.config.mesh.tensor, local = d.config.model.heads / tensor;
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t i = 1; i <= local; ++i)
+    if (local % i == 0) divisors.push_back(i * tensor);
+  const bool grouped = is_llama(d.config) && (d.config.fp8.recipe != Recipe::block || local == 2);
+  d.config.model.kv_heads = grouped ? draw.one_of(std::span<const std::int64_t>(divisors)) : d.config.model.heads;
+}
+
+/// The width of a head is the free number.
+void draw_hidden(RandomDeck& d, Draw& draw) {
+  deck::ModelConfig& m = d.config.model;
+  const std::int64_t tensor = d.config.mesh.tensor, g = multiple(d.config);
+  const std::int64_t heads = m.heads / tensor, kv_heads = m.kv_heads / tensor;
+  const auto fits = [&](std::int64_t width) {
+    if (is_llama(d.config) && width % 2 != 0) return false;
+    if (heads * width % g != 0) return false;
+    return g > 16 ? kv_heads * width % g == 0 : 2 * kv_heads * width % g == 0;
+  };
+  std::int64_t least = 1;
+  while (!fits(least)) ++least;
+  const std::int64_t most = std::max<std::int64_t>(1, 72 / (least * m.heads));
+  m.hidden = m.heads * least * draw.between(1, std::min<std::int64_t>(most, 8));
+}
+
+void draw_ffn(RandomDeck& d, Draw& draw) {
+  const std::int64_t unit = d.config.mesh.tensor * multiple(d.config);
+  d.config.model.ffn = unit * draw.between(1, std::max<std::int64_t>(1, 96 / unit));
+}
+
+void draw_vocab(RandomDeck& d, Draw& draw) {
+  if (d.config.data.kind == deck::DataKind::bytes) {
+    d.config.model.vocab = 256 + draw.between(0, 40);
+  } else {  // at times fewer entries than tensor ranks
+    d.config.model.vocab = draw.chance(0.2) ? draw.between(2, 9) : draw.between(10, 150);
+  }
+}
+
+/// Tokens of a micro-batch on a tensor rank are a multiple of what the recipe needs.
+void draw_seq(RandomDeck& d, Draw& draw) {
+  const std::int64_t unit = d.config.mesh.tensor * multiple(d.config);
+  const std::int64_t step = unit / std::gcd(unit, deck::lay_out(d.config).micro_batch);
+  d.config.model.seq = step * draw.between(1, std::max<std::int64_t>(1, 20 / step));
+}
+
+std::vector<Gather> allowed_gathers(const Config& c, Fp8Weights weights) {
+  const bool bf16 = c.precision.compute == FloatType::bf16;
+  const Gather compute = bf16 ? Gather::bf16 : Gather::fp32;
+  if (c.fp8.on() && weights == Fp8Weights::fp8) return {Gather::automatic, Gather::fp8};
+  if (c.fp8.on()) return {Gather::automatic, Gather::fp8, compute};
+  if (bf16 && c.optimizer.master == deck::Master::fp32) return {Gather::automatic, Gather::bf16, Gather::fp32};
+  return {Gather::automatic, compute};
+}
+
+Gather draw_gather(const Config& c, Fp8Weights weights, Draw& draw) {
+  const std::vector<Gather> allowed = allowed_gathers(c, weights);
+  return draw.one_of(std::span<const Gather>(allowed));
+}
+
+deck::Recompute draw_recompute(Draw& draw) {
+  return draw.one_of({deck::Recompute::none, deck::Recompute::selective, deck::Recompute::full});
+}
+
+Fp8Weights draw_weights(Draw& draw) { return draw.one_of({Fp8Weights::fp8, Fp8Weights::fp8, Fp8Weights::bf16}); }
+
+/// Often all layers: then all units are gathered at the beginning of a step.
+std::int64_t draw_prefetch(const Config& c, Draw& draw) {
+  return draw.chance(0.35) ? c.model.layers : draw.between(0, c.model.layers);
+}
+
+std::uint64_t draw_seed(Draw& draw) {
+  if (draw.chance(0.1)) return draw.chance(0.5) ? 0 : std::numeric_limits<std::uint64_t>::max();
+  return draw.bits();
+}
+
+FloatType draw_type(Draw& draw) { return draw.one_of({FloatType::fp32, FloatType::bf16}); }
+
+constexpr Generator kGenerators[] = {
+    {"fp8.recipe",
+     [](RandomDeck& d, Draw& draw) {
+       constexpr Recipe kRecipes[] = {Recipe::none,    Recipe::none,    Recipe::none,  Recipe::none, Recipe::none,
+                                      Recipe::delayed, Recipe::current, Recipe::block, Recipe::mxfp8};
+       d.config.fp8.recipe = draw.one_of(kRecipes);
+     }},
+    {"mesh.tensor", draw_tensor},
+    {"mesh.shard", draw_shard},
+    {"mesh.replicate", draw_replicate},
+    {"mesh.backend",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.mesh.backend = draw.one_of({deck::Backend::automatic, deck::Backend::mpi});
+     }},
+    {"mesh.device",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.mesh.device = draw.one_of({deck::Device::automatic, deck::Device::host});
+     }},
+    {"precision.compute", [](RandomDeck& d, Draw& draw) { d.config.precision.compute = draw_type(draw); }},
+    {"precision.reduce",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.precision.reduce = draw.chance(0.7) ? FloatType::fp32 : FloatType::bf16;
+     }},
+    {"precision.deterministic", [](RandomDeck& d, Draw& draw) { d.config.precision.deterministic = draw.chance(0.8); }},
+    {"model.arch",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.model.arch = draw.one_of({deck::Arch::llama, deck::Arch::gpt2});
+     }},
+    {"model.heads", draw_heads},
+    {"model.kv_heads", draw_kv_heads},
+    {"model.hidden", draw_hidden},
+    {"model.ffn", draw_ffn},
+    {"model.layers",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.model.layers = draw.between(1, d.config.fp8.recipe == Recipe::block ? 2 : 4);
+     }},
+    {"data.kind",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.data.kind = draw.one_of({deck::DataKind::synthetic, deck::DataKind::bytes, deck::DataKind::tokens});
+     }},
+    {"data.path",  // the file is written, and the path set, when all sizes are known
+     [](RandomDeck& d, Draw& draw) {
+       using Form = DataSource::Form;
+       if (d.config.data.kind == deck::DataKind::bytes)
+         d.source.form = draw.one_of({Form::text_file, Form::text_folder});
+       if (d.config.data.kind == deck::DataKind::tokens)
+         d.source.form = draw.one_of({Form::token_stream, Form::token_slabs});
+       d.source.samples = draw.chance(0.3) ? draw.between(1, 5) : draw.between(6, 60);
+     }},
+    {"data.batch",
+     [](RandomDeck& d, Draw& draw) {  // at times fewer sequences than data ranks
+       d.config.data.batch = draw.between(1, d.config.fp8.recipe == Recipe::block ? 4 : 11);
+     }},
+    {"data.micro_batch",
+     [](RandomDeck& d, Draw& draw) {  // at times more than a rank has
+       const std::int64_t most = deck::lay_out(d.config).rank_batch;
+       d.config.data.micro_batch = draw.chance(0.3) ? 0 : draw.between(1, most + 1);
+     }},
+    {"data.seed", [](RandomDeck& d, Draw& draw) { d.config.data.seed = draw_seed(draw); }},
+    {"model.seq", draw_seq},
+    {"model.vocab", draw_vocab},
+    {"model.norm_eps", [](RandomDeck& d, Draw& draw) { d.config.model.norm_eps = draw.log_real(1e-7, 1e-3); }},
+    {"model.rope_theta", [](RandomDeck& d, Draw& draw) { d.config.model.rope_theta = draw.log_real(10, 1e6); }},
+    {"model.tie_embeddings", [](RandomDeck& d, Draw& draw) { d.config.model.tie_embeddings = draw.chance(0.6); }},
+    {"model.init_seed", [](RandomDeck& d, Draw& draw) { d.config.model.init_seed = draw_seed(draw); }},
+    {"model.init_std",
+     [](RandomDeck& d, Draw& draw) { d.config.model.init_std = draw.chance(0.03) ? 0 : draw.log_real(0.01, 0.1); }},
+    {"model.recompute", [](RandomDeck& d, Draw& draw) { d.config.model.recompute = draw_recompute(draw); }},
+    {"run.steps",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.run.steps = d.config.fp8.recipe == Recipe::block ? 3 : draw.between(3, 5);
+     }},
+    {"optimizer.lr", [](RandomDeck& d, Draw& draw) { d.config.optimizer.lr = draw.log_real(1e-4, 3e-3); }},
+    {"optimizer.min_lr",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.optimizer.min_lr = draw.chance(0.4) ? 0 : draw.real(0, d.config.optimizer.lr);
+     }},
+    {"optimizer.warmup", [](RandomDeck& d, Draw& draw) { d.config.optimizer.warmup = draw.between(0, 3); }},
+    {"optimizer.decay_steps",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.optimizer.decay_steps = d.config.optimizer.warmup + draw.between(1, 10);
+     }},
+    {"optimizer.beta1",
+     [](RandomDeck& d, Draw& draw) { d.config.optimizer.beta1 = draw.chance(0.15) ? 0 : draw.real(0.5, 0.94); }},
+    {"optimizer.beta2",  // without a second moment an update is bounded only if there is no first one
+     [](RandomDeck& d, Draw& draw) {
+       const bool zero = d.config.optimizer.beta1 == 0 && draw.chance(0.5);
+       d.config.optimizer.beta2 = zero ? 0 : draw.real(0.9, 0.999);
+     }},
+    {"optimizer.eps", [](RandomDeck& d, Draw& draw) { d.config.optimizer.eps = draw.log_real(1e-9, 1e-4); }},
+    {"optimizer.weight_decay",
+     [](RandomDeck& d, Draw& draw) { d.config.optimizer.weight_decay = draw.chance(0.2) ? 0 : draw.real(0, 0.5); }},
+    {"optimizer.clip",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.optimizer.clip = draw.chance(0.45)  ? 0
+                                 : draw.chance(0.5) ? draw.log_real(0.01, 1)
+                                                    : draw.log_real(1, 1e3);
+     }},
+    {"optimizer.moments",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.optimizer.moments = draw.chance(0.7) ? FloatType::fp32 : FloatType::bf16;
+     }},
+    {"optimizer.master",
+     [](RandomDeck& d, Draw& draw) {
+       const bool bf16 = d.config.precision.compute == FloatType::bf16;
+       d.config.optimizer.master = bf16 && draw.chance(0.4) ? deck::Master::bf16_remainder : deck::Master::fp32;
+     }},
+    {"fp8.format",
+     [](RandomDeck& d, Draw& draw) {
+       const Recipe recipe = d.config.fp8.recipe;
+       const bool hybrid = recipe == Recipe::delayed || recipe == Recipe::current;
+       const deck::Fp8Format own = hybrid ? deck::Fp8Format::hybrid : deck::Fp8Format::e4m3;
+       d.config.fp8.format = d.config.fp8.on() && draw.chance(0.5) ? own : deck::Fp8Format::automatic;
+     }},
+    {"fp8.amax_history",
+     [](RandomDeck& d, Draw& draw) { d.config.fp8.amax_history = draw.chance(0.3) ? 1024 : draw.between(1, 4); }},
+    {"fp8.amax_algo",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.fp8.amax_algo = draw.one_of({deck::AmaxAlgo::max, deck::AmaxAlgo::most_recent});
+     }},
+    {"fp8.margin", [](RandomDeck& d, Draw& draw) { d.config.fp8.margin = draw.chance(0.5) ? 0 : draw.between(-1, 4); }},
+    {"fp8.power_of_2_scales",
+     [](RandomDeck& d, Draw& draw) {
+       const Recipe recipe = d.config.fp8.recipe;
+       const bool free = recipe == Recipe::current || recipe == Recipe::block;
+       d.config.fp8.power_of_2_scales = free ? draw.chance(0.5) : recipe == Recipe::mxfp8;
+     }},
+    {"fp8.weights", [](RandomDeck& d, Draw& draw) { d.config.fp8.weights = draw_weights(draw); }},
+    {"fp8.first_layers_bf16",
+     [](RandomDeck& d, Draw& draw) {
+       const std::int64_t most = d.config.fp8.on() ? d.config.model.layers - 1 : 3;
+       d.config.fp8.first_layers_bf16 = draw.chance(0.6) ? 0 : draw.between(0, most);
+     }},
+    {"fp8.last_layers_bf16",
+     [](RandomDeck& d, Draw& draw) {
+       const std::int64_t most = d.config.fp8.on() ? d.config.model.layers - 1 - d.config.fp8.first_layers_bf16 : 3;
+       d.config.fp8.last_layers_bf16 = draw.chance(0.6) ? 0 : draw.between(0, most);
+     }},
+    {"fsdp.reshard_after_forward",
+     [](RandomDeck& d, Draw& draw) { d.config.fsdp.reshard_after_forward = draw.chance(0.6); }},
+    {"fsdp.prefetch", [](RandomDeck& d, Draw& draw) { d.config.fsdp.prefetch = draw_prefetch(d.config, draw); }},
+    {"fsdp.gather",
+     [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
+};
+
+constexpr NotDrawn kNotDrawn[] = {
+    {"model.init_file", "needs a file with every weight: train.golden and io.tensor_file read such files"},
+    {"run.log_every", "only what is printed: a training does not read it"},
+    {"run.timing_skip", "only which steps figures count: a training does not read it"},
+    {"run.hang_limit_s", "bounds how long a rank waits for others: comm.environment stops ranks"},
+    {"verify.final_loss_max", "held against the losses after the run: train.verify"},
+    {"verify.final_loss_min", "held against the losses after the run: train.verify"},
+    {"verify.unigram_ratio_max", "held against the losses after the run: train.verify"},
+    {"verify.gold", "held against the losses after the run: train.verify"},
+    {"verify.tolerance", "held against the losses after the run: train.verify"},
+    {"output.dir", "the name of what a run writes"},
+    {"output.metrics", "the name of what a run writes"},
+    {"output.timing", "the name of what a run writes"},
+    {"output.summary", "the name of what a run writes"},
+};
+
+}  // namespace
+
+Schedule draw_second(const Config& c, Draw& draw) {
+  Schedule s;
+  s.recompute = draw_recompute(draw);
+  s.reshard_after_forward = draw.chance(0.6);
+  s.prefetch = draw_prefetch(c, draw);
+  s.weights = c.fp8.recipe == Recipe::delayed || !c.fp8.on() ? c.fp8.weights : draw_weights(draw);
+  s.gather = draw_gather(c, s.weights, draw);
+  s.deterministic = draw.chance(0.8);
+  return s;
+}
+
+std::span<const Generator> generators() { return kGenerators; }
+std::span<const NotDrawn> keys_not_drawn() { return kNotDrawn; }
+
+}  // namespace shard8::test

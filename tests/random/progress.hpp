@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/random/trial.hpp"
+
+namespace shard8::test {
+
+/// What was seen of the decks of one kind.
+struct KindFigures {
+  std::int64_t decks = 0;
+  Spread largest;  ///< difference from one rank
+};
+
+/// How far a list of decks has come; kept in a file, so that a run that was cut goes on.
+struct Progress {
+  std::int64_t done = 0;  ///< decks 0 to done - 1
+  Acceptance acceptance;
+  std::vector<std::int64_t> failed;
+  std::map<std::string, KindFigures> kinds;
+
+  void add(std::int64_t number, const RandomDeck& deck, const Verdict& verdict);
+  /// Kinds, decks, largest differences and what is allowed, as a table.
+  std::string table() const;
+};
+
+/// The progress of a run with this key (seed and program), or a new one if the file is of another run or missing.
+Progress read_progress(const std::filesystem::path& file, const std::string& key);
+/// Replaces the file at once.
+void write_progress(const std::filesystem::path& file, const std::string& key, const Progress& progress);
+
+}  // namespace shard8::test

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/random/random_deck.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "deck/echo.hpp"
+#include "deck/fields.hpp"
+#include "deck/load.hpp"
+
+namespace shard8::test {
+
+Schedule schedule_of(const deck::Config& c) {
+  return {.recompute = c.model.recompute,
+          .reshard_after_forward = c.fsdp.reshard_after_forward,
+          .prefetch = c.fsdp.prefetch,
+          .gather = c.fsdp.gather,
+          .weights = c.fp8.weights,
+          .deterministic = c.precision.deterministic};
+}
+
+deck::Config with_schedule(deck::Config c, const Schedule& s) {
+  c.model.recompute = s.recompute;
+  c.fsdp.reshard_after_forward = s.reshard_after_forward;
+  c.fsdp.prefetch = s.prefetch;
+  c.fsdp.gather = s.gather;
+  c.fp8.weights = s.weights;
+  c.precision.deterministic = s.deterministic;
+  return c;
+}
+
+deck::Config loaded(const deck::Config& config) { return deck::load_text(deck::to_yaml(config), "random.yaml").config; }
+
+std::string short_yaml(const deck::Config& config) {
+  const deck::Config defaults;
+  std::string text;
+  for (const deck::Group& group : deck::all_groups()) {
+    std::string keys;
+    for (const deck::Field& field : group.fields) {
+      const bool is_default = deck::value_text(field, config) == deck::value_text(field, defaults);
+      if ((is_default && !field.required) || &field == &deck::field_at("run.timing_skip")) continue;
+      keys += fmt::format("  {}: {}\n", field.key, deck::spelled(field, config, deck::Spelling::yaml));
+    }
+    if (!keys.empty()) text += fmt::format("{}:\n{}", group.name, keys);
+  }
+  return text;
+}
+
+RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder) {
+  RandomDeck deck;
+  deck.config.run.timing_skip = 0;  // its default depends on the steps; no training reads it
+  for (const Generator& generator : generators()) {
+    Draw draw(seed, number, attempt, generator.path);
+    generator.draw(deck, draw);
+  }
+  Draw draw(seed, number, attempt, "second schedule");
+  deck.second = draw_second(deck.config, draw);
+  provide_data(deck, folder);
+  return deck;
+}
+
+RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesystem::path& folder,
+                     Acceptance& acceptance) {
+  constexpr std::int64_t kMostAttempts = 1000;
+  for (std::int64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
+    RandomDeck deck = drawn(seed, number, attempt, folder);
+    ++acceptance.drawn;
+    try {
+      const deck::Config second = with_schedule(deck.config, deck.second);
+      deck.config = loaded(deck.config);
+      deck.second = schedule_of(loaded(second));
+      return deck;
+    } catch (const base::Error& error) {
+      ++acceptance.rejected;
+      acceptance.last_error = error.what();
+    }
+  }
+  base::fail(base::ExitCode::failed, "deck {} of seed {}: the checks reject all of {} attempts; the last one:\n{}",
+             number, seed, kMostAttempts, acceptance.last_error);
+}
+
+}  // namespace shard8::test

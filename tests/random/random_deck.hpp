@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deck/config.hpp"
+#include "tests/random/draw.hpp"
+
+namespace shard8::test {
+
+/// The file that a drawn deck reads: its form, and how many samples a stream holds.
+struct DataSource {
+  enum class Form { none, text_file, text_folder, token_stream, token_slabs };
+  Form form = Form::none;
+  std::int64_t samples = 1;
+};
+
+/// The keys that change when something is computed or gathered, but no bit of a training on one mesh
+/// (docs/mesh.md, docs/fp8.md).
+struct Schedule {
+  deck::Recompute recompute = deck::Recompute::none;
+  bool reshard_after_forward = true;
+  std::int64_t prefetch = 1;
+  deck::Gather gather = deck::Gather::automatic;
+  deck::Fp8Weights weights = deck::Fp8Weights::fp8;  ///< with delayed scaling always the one of the deck
+  bool deterministic = true;
+};
+
+/// A deck that was drawn, its data, and a second schedule that must give the same bits on the same mesh.
+struct RandomDeck {
+  deck::Config config;
+  DataSource source;
+  Schedule second;
+};
+
+Schedule schedule_of(const deck::Config& config);
+deck::Config with_schedule(deck::Config config, const Schedule& schedule);
+
+/// Draws one key of the deck. Generators run in the order of the table: later ones may read the keys of earlier ones.
+struct Generator {
+  std::string_view path;  ///< group.key
+  void (*draw)(RandomDeck& deck, Draw& draw);
+};
+std::span<const Generator> generators();
+Schedule draw_second(const deck::Config& config, Draw& draw);
+
+/// A key that is not drawn, and why.
+struct NotDrawn {
+  std::string_view path;
+  std::string_view reason;
+};
+std::span<const NotDrawn> keys_not_drawn();
+
+/// What the checks of decks said of the decks that were drawn.
+struct Acceptance {
+  std::int64_t drawn = 0, rejected = 0;
+  std::string last_error;
+};
+
+/// A deck as the generators draw it, before any check; its data lie in `folder`.
+RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder);
+
+/// Deck `number` of a seed, loaded (checked, with every default filled in). Decks that the checks reject are
+/// drawn again and counted.
+RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesystem::path& folder,
+                     Acceptance& acceptance);
+
+/// Writes the file that the deck's source and sizes ask for, unless it is there, and sets data.path. Ranks may
+/// call it at the same time.
+void provide_data(RandomDeck& deck, const std::filesystem::path& folder);
+
+/// Reads and checks a config as the text of a deck. Throws base::Error(deck) as deck::load_text does.
+deck::Config loaded(const deck::Config& config);
+
+/// The deck with the keys that differ from their defaults.
+std::string short_yaml(const deck::Config& config);
+
+}  // namespace shard8::test

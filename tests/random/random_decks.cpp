@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/random/progress.hpp"
+#include "tests/random/shrink.hpp"
+#include "tests/random/spread.hpp"
+#include "tests/support/execution.hpp"
+
+// Trains random decks, each on its mesh with two schedules and on one rank, and holds the three against each other.
+
+namespace shard8::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kUsage =
+    "usage: mpiexec -n 9 random.decks [--seed N] [--decks N | --only K] [--state FILE] [--folder DIR] [--round N]\n"
+    "                                 [--limit SECONDS] [--no-shrink] [--spread]\n";
+constexpr std::size_t kMostShrunk = 3;  // failures that are made smaller; of others the deck is printed as it is
+
+struct Options {
+  std::uint64_t seed = 1;
+  std::int64_t decks = 60;
+  std::int64_t only = -1;            ///< this deck alone
+  std::int64_t round = 60;           ///< decks that are trained side by side, and after which the state is written
+  std::int64_t limit = 300;          ///< seconds that a training may take
+  fs::path folder = "random_decks";  ///< of the data that decks read
+  fs::path state;                    ///< progress, deleted when all decks are done; empty: none
+  bool as_drawn = false;             ///< print decks that fail as they are
+  bool spread = false;               ///< measure what equally right trainings differ by
+};
+
+template <class T>
+bool parse(const char* text, T& value) {
+  const std::string_view all = text;
+  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
+  return error == std::errc() && end == all.data() + all.size();
+}
+
+std::optional<Options> read_options(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--spread" || name == "--no-shrink") {
+      (name == "--spread" ? o.spread : o.as_drawn) = true;
+      continue;
+    }
+    if (i + 1 == argc) return std::nullopt;
+    const char* value = argv[++i];
+    bool good = true;
+    if (name == "--seed") {
+      good = parse(value, o.seed);
+    } else if (name == "--decks") {
+      good = parse(value, o.decks) && o.decks > 0;
+    } else if (name == "--only") {
+      good = parse(value, o.only) && o.only >= 0;
+    } else if (name == "--round") {
+      good = parse(value, o.round) && o.round > 0;
+    } else if (name == "--limit") {
+      good = parse(value, o.limit) && o.limit > 0;
+    } else if (name == "--folder") {
+      o.folder = value;
+    } else if (name == "--state") {
+      o.state = value;
+    } else {
+      good = false;
+    }
+    if (!good) return std::nullopt;
+  }
+  return o;
+}
+
+/// Of runs that may go on from each other's state: the same seed and the same program.
+std::string run_key(const Options& options) {
+  const auto time = fs::last_write_time(fs::canonical("/proc/self/exe")).time_since_epoch().count();
+  return fmt::format("seed {}, program of {}", options.seed, time);
+}
+
+class Program {
+ public:
+  Program(Options options, Ranks& ranks) : options_(std::move(options)), ranks_(ranks) {}
+
+  bool run() {
+    if (ranks_.rank() == 0) fs::create_directories(options_.folder);
+    ranks_.train({});  // all wait for the folder
+    if (options_.spread) return measure();
+    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t first = options_.only >= 0 ? options_.only : 0;
+    const std::int64_t end = options_.only >= 0 ? first + 1 : options_.decks;
+    const bool resumes = !options_.state.empty() && options_.only < 0;
+    const std::string key = run_key(options_);
+    if (resumes) progress_ = read_progress(options_.state, key);
+    ranks_.train({});  // nobody writes the state before all have read it
+    progress_.done = std::max(progress_.done, first);
+    print(fmt::format("seed {}, decks {} to {}{}\n", options_.seed, first, end - 1,
+                      progress_.done > first ? fmt::format(", {} of them done before", progress_.done) : ""));
+    for (std::int64_t next = progress_.done; next < end; next = progress_.done) {
+      run_round(next, std::min(end, next + options_.round));
+      if (resumes && ranks_.rank() == 0) write_progress(options_.state, key, progress_);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      print(fmt::format("{} decks after {:.0f} s, {} failed\n", progress_.done - first, seconds.count(),
+                        progress_.failed.size()));
+    }
+    const Acceptance& a = progress_.acceptance;
+    print(fmt::format("{}accepted by the checks: {} of {} decks drawn ({:.1f} %)\n", progress_.table(),
+                      a.drawn - a.rejected, a.drawn,
+                      100.0 * static_cast<double>(a.drawn - a.rejected) / static_cast<double>(a.drawn)));
+    for (const std::int64_t number : progress_.failed) print(fmt::format("failed: {}\n", command(number)));
+    if (resumes && ranks_.rank() == 0) fs::remove(options_.state);
+    return progress_.failed.empty();
+  }
+
+ private:
+  void print(const std::string& text) const {
+    if (ranks_.rank() != 0) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  std::string name(std::int64_t number) const { return fmt::format("deck {} of seed {}", number, options_.seed); }
+  std::string command(std::int64_t number) const {
+    return fmt::format("OMP_NUM_THREADS=1 mpiexec -n {} {} --seed {} --only {}", ranks_.size(),
+                       fs::canonical("/proc/self/exe").string(), options_.seed, number);
+  }
+
+  RandomDeck accepted(std::int64_t number) {
+    return draw_deck(options_.seed, number, fs::absolute(options_.folder), progress_.acceptance);
+  }
+
+  void run_round(std::int64_t first, std::int64_t end) {
+    std::vector<RandomDeck> decks;
+    std::vector<Job> jobs;
+    for (std::int64_t number = first; number < end; ++number) {
+      decks.push_back(accepted(number));
+      for (Job& job : jobs_of(decks.back(), name(number))) jobs.push_back(std::move(job));
+    }
+    const std::vector<Outcome> outcomes = ranks_.train(jobs);
+    for (std::size_t i = 0; i < decks.size(); ++i) {
+      const std::int64_t number = first + static_cast<std::int64_t>(i);
+      const Verdict verdict = judge(decks[i], std::span(outcomes).subspan(3 * i, 3));
+      progress_.add(number, decks[i], verdict);
+      if (options_.only >= 0 && verdict.failure == Failure::none)
+        print(fmt::format("{}\n", short_yaml(decks[i].config)));
+      if (verdict.failure != Failure::none) report(number, decks[i], verdict);
+    }
+    progress_.done = end;
+  }
+
+  void report(std::int64_t number, const RandomDeck& deck, const Verdict& verdict) {
+    print(fmt::format("FAILED: {} {}run it again: {}\n", name(number), verdict.text, command(number)));
+    if (options_.as_drawn || progress_.failed.size() > kMostShrunk) {
+      print(fmt::format("its deck:\n{}\n", short_yaml(deck.config)));
+      return;
+    }
+    const auto again = [&](const RandomDeck& smaller) {
+      const auto outcomes = ranks_.train(jobs_of(smaller, "a smaller form of " + name(number)));
+      return judge(smaller, outcomes);
+    };
+    const Shrunk shrunk = shrink(deck, verdict, fs::absolute(options_.folder), again);
+    print(fmt::format("the smallest deck found that fails in this way, after {} others:\n\n{}\n{} {}\n", shrunk.trials,
+                      short_yaml(shrunk.deck.config), name(number) + ", made smaller,", shrunk.verdict.text));
+  }
+
+  bool measure() {
+    SpreadFigures figures;
+    for (std::int64_t first = 0; first < options_.decks; first += options_.round) {
+      std::vector<RandomDeck> decks;
+      for (std::int64_t n = first; n < std::min(options_.decks, first + options_.round); ++n)
+        decks.push_back(accepted(n));
+      measure_spread(decks, ranks_, figures);
+      print(fmt::format("{} decks\n", first + static_cast<std::int64_t>(decks.size())));
+    }
+    print(to_text(figures));
+    return true;
+  }
+
+  Options options_;
+  Ranks& ranks_;
+  Progress progress_;
+};
+
+int run(int argc, char** argv) {
+  const auto options = read_options(argc, argv);
+  if (!options) {
+    std::fputs(std::string(kUsage).c_str(), stderr);
+    return 2;
+  }
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  if (threads == nullptr || std::string_view(threads) != "1") {  // threads of nine ranks would spin on few cores
+    std::fputs("random.decks: set OMP_NUM_THREADS=1\n", stderr);
+    return 2;
+  }
+  const tests::Execution execution(0);
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  bool good = false;
+  try {
+    Ranks ranks(comm, std::chrono::seconds(options->limit));
+    good = Program(*options, ranks).run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "random.decks: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Comm_free(&comm);
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shard8::test
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  const int code = shard8::test::run(argc, argv);
+  MPI_Finalize();
+  return code;
+}

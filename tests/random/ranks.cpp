@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/random/ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "data/permutation.hpp"
+#include "deck/layout.hpp"
+#include "tensor/transfer.hpp"
+#include "tests/train/training.hpp"
+
+namespace shard8::test {
+
+namespace {
+
+/// A guess at the seconds of a job, to spread jobs evenly over ranks: 10 GFLOP/s, and 10 ms for each rank.
+double cost_of(const deck::Config& c) {
+  const auto& m = c.model;
+  const double layer = static_cast<double>(m.hidden) * static_cast<double>(4 * m.hidden + 3 * m.ffn);
+  const double parameters =
+      static_cast<double>(m.layers) * layer + static_cast<double>(m.vocab) * static_cast<double>(m.hidden);
+  const double tokens = static_cast<double>(c.data.batch * m.seq * c.run.steps);
+  return 6e-10 * tokens * parameters + 0.01 * static_cast<double>(c.mesh.ranks());
+}
+
+/// The ranks of each job, and the jobs in the order in which every rank takes its own: those of most ranks
+/// first, each as soon as enough ranks are free.
+struct Assignment {
+  std::vector<std::size_t> order;
+  std::vector<std::vector<int>> members;  ///< by job, ascending
+};
+
+Assignment assign(std::span<const Job> jobs, int size) {
+  Assignment a;
+  a.order.resize(jobs.size());
+  a.members.resize(jobs.size());
+  std::iota(a.order.begin(), a.order.end(), std::size_t{0});
+  const auto key = [&](std::size_t j) { return std::pair(jobs[j].config.mesh.ranks(), cost_of(jobs[j].config)); };
+  std::stable_sort(a.order.begin(), a.order.end(), [&](std::size_t x, std::size_t y) { return key(x) > key(y); });
+  std::vector<double> free_at(static_cast<std::size_t>(size), 0.0);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto time = [&](int rank) -> double& { return free_at[static_cast<std::size_t>(rank)]; };
+  for (const std::size_t j : a.order) {
+    const std::int64_t needed = jobs[j].config.mesh.ranks();
+    SHARD8_REQUIRE(needed <= size, "{} needs {} ranks, {} were started", jobs[j].name, needed, size);
+    std::stable_sort(ranks.begin(), ranks.end(), [&](int x, int y) { return time(x) < time(y); });
+    auto& members = a.members[j];
+    members.assign(ranks.begin(), ranks.begin() + needed);
+    const double end = time(members.back()) + cost_of(jobs[j].config);
+    for (const int rank : members) time(rank) = end;
+    std::sort(members.begin(), members.end());
+  }
+  return a;
+}
+
+/// A hash of bytes that does not depend on other ranks' bytes: a sum over ranks of such hashes is one of all.
+std::uint64_t hash_of(std::uint64_t start, const tensor::Tensor& t) {
+  std::uint64_t hash = data::mix64(start ^ t.bytes());
+  for (std::size_t i = 0; i < t.bytes(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, t.data + i, std::min<std::size_t>(8, t.bytes() - i));
+    hash = data::mix64(hash ^ word);
+  }
+  return hash;
+}
+
+std::uint64_t hash_of_weights(Training& training) {
+  const auto& units = training.trainer().state().units;
+  std::uint64_t hash = data::mix64(static_cast<std::uint64_t>(training.mesh().world.rank()));
+  for (int u = 0; u < static_cast<int>(units.units().size()); ++u) {
+    for (const auto& t : units.master(u)) hash = hash_of(hash, t);
+    for (const auto& t : units.remainder(u)) hash = hash_of(hash, t);
+  }
+  training.mesh().world.all_reduce({&hash, 1}, comm::Communicator::Reduce::sum);
+  return hash;
+}
+
+void put(std::string& out, const void* data, std::size_t bytes) { out.append(static_cast<const char*>(data), bytes); }
+template <class T>
+void put(std::string& out, const T& values) {
+  const std::uint64_t count = values.size();
+  put(out, &count, sizeof(count));
+  put(out, values.data(), count * sizeof(values[0]));
+}
+void take(std::string_view& in, void* data, std::size_t bytes) {
+  SHARD8_REQUIRE(in.size() >= bytes, "an outcome of {} bytes was cut off", in.size());
+  std::memcpy(data, in.data(), bytes);
+  in.remove_prefix(bytes);
+}
+template <class T>
+void take(std::string_view& in, T& values) {
+  std::uint64_t count = 0;
+  take(in, &count, sizeof(count));
+  values.resize(count);
+  take(in, values.data(), count * sizeof(values[0]));
+}
+
+char crash_text[512];  // of the job under way, for a signal's handler
+std::size_t crash_length = 0;
+
+extern "C" void name_job_and_die(int signal) {
+  static_cast<void>(!write(2, crash_text, crash_length));
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+Watch::Watch(int rank, std::chrono::seconds limit) : rank_(rank), limit_(limit), thread_([this] { watch(); }) {
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, name_job_and_die);
+}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Watch::begin(const std::string& job) {
+  const std::string text = fmt::format("[rank {}] crashed in {}\n", rank_, job.substr(0, job.find('\n')));
+  crash_length = std::min(text.size(), sizeof(crash_text));
+  std::memcpy(crash_text, text.data(), crash_length);
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = job;
+    ++number_;
+  }
+  changed_.notify_one();
+}
+
+void Watch::end() {
+  crash_length = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    job_.clear();
+  }
+  changed_.notify_one();
+}
+
+void Watch::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    changed_.wait(lock, [this] { return stop_ || !job_.empty(); });
+    const std::uint64_t number = number_;
+    const bool over = changed_.wait_for(lock, limit_, [&] { return stop_ || job_.empty() || number_ != number; });
+    if (over) continue;
+    std::fprintf(stderr, "[rank %d] not at the end after %d s: %s\n", rank_, static_cast<int>(limit_.count()),
+                 job_.c_str());
+    std::fflush(stderr);
+    std::_Exit(1);  // the launcher ends the other ranks
+  }
+}
+
+Ranks::Ranks(MPI_Comm comm, std::chrono::seconds limit)
+    : control_(comm, "control", comm::Waiting::yield, nullptr), watch_(control_.rank(), limit) {
+  MPI_Comm_dup(comm, &comm_);
+}
+
+Ranks::~Ranks() { MPI_Comm_free(&comm_); }
+
+/// A communicator of the members. MPI polls without pause while it makes one, so they wait for each other before,
+/// yielding.
+MPI_Comm Ranks::meet(std::size_t number, const std::vector<int>& members) const {
+  const int tag = static_cast<int>(number), leader = members.front();
+  const auto wait = [](std::vector<MPI_Request>& requests) {
+    comm::Pause pause(comm::Waiting::yield);
+    for (int done = 0;;) {
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+      if (done != 0) return;
+      pause();
+    }
+  };
+  std::vector<MPI_Request> requests;
+  if (rank() == leader) {
+    for (const int member : members)
+      if (member != leader) MPI_Irecv(nullptr, 0, MPI_BYTE, member, tag, comm_, &requests.emplace_back());
+    wait(requests);
+    requests.clear();
+    for (const int member : members)
+      if (member != leader) MPI_Isend(nullptr, 0, MPI_BYTE, member, tag, comm_, &requests.emplace_back());
+  } else {
+    MPI_Isend(nullptr, 0, MPI_BYTE, leader, tag, comm_, &requests.emplace_back());
+    MPI_Irecv(nullptr, 0, MPI_BYTE, leader, tag, comm_, &requests.emplace_back());
+  }
+  wait(requests);
+  MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+  MPI_Comm_group(comm_, &all);
+  MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group);
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Comm_create_group(comm_, group, tag, &made);
+  MPI_Group_free(&group);
+  MPI_Group_free(&all);
+  return made;
+}
+
+Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<int>& members) {
+  MPI_Comm comm = meet(number, members);
+  Outcome outcome;
+  watch_.begin(job.name);
+  try {
+    Training training(job.config, comm);
+    for (const auto& result : training.run(0, job.config.run.steps)) {
+      outcome.losses.push_back(result.loss);
+      outcome.norms.push_back(result.gradient_norm);
+    }
+    outcome.weights = hash_of_weights(training);
+  } catch (const std::exception& error) {
+    outcome.error = error.what();
+    std::fprintf(stderr, "[rank %d] %s: %s\n", rank(), job.name.substr(0, job.name.find('\n')).c_str(), error.what());
+    std::fflush(stderr);
+  }
+  watch_.end();
+  MPI_Comm_free(&comm);
+  return outcome;
+}
+
+std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
+  const Assignment assignment = assign(jobs, size());
+  std::string mine;  // outcomes that this rank leads
+  for (const std::size_t j : assignment.order) {
+    const auto& members = assignment.members[j];
+    if (std::find(members.begin(), members.end(), rank()) == members.end()) continue;
+    const Outcome outcome = train_on(jobs[j], j, members);
+    if (rank() != members.front()) continue;
+    put(mine, &j, sizeof(j));
+    put(mine, outcome.losses);
+    put(mine, outcome.norms);
+    put(mine, &outcome.weights, sizeof(outcome.weights));
+    put(mine, outcome.error);
+  }
+  std::vector<Outcome> outcomes(jobs.size());
+  for (const std::string& text : control_.all_gather(std::string_view(mine))) {
+    std::string_view in = text;
+    while (!in.empty()) {
+      std::size_t j = 0;
+      take(in, &j, sizeof(j));
+      Outcome& outcome = outcomes.at(j);
+      take(in, outcome.losses);
+      take(in, outcome.norms);
+      take(in, &outcome.weights, sizeof(outcome.weights));
+      take(in, outcome.error);
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace shard8::test

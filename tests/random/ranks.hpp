@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "deck/config.hpp"
+
+namespace shard8::test {
+
+/// What a training came to.
+struct Outcome {
+  std::vector<double> losses, norms;  ///< by step
+  std::uint64_t weights = 0;          ///< a hash of the bits of all ranks' master shards after the last step
+  std::string error;                  ///< not empty: the training threw this
+};
+
+/// A training, and what is printed if it hangs or crashes.
+struct Job {
+  deck::Config config;
+  std::string name;
+};
+
+/// Ends the process with a message when a job takes longer than the limit: ranks that wait for a rank which
+/// left cannot be freed in another way.
+class Watch {
+ public:
+  Watch(int rank, std::chrono::seconds limit);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void begin(const std::string& job);
+  void end();
+
+ private:
+  void watch();
+
+  int rank_;
+  std::chrono::seconds limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string job_;  ///< empty: none
+  std::uint64_t number_ = 0;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+/// All ranks of the program. Each job trains on a communicator of as many ranks as its mesh has; jobs on different
+/// ranks run at the same time. Ranks yield while they wait, so there may be more of them than cores.
+class Ranks {
+ public:
+  /// Duplicates `comm`. A job that takes longer than the limit ends the program.
+  Ranks(MPI_Comm comm, std::chrono::seconds limit);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return control_.rank(); }
+  int size() const { return control_.size(); }
+
+  /// Trains all jobs, the same list on every rank; their outcomes, on every rank. Collective.
+  std::vector<Outcome> train(std::span<const Job> jobs);
+
+ private:
+  Outcome train_on(const Job& job, std::size_t number, const std::vector<int>& members);
+  MPI_Comm meet(std::size_t number, const std::vector<int>& members) const;
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  comm::Communicator control_;
+  Watch watch_;
+};
+
+}  // namespace shard8::test

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/random/shrink.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/error.hpp"
+#include "deck/fields.hpp"
+
+namespace shard8::test {
+
+namespace {
+
+using deck::Config;
+using Change = std::function<void(RandomDeck&)>;
+
+constexpr int kMostTrials = 400;
+
+/// Defaults that depend on other keys; the rest is reset as the table of fields has it.
+void fill_in(Config& c) {
+  if (c.model.kv_heads == 0) c.model.kv_heads = c.model.heads;
+  if (c.optimizer.decay_steps == 0) c.optimizer.decay_steps = std::max(c.run.steps, c.optimizer.warmup + 1);
+}
+
+void reset(std::string_view path, RandomDeck& d) {
+  const deck::Field& field = deck::field_at(path);
+  Config defaults;
+  std::visit(
+      [&](const auto& slot) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slot)>, deck::ChoiceAccess>) {
+          slot.set(d.config, slot.get(defaults));
+        } else {
+          slot(d.config) = slot(defaults);
+        }
+      },
+      field.slot);
+  if (path == "model.tie_embeddings") d.config.model.tie_embeddings = d.config.model.arch == deck::Arch::gpt2;
+  if (path == "fp8.power_of_2_scales" || path == "fp8.recipe")
+    d.config.fp8.power_of_2_scales =
+        d.config.fp8.recipe == deck::Recipe::block || d.config.fp8.recipe == deck::Recipe::mxfp8;
+  if (path == "fp8.recipe" || path == "precision.compute") {
+    d.config.fp8.format = deck::Fp8Format::automatic;
+    d.config.fsdp.gather = d.second.gather = deck::Gather::automatic;
+  }
+  fill_in(d.config);
+}
+
+/// A smaller size, by access to it: one, half, one less.
+template <class Get>
+void add_smaller(std::vector<Change>& changes, std::int64_t now, std::int64_t least, Get get) {
+  for (const std::int64_t size : {least, now / 2, now - 1})
+    if (size >= least && size < now) changes.push_back([get, size](RandomDeck& d) { get(d) = size; });
+}
+
+/// What might make this deck smaller, what makes most of it first.
+std::vector<Change> changes_of(const RandomDeck& deck) {
+  const Config& c = deck.config;
+  std::vector<Change> changes;
+  add_smaller(
+      changes, c.mesh.replicate, 1, [](RandomDeck & d) -> auto& { return d.config.mesh.replicate; });
+  add_smaller(
+      changes, c.mesh.tensor, 1, [](RandomDeck & d) -> auto& { return d.config.mesh.tensor; });
+  add_smaller(
+      changes, c.mesh.shard, 1, [](RandomDeck & d) -> auto& { return d.config.mesh.shard; });
+  for (const std::int64_t layers : {std::int64_t{1}, c.model.layers / 2, c.model.layers - 1}) {
+    if (layers < 1 || layers >= c.model.layers) continue;
+    changes.push_back([layers](RandomDeck& d) {
+      d.config.model.layers = layers;
+      d.config.fsdp.prefetch = std::min(d.config.fsdp.prefetch, layers);
+      d.second.prefetch = std::min(d.second.prefetch, layers);
+      d.config.fp8.first_layers_bf16 = d.config.fp8.last_layers_bf16 = 0;
+    });
+  }
+  if (deck.source.form != DataSource::Form::none)
+    changes.push_back([](RandomDeck& d) { d.source.form = DataSource::Form::none; });
+  add_smaller(
+      changes, c.run.steps, 1, [](RandomDeck & d) -> auto& { return d.config.run.steps; });
+  for (const Generator& generator : generators()) {
+    const deck::Field& field = deck::field_at(generator.path);
+    if (field.required || generator.path == "data.path" || generator.path == "mesh.tensor") continue;
+    if (deck::value_text(field, c) != deck::value_text(field, Config{}))
+      changes.push_back([path = generator.path](RandomDeck& d) { reset(path, d); });
+  }
+  const Schedule first = schedule_of(c);
+  changes.push_back([first](RandomDeck& d) { d.second.recompute = first.recompute; });
+  changes.push_back([first](RandomDeck& d) { d.second.reshard_after_forward = first.reshard_after_forward; });
+  changes.push_back([first](RandomDeck& d) { d.second.prefetch = first.prefetch; });
+  changes.push_back([first](RandomDeck& d) {
+    d.second.gather = first.gather;
+    d.second.weights = first.weights;
+  });
+  changes.push_back([first](RandomDeck& d) { d.second.deterministic = first.deterministic; });
+  add_smaller(
+      changes, c.data.batch, 1, [](RandomDeck & d) -> auto& { return d.config.data.batch; });
+  add_smaller(
+      changes, c.model.seq, 1, [](RandomDeck & d) -> auto& { return d.config.model.seq; });
+  add_smaller(
+      changes, c.model.vocab, 2, [](RandomDeck & d) -> auto& { return d.config.model.vocab; });
+  add_smaller(
+      changes, c.model.ffn, c.mesh.tensor, [](RandomDeck & d) -> auto& { return d.config.model.ffn; });
+  for (const std::int64_t heads : {c.mesh.tensor, c.model.heads / 2}) {
+    if (heads < 1 || heads >= c.model.heads) continue;
+    changes.push_back([heads](RandomDeck& d) {
+      d.config.model.hidden = d.config.model.hidden / d.config.model.heads * heads;
+      d.config.model.heads = d.config.model.kv_heads = heads;
+    });
+  }
+  const std::int64_t width = c.model.hidden / c.model.heads;
+  for (const std::int64_t smaller : {std::int64_t{2}, width / 2, width - 2})
+    if (smaller >= 1 && smaller < width)
+      changes.push_back([smaller](RandomDeck& d) { d.config.model.hidden = d.config.model.heads * smaller; });
+  return changes;
+}
+
+/// The deck after the change, if it is another one and the checks accept it.
+std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, const std::filesystem::path& folder) {
+  RandomDeck smaller = deck;
+  change(smaller);
+  try {
+    provide_data(smaller, folder);
+    const Config second = with_schedule(smaller.config, smaller.second);
+    smaller.config = loaded(smaller.config);
+    smaller.second = schedule_of(loaded(second));
+    alone(smaller.config);
+  } catch (const base::Error&) {
+    return std::nullopt;
+  }
+  const auto text = [](const RandomDeck& d) {
+    return short_yaml(d.config) + short_yaml(with_schedule(d.config, d.second));
+  };
+  if (text(smaller) == text(deck)) return std::nullopt;
+  return smaller;
+}
+
+}  // namespace
+
+Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesystem::path& folder,
+              const std::function<Verdict(const RandomDeck&)>& run) {
+  Shrunk smallest{deck, verdict, 0};
+  const std::string_view kind = bounds_of(deck.config).kind;  // others are held to other bounds
+  for (bool progress = true; progress && smallest.trials < kMostTrials;) {
+    progress = false;
+    // After each success the list is that of the smaller deck; changes that failed before are tried again only
+    // in the next round.
+    const std::size_t count = changes_of(smallest.deck).size();
+    for (std::size_t i = 0; i < count && smallest.trials < kMostTrials; ++i) {
+      const std::vector<Change> changes = changes_of(smallest.deck);
+      if (i >= changes.size()) break;
+      const auto smaller = changed(smallest.deck, changes[i], folder);
+      if (!smaller) continue;
+      ++smallest.trials;
+      const Verdict now = run(*smaller);
+      if (now.failure != verdict.failure || bounds_of(smaller->config).kind != kind) continue;
+      smallest.deck = *smaller;
+      smallest.verdict = now;
+      progress = true;
+    }
+  }
+  return smallest;
+}
+
+}  // namespace shard8::test

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "tests/random/trial.hpp"
+
+namespace shard8::test {
+
+struct Shrunk {
+  RandomDeck deck;
+  Verdict verdict;
+  int trials = 0;
+};
+
+/// The smallest deck that fails in the same way. Greedy: keys are set to their defaults, then sizes made smaller, one
+/// at a time; a change stays if the deck still fails. `run` trains a deck, collective where it is.
+Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesystem::path& folder,
+              const std::function<Verdict(const RandomDeck&)>& run);
+
+}  // namespace shard8::test
