@@ -11,7 +11,7 @@
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/table.hpp"
-#include "train/plan.hpp"
+#include "train/plan/plan.hpp"
 
 namespace shard8::app {
 

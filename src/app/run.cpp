@@ -29,9 +29,8 @@
 #include "profile/progress.hpp"
 #include "profile/timing_file.hpp"
 #include "train/assembly.hpp"
-#include "train/flops.hpp"
 #include "train/loop.hpp"
-#include "train/plan.hpp"
+#include "train/plan/plan.hpp"
 #include "train/verify.hpp"
 
 namespace shard8::app {

@@ -12,6 +12,12 @@ std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors) {
   return bytes;
 }
 
+void record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
+                  std::span<const DTypeBytes> sizes) {
+  if (!log.watcher().issued) return;
+  for (const auto& [dtype, bytes] : sizes) log.watcher().issued({op, group, group_size, std::string(dtype), bytes});
+}
+
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                  std::span<const DTypeBytes> sizes, double total_s, double exposed_s) {
   std::uint64_t all = 0;

@@ -47,6 +47,9 @@ void add_all_bytes(Sizes& sizes, std::span<const tensor::Tensor> tensors) {
   if (sizes.empty()) sizes.push_back({"none", 0});
 }
 
+/// Tells the log's watcher of a call that is issued, once for each dtype.
+void record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
+                  std::span<const DTypeBytes> sizes);
 /// Records a call under each dtype with its share of the time by bytes.
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                  std::span<const DTypeBytes> sizes, double total_s, double exposed_s);

@@ -27,6 +27,7 @@ PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Coll
       number_(group_->sequence++),
       started_(Clock::now()) {
   add_all_bytes(sizes_, tensors);
+  if (group_->log != nullptr) record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
   group_->engine->outstanding.push_back(this);
 }
 

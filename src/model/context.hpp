@@ -13,6 +13,17 @@
 
 namespace shard8::model {
 
+namespace operation {
+struct Product;
+struct Attention;
+}  // namespace operation
+
+/// Is told of matrix products and of attention just before they are computed, as model/operations.hpp lists them.
+struct Observer {
+  std::function<void(const operation::Product& product)> product;
+  std::function<void(const operation::Attention& attention)> attention;
+};
+
 /// What every module computes with: passed down, owned by the trainer.
 struct Context {
   const tensor::Exec& exec;
@@ -21,6 +32,7 @@ struct Context {
   kernels::Workspace workspace;               ///< workspace_bytes(dims), and the device's libraries
   std::function<void()> progress = [] {};     ///< lets collectives under way advance
   const fp8::Quantizer* quantizer = nullptr;  ///< where a linear is in FP8
+  const Observer* observer = nullptr;         ///< for tests; runs have none
 };
 
 }  // namespace shard8::model

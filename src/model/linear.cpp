@@ -4,7 +4,7 @@
 #include "model/linear.hpp"
 
 #include "kernels/elementwise.hpp"
-#include "kernels/gemm.hpp"
+#include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
@@ -28,21 +28,15 @@ const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
 
 void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias,
            const Tensor& residual = {}) {
-  auto part = context.timer.part(Part::gemm);
-  kernels::gemm_fprop(context.exec, y, x, copy_for(w, fsdp::Pass::forward), bias, context.workspace, residual);
-  context.progress();
+  fprop(context, y, x, copy_for(w, fsdp::Pass::forward), bias, residual);
 }
 
 void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& w) {
-  auto part = context.timer.part(Part::gemm);
-  kernels::gemm_dgrad(context.exec, dx, dy, copy_for(w, fsdp::Pass::backward), false, context.workspace);
-  context.progress();
+  dgrad(context, dx, dy, copy_for(w, fsdp::Pass::backward));
 }
 
 void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, const Operand& x) {
-  auto part = context.timer.part(Part::gemm);
-  kernels::gemm_wgrad(context.exec, dw.sum.weight, dy, x, dw.accumulate, context.workspace);
-  context.progress();
+  wgrad(context, dw.sum.weight, dy, x, dw.accumulate);
 }
 
 void bias_gradient(const Context& context, const AffineGradient& dw, const Tensor& dy) {

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "kernels/cross_entropy.hpp"
-#include "kernels/gemm.hpp"
+#include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 #include "model/workspace.hpp"
 
@@ -41,11 +41,7 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
 void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tensor& logits, const Tensor& row_max,
                           const Tensor& sums, const Tensor& x, const Targets& targets, const Weights& w) const {
   auto forward = context.timer.phase(Phase::forward);
-  {
-    auto part = context.timer.part(Part::gemm);
-    kernels::gemm_fprop(context.exec, logits, x, w.head, {}, context.workspace);
-    context.progress();
-  }
+  fprop(context, logits, x, w.head, {});
   const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
     if (context.tensor_group.size() == 1) return;
     auto part = context.timer.part(Part::tensor_comm);
@@ -90,10 +86,8 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
       kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
                                       range_.first, range_.valid, scale);
     }
-    auto part = context.timer.part(Part::gemm);
-    kernels::gemm_wgrad(context.exec, dw.head, dlogits, all.slice(first, n), accumulate, context.workspace);
-    kernels::gemm_dgrad(context.exec, partial.slice(first, n), dlogits, w.head, false, context.workspace);
-    context.progress();
+    wgrad(context, dw.head, dlogits, all.slice(first, n), accumulate);
+    dgrad(context, partial.slice(first, n), dlogits, w.head);
     accumulate = true;
   }
   auto backward = context.timer.phase(Phase::backward);

@@ -13,18 +13,12 @@ using fsdp::Pass;
 using profile::Phase;
 using tensor::Tensor;
 
-namespace {
-
-/// With a tied table the embedding has parameters only if there are learned positions.
 bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_slots(model).empty(); }
 
-/// Whether a layer is computed again from a copy of its weights that backward has not.
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer) {
   return model.recompute == deck::Recompute::full && recipe.two_copies(fp8::Role::weight) &&
          recipe.site(layer, fp8::Linear::qkv).on();
 }
-
-}  // namespace
 
 Transformer::Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,
                          Activations activations)

@@ -18,6 +18,10 @@ namespace shard8::model {
 std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
 /// The order in which a step reduces the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
+/// Whether the embedding has parameters of its own: with a tied table only if there are learned positions.
+bool has_embedding_unit(const deck::ModelConfig& model);
+/// Whether a layer is recomputed from the copy of its weights that forward reads, while backward reads another.
+bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer);
 
 /// The whole decoder over sharded weights: asks for each unit's weights when it needs them and
 /// hands each unit's gradients over when they are complete.

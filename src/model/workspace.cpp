@@ -4,40 +4,81 @@
 #include "model/workspace.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "kernels/attention.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
+#include "model/module_operations.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::model {
 
-std::size_t workspace_bytes(const Dims& d, const fp8::Recipe& recipe, int threads) {
-  const std::int64_t t = d.tokens();
-  const auto plain = [&](std::int64_t in, std::int64_t out) {
-    return kernels::gemm_workspace_bytes(d.compute, t, in, out);
+namespace {
+
+/// The most that any operation needs of the memory of a kernels::Workspace.
+class Largest {
+ public:
+  Largest(const Dims& dims, int threads) : dims_(dims), threads_(threads) {}
+
+  void add(const Operation& operation) {
+    if (const auto* p = operation.product()) take(product(operation.site.linear, *p));
+    if (const auto* a = operation.attention()) take(kernels::attention_workspace_bytes(a->shape, threads_));
+    if (const auto* k = operation.kernel()) take(kernel(*k));
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void take(std::size_t bytes) { bytes_ = std::max(bytes_, bytes); }
+
+  /// All three products of a linear, asked for at its wgrad: the last one of which something is known that matters.
+  std::size_t product(std::optional<fp8::Linear> linear, const operation::Product& p) {
+    if (p.kind == operation::Product::Kind::fprop) inputs_[linear] = p.left;
+    if (p.kind != operation::Product::Kind::wgrad) return 0;
+    const Format& x = inputs_.at(linear);
+    return kernels::gemm_workspace_bytes(x.dtype, p.inner, p.cols, p.rows, x.scaling,
+                                         p.left.transposed && p.right.transposed);
+  }
+
+  std::size_t kernel(const operation::Kernel& k) const {
+    if (k.name == "bias_gradient" || k.name == "rmsnorm_backward" || k.name == "layernorm_backward")
+      return kernels::norm_workspace_bytes(k.rows, k.cols);
+    if (k.name == "embedding_backward") return kernels::embedding_workspace_bytes(k.rows, dims_.vocab_local);
+    return 0;
+  }
+
+  const Dims& dims_;
+  int threads_;
+  std::map<std::optional<fp8::Linear>, Format> inputs_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int threads) {
+  Largest largest(dims, threads);
+  OperationWriter out([&](const Operation& operation) { largest.add(operation); });
+  const auto layer = [&](const fp8::Recipe& of) {
+    ModuleOperations operations(out, dims, of, {});
+    operations.layer_forward(of.first_layer);
+    operations.layer_backward(of.first_layer, false);
   };
-  const auto gemm = [&](std::int64_t in, std::int64_t out) {
-    if (!recipe.on()) return plain(in, out);
-    const auto scaling = recipe.by_rows(fp8::Role::input);
-    const bool transposed = d.tensor == 1 && recipe.transposed(false);
-    return std::max(plain(in, out), kernels::gemm_workspace_bytes(recipe.forward, t, in, out, scaling, transposed));
-  };
-  return std::max({gemm(d.hidden, d.qkv_width()), gemm(d.q_width(), d.hidden), gemm(d.hidden, d.fc1_width()),
-                   gemm(d.ffn, d.hidden), plain(d.hidden, d.vocab_local),
-                   kernels::norm_workspace_bytes(t, std::max({d.hidden, d.fc1_width(), d.qkv_width()})),
-                   kernels::embedding_workspace_bytes(t, d.vocab_local),
-                   kernels::attention_workspace_bytes(
-                       {d.batch, d.seq, d.heads, d.kv_heads, d.head_dim, d.deterministic}, threads)});
+  layer({});
+  if (recipe.on()) layer(recipe);
+  ModuleOperations ends(out, dims, {}, {});
+  ends.embedding_backward();
+  ends.head(false);
+  return largest.bytes();
 }
 
-std::int64_t head_chunk_tokens(const Dims& d) {
+std::int64_t head_chunk_tokens(const Dims& d, bool device) {
   // Of a host what fits its caches; of a device enough to keep it busy, and to make little of what
   // each chunk adds to the head's gradient.
-  constexpr std::int64_t kLogitsBytes = std::int64_t{tensor::kDevice ? 256 : 32} << 20;
+  const std::int64_t logits_bytes = std::int64_t{device ? 256 : 32} << 20;
   constexpr std::int64_t kFewest = 64;
-  const std::int64_t fit = kLogitsBytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local);
+  const std::int64_t fit = logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local);
   return std::min(d.tokens(), std::max(kFewest, fit));
 }
 

@@ -6,6 +6,7 @@
 
 #include "fp8/recipe.hpp"
 #include "model/dims.hpp"
+#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
@@ -13,6 +14,6 @@ namespace shard8::model {
 std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int threads);
 
 /// Tokens whose logits are in memory at once in the head.
-std::int64_t head_chunk_tokens(const Dims& dims);
+std::int64_t head_chunk_tokens(const Dims& dims, bool device = tensor::kDevice);
 
 }  // namespace shard8::model

@@ -21,6 +21,7 @@ std::string_view name_of(Collective op) {
 }
 
 void CollectiveLog::record(const CollectiveKey& key, double total_s, double exposed_s) {
+  if (watcher_.recorded) watcher_.recorded(key);
   if (!measuring_) return;
   CollectiveStats& stats = entries_[key];
   ++stats.calls;

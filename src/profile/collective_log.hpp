@@ -4,10 +4,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace shard8::profile {
 
@@ -44,7 +46,16 @@ class CollectiveLog {
   void clear();
   const std::map<CollectiveKey, CollectiveStats>& entries() const { return entries_; }
 
+  /// Is told of every collective when it is issued, and when it is recorded: on hosts when it was waited for. For
+  /// tests; runs have none.
+  struct Watcher {
+    std::function<void(const CollectiveKey& key)> issued, recorded;
+  };
+  void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
+  const Watcher& watcher() const { return watcher_; }
+
  private:
+  Watcher watcher_;
   std::map<CollectiveKey, CollectiveStats> entries_;
   bool measuring_ = true;
 };

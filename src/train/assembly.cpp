@@ -10,7 +10,7 @@
 #include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
 #include "train/device.hpp"
-#include "train/plan.hpp"
+#include "train/plan/plan.hpp"
 
 namespace shard8::train {
 

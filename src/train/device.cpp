@@ -10,7 +10,7 @@
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
-#include "train/plan.hpp"
+#include "train/plan/plan.hpp"
 #endif
 
 namespace shard8::train {

@@ -57,6 +57,8 @@ class Trainer {
   State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
+  /// From now on the observer, which must outlive the trainer, is told of what is computed; null: nobody is.
+  void observe(const model::Observer* observer) { context_.observer = observer; }
   /// Null on hosts.
   kernels::Libraries* libraries() { return libraries_.get(); }
 

@@ -38,7 +38,8 @@ inline std::string name_of(const Variant& v) {
 inline int ranks_of(const Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
 
 /// Small, with sizes that divide by nothing where that is allowed: vocabulary, batch, rows by shards.
-inline deck::Config small_deck(const Variant& v, int steps = 3, const std::string& extra = "") {
+inline deck::Config small_deck(const Variant& v, int steps = 3, const std::string& extra = "",
+                               const std::string& optimizer = "") {
   const bool llama = std::string(v.arch) == "llama";
   const std::string text =
       fmt::format(R"(
@@ -46,12 +47,12 @@ model: {{arch: {}, hidden: 48, ffn: 96, layers: 3, heads: 4, kv_heads: {}, vocab
 mesh: {{replicate: {}, shard: {}, tensor: {}}}
 precision: {{compute: {}, reduce: {}}}
 fsdp: {{reshard_after_forward: {}, prefetch: {}, gather: {}}}
-optimizer: {{lr: 0.01, warmup: 1, decay_steps: 100}}
+optimizer: {{lr: 0.01, warmup: 1, decay_steps: 100{}}}
 data: {{kind: synthetic, batch: 7, micro_batch: {}}}
 run: {{steps: {}}}
 {})",
                   v.arch, llama && v.mesh[2] < 4 ? 2 : 4, v.tied, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2],
-                  v.compute, v.reduce, v.reshard, v.prefetch, v.gather, v.micro_batch, steps, extra);
+                  v.compute, v.reduce, v.reshard, v.prefetch, v.gather, optimizer, v.micro_batch, steps, extra);
   return deck::load_text(text, "small.yaml").config;
 }
 

@@ -5,16 +5,17 @@
 
 #include "tests/train/decks.hpp"
 #include "tests/train/planned.hpp"
+#include "tests/train/recording.hpp"
 #include "tests/train/training.hpp"
 
-// What the plan says against what a run did: collectives call by call, memory byte by byte.
+// What the plan says against what a run did: operations in order, collectives call by call, memory byte by byte.
 
 namespace shard8 {
 namespace {
 
 using test::Variant;
 
-constexpr int kSteps = 2;
+constexpr int kSteps = 3;
 
 /// Every value of every setting, on meshes of every kind of group and of two kinds together.
 std::vector<Variant> variants() {
@@ -54,11 +55,13 @@ std::vector<Variant> variants() {
 TEST(Plan, IsWhatARunDid) {
   ASSERT_FALSE(variants().empty());
   for (const Variant& v : variants()) {
-    SCOPED_TRACE(test::name_of(v));
-    test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
-    training.run(0, kSteps);
-    test::expect_planned_traffic(training, kSteps);
-    test::expect_planned_memory(training);
+    for (const char* clip : {", clip: 1.0", ", clip: 0"}) {
+      SCOPED_TRACE(test::name_of(v) + clip);
+      test::Training training(test::small_deck(v, kSteps, "", clip), MPI_COMM_WORLD);
+      test::expect_listed_operations(training);
+      test::expect_planned_traffic(training, kSteps - 1);
+      test::expect_planned_memory(training);
+    }
   }
 }
 

@@ -44,6 +44,7 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
 }
 
 void Lane::start(Call& call) {
+  if (call.timed_) record_issue(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_);
   call.number_ = ++started_;
   {
     const std::lock_guard lock(mutex_);

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "train/plan.hpp"
+#include "train/plan/plan.hpp"
 
 namespace shard8::train {
 

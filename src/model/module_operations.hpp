@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fp8/quantizer.hpp"
+#include "model/dims.hpp"
+#include "model/operations.hpp"
+
+namespace shard8::model {
+
+/// Writes what the modules do on given weights. Each function mirrors the one that it is named after
+/// (transformer_layer, multihead_attention, layernorm_linear, layernorm_mlp, linear, embedding, loss_head;
+/// fp8/quantizer): who changes the one changes the other, and the test train.operations holds a run against this.
+class ModuleOperations {
+ public:
+  struct Options {
+    deck::Recompute recompute = deck::Recompute::none;
+    bool tied = false;        ///< the embedding's table is the head's
+    std::int64_t layers = 1;  ///< of the model
+    bool first_step = false;  ///< delayed scaling has no history yet
+    bool device = tensor::kDevice;
+  };
+  ModuleOperations(OperationWriter& out, const Dims& dims, const fp8::Recipe& recipe, const Options& options);
+
+  void embedding_forward();
+  void embedding_backward();
+  void layer_forward(std::int64_t layer);
+  /// What Recompute::full computes a second time before backward.
+  void layer_recompute(std::int64_t layer);
+  /// `accumulate`: gradients of weights hold something of this step.
+  void layer_backward(std::int64_t layer, bool accumulate);
+  /// Forward and backward, chunk by chunk.
+  void head(bool accumulate);
+
+ private:
+  using Linear = fp8::Linear;
+  using Role = fp8::Role;
+  using Tokens = fp8::Quantizer::Tokens;
+  using Purpose = fp8::Quantizer::Purpose;
+
+  /// A matrix that products of a linear read: (rows, cols) of one role.
+  struct Matrix {
+    Linear linear;
+    Role role;
+    std::int64_t rows, cols;
+    Tokens tokens;
+  };
+  /// A linear's sizes on this rank: (tokens of its kind, in) to out.
+  struct Sizes {
+    std::int64_t in, out;
+    bool column;
+  };
+
+  Sizes sizes(Linear linear) const;
+  Matrix input(Linear linear) const;
+  Matrix output_gradient(Linear linear) const;
+  bool cast_site() const;
+  bool scaled_by_itself() const;
+  bool gathered(const Matrix& m) const;
+  bool two_copies(const Matrix& m) const;
+  Format format(const Matrix& m, bool by_columns) const;
+  Format weight(bool by_columns) const;
+  std::uint64_t cast_bytes(const Matrix& m, Purpose purpose) const;
+
+  void kernel(std::string_view name, std::int64_t rows, std::int64_t cols, tensor::DType in, tensor::DType out,
+              std::uint64_t read, std::uint64_t written);
+  void make(std::string_view name, const Matrix& m, std::uint64_t read, bool keep_plain, Purpose purpose,
+            std::uint64_t written_more = 0);
+  void cast(const Matrix& m, Purpose purpose);
+  void cast_known(const Matrix& m, Purpose purpose);
+  void quantize(const Matrix& m, Purpose purpose);
+
+  void gather(const Format& format, std::int64_t rows, std::int64_t cols);
+  void reduce_scatter();
+  void reduce(std::uint64_t bytes, tensor::DType dtype);
+
+  void fprop(Linear linear, bool bias, bool residual);
+  void dgrad(Linear linear);
+  void wgrad(Linear linear);
+  void bias_gradient(Linear linear);
+  void column_forward(Linear linear);
+  void column_backward(Linear linear);
+  void row_forward(Linear linear);
+  void row_dgrad(Linear linear);
+  void row_wgrad(Linear linear);
+
+  void norm_forward(Linear linear, Purpose purpose);
+  void norm_backward(bool residual);
+  void column_norm_backward(Linear linear);
+  void rotate(std::string_view name);
+  void attention(bool backward);
+  void attention_forward();
+  void attention_backward();
+  void activate(Purpose purpose);
+  void activation_backward();
+  void mlp_forward_saved();
+  void mlp_backward();
+  void head_chunk(std::int64_t tokens, bool accumulate);
+
+  /// What comes is of this linear of the layer.
+  void at(std::optional<Linear> linear);
+  template <class F>
+  void recomputed(const F& f) {
+    out_.recomputed = true;
+    f();
+    out_.recomputed = false;
+  }
+  std::uint64_t plain(std::int64_t elements) const { return bytes_of({dims_.compute}, elements); }
+  bool selective() const { return options_.recompute == deck::Recompute::selective; }
+  bool llama() const { return dims_.arch == deck::Arch::llama; }
+
+  OperationWriter& out_;
+  Dims dims_;
+  fp8::Recipe recipe_;
+  Options options_;
+  std::int64_t layer_ = 0;   ///< of which is written
+  bool accumulate_ = false;  ///< see layer_backward
+};
+
+}  // namespace shard8::model

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fsdp/gather_schedule.hpp"
+#include "fsdp/unit_buffers.hpp"
+#include "model/operations.hpp"
+#include "model/parameters.hpp"
+
+namespace shard8::model {
+
+/// Writes the life of the units' weights in a step: gathers, and the casts before and after them. Mirrors
+/// fsdp::WeightStore and Fp8Weights::hooks, with the same schedule.
+class WeightOperations {
+ public:
+  WeightOperations(OperationWriter& out, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
+                   const WeightFormat& format);
+
+  /// `begun`: the step before has issued this step's first gathers.
+  void begin_step(std::span<const fsdp::Visit> visits, bool begun);
+  void gather_ahead();
+  void acquire(int unit, fsdp::Pass pass);
+  void release(int unit);
+
+ private:
+  class Casts;
+  struct Slot {
+    bool ready = false;
+    std::optional<int> gather;
+  };
+  void start(const fsdp::GatherSchedule::Start& start);
+  void finish(const fsdp::GatherSchedule::Start& gather);
+
+  OperationWriter& out_;
+  const fsdp::UnitBuffers& buffers_;
+  const std::vector<UnitSpec>& units_;
+  WeightFormat format_;
+  fsdp::GatherSchedule schedule_;
+  std::vector<Slot> slots_;
+  std::vector<int> held_;  ///< by unit: its copy in use
+};
+
+/// Writes the life of the units' gradients in a step. Mirrors fsdp::GradientStore.
+class GradientOperations {
+ public:
+  GradientOperations(OperationWriter& out, const fsdp::UnitBuffers& buffers);
+
+  void begin(int unit, bool first_micro_batch);
+  void reduce(int unit);
+  void finish(int unit);
+  void finish();
+
+ private:
+  struct Slot {
+    int unit = -1;
+    std::optional<int> scatter, replica_sum;
+  };
+  int slot_of(int unit);
+  void complete(int slot);
+  void finish_replica_sums();
+  const std::vector<tensor::Tensor>& reduced(int slot) const;
+  std::optional<int> call(profile::Collective op, const std::vector<tensor::Tensor>& tensors);
+  void fill_zero(std::int64_t rows, std::int64_t cols);
+  void cast(const tensor::Tensor& to, tensor::DType from);
+
+  OperationWriter& out_;
+  const fsdp::UnitBuffers& buffers_;
+  std::vector<Slot> slots_;
+  std::vector<int> in_flight_;                    ///< slots, oldest first
+  std::vector<std::optional<int>> replica_sums_;  ///< oldest first
+  int next_rotating_ = 0;
+};
+
+}  // namespace shard8::model

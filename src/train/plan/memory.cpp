@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "comm/scratch.hpp"
+#include "train/operations.hpp"
+#include "train/plan/plan.hpp"
+#include "train/state.hpp"
+
+namespace shard8::train {
+
+using comm::Communicator;
+using model::operation::Collective;
+
+namespace {
+
+/// What a host's communicators hold to receive sums in: found with the very pools that they have.
+class Pools {
+ public:
+  /// A collective that is issued, and waited for at once or when the operation of that index is waited for.
+  void issue(const Collective& c, std::optional<int> index = {}) {
+    const std::size_t bytes = scratch_bytes(c);
+    if (bytes == 0) return;
+    auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
+    if (index) under_way_.emplace(*index, std::move(block));
+  }
+  void step(const Setup& setup, const fsdp::UnitBuffers& buffers, const StepOfRun& kind) {
+    int index = 0;
+    for_each_operation(setup, buffers, kind, [&](const model::Operation& operation) {
+      for (const int waited : operation.waits) under_way_.erase(waited);
+      if (const auto* c = operation.collective(); c != nullptr && !c->host_values)
+        issue(*c, operation.stream == model::Stream::compute ? std::nullopt : std::optional(index));
+      ++index;
+    });
+    under_way_.clear();  // gathers, which receive in place
+  }
+  std::size_t bytes() const {
+    std::size_t all = 0;
+    for (const auto& [group, pool] : pools_) all += pool.bytes();
+    return all;
+  }
+
+ private:
+  static std::size_t scratch_bytes(const Collective& c) {
+    const auto bytes = static_cast<std::size_t>(c.bytes());
+    if (c.op == profile::Collective::reduce_scatter)
+      return Communicator::reduce_scatter_scratch_bytes(bytes, c.ranks, c.items);
+    if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
+    return 0;
+  }
+  std::map<model::Group, comm::ScratchPool> pools_;
+  std::map<int, comm::ScratchPool::Block> under_way_;
+};
+
+/// Of a run on hosts.
+std::size_t reduction_buffers(Setup setup, const fsdp::UnitBuffers& buffers) {
+  // From the second micro-batch on all but the last are alike.
+  setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
+  Pools pools;
+  if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
+    Collective amaxes{profile::Collective::all_reduce, model::Group::model, setup.mesh.shard * setup.mesh.tensor};
+    amaxes.parts.push_back(
+        {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
+    pools.issue(amaxes);
+  }
+  pools.step(setup, buffers, {.first = true});
+  std::size_t before = 0;
+  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, buffers, {});  // they only grow
+  return pools.bytes();
+}
+
+}  // namespace
+
+Plan make_plan(const deck::Config& config, int threads) {
+  const Setup setup = Setup::make(config, {}, threads);
+  const State state(setup, tensor::ArenaSet::measure());
+  Plan plan;
+  plan.memory = state.arenas.bytes();
+  for (const auto& layer : state.activations.layers) {
+    const auto kept = model::TransformerLayer::kept_bytes(layer, config.model.recompute);
+    plan.kept.linear_inputs += kept.linear_inputs;
+    plan.kept.beside_cast += kept.beside_cast;
+  }
+  plan.traffic = traffic(setup, state.units);
+  plan.reduction_buffers =
+      tensor::kDevice ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup, state.units);
+  plan.parameters = model::parameter_count(config.model);
+  plan.tokens_per_step = config.data.batch * config.model.seq;
+  plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);
+  return plan;
+}
+
+}  // namespace shard8::train

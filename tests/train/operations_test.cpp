@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "deck/load.hpp"
+#include "train/operations.hpp"
+#include "train/plan/plan.hpp"
+#include "train/state.hpp"
+
+// What follows from the list of a step's operations alone. That the list is what a run does is held by train.step.plan
+// and train.fp8_runs.fp8_plan.
+
+namespace shard8 {
+namespace {
+
+using model::Operation;
+
+deck::Config load(const std::string& deck, const std::vector<std::string>& overrides = {}) {
+  return deck::load(fmt::format("{}/inputs/{}", SHARD8_SOURCE_DIR, deck), overrides).config;
+}
+
+constexpr const char* kDecks[] = {"plan/llama3_8b.yaml",    "plan/llama3_70b.yaml",    "plan/llama3_405b.yaml",
+                                  "small/gpt2_tokens.yaml", "small/llama_uneven.yaml", "fp8/block.yaml"};
+
+model::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
+  const auto setup = train::Setup::make(config, {}, 1);
+  const train::State state(setup, tensor::ArenaSet::measure());
+  return train::step_operations(setup, state.units, step);
+}
+
+/// 6·(parameters in matrix products) + 6·layers·hidden·seq.
+double formula(const deck::ModelConfig& model) {
+  std::int64_t parameters = 0;
+  for (const auto& unit : model::make_units(model, 1, 0))
+    for (const auto& p : unit.parameters)
+      if (p.linear || p.name == "head.weight") parameters += p.rows * p.cols;
+  return 6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(model.layers * model.hidden * model.seq);
+}
+
+TEST(Flops, OfTheListAreTheFormula) {
+  for (const char* deck : kDecks)
+    for (const char* tied : {"true", "false"}) {
+      SCOPED_TRACE(fmt::format("{}, tied {}", deck, tied));
+      const auto config = load(deck, {fmt::format("model.tie_embeddings={}", tied)});
+      EXPECT_EQ(train::model_flops_per_token(config.model), formula(config.model));
+    }
+}
+
+TEST(Flops, WhatIsRecomputedAddsNone) {
+  std::map<std::string, double> all, model;
+  for (const std::string recompute : {"none", "selective", "full"}) {
+    for (const auto& o :
+         operations(load("small/llama_tokens.yaml", {"model.recompute=" + recompute, "mesh.shard=1"})).list) {
+      model[recompute] += static_cast<double>(train::model_flops(o));
+      if (o.product() != nullptr) all[recompute] += o.product()->flops();
+    }
+  }
+  EXPECT_EQ(model["selective"], model["none"]);
+  EXPECT_EQ(model["full"], model["none"]);
+  EXPECT_EQ(all["selective"], all["none"]);
+  EXPECT_GT(all["full"], 1.1 * all["none"]);
+}
+
+/// Every collective beside the compute stream is waited for once, after it was issued.
+void expect_waits(const model::Operations& step, std::size_t ahead_before) {
+  std::set<int> open;
+  for (int k = 0; k < static_cast<int>(ahead_before); ++k) open.insert(-1 - k);
+  for (int i = 0; i < static_cast<int>(step.list.size()); ++i) {
+    const Operation& o = step.list[static_cast<std::size_t>(i)];
+    for (const int w : o.waits) EXPECT_EQ(open.erase(w), 1U) << "operation " << i << " waits for " << w;
+    if (o.stream == model::Stream::compute) continue;
+    ASSERT_NE(o.collective(), nullptr);
+    open.insert(i);
+  }
+  EXPECT_EQ(open, std::set<int>(step.ahead.begin(), step.ahead.end()));
+}
+
+TEST(Waits, AreForEveryCollectiveOnce) {
+  for (const char* deck : kDecks)
+    for (const char* prefetch : {"0", "1", "2"})
+      for (const char* clip : {"0", "1"}) {
+        SCOPED_TRACE(fmt::format("{}, prefetch {}, clip {}", deck, prefetch, clip));
+        const auto config =
+            load(deck, {fmt::format("fsdp.prefetch={}", prefetch), fmt::format("optimizer.clip={}", clip)});
+        const auto first = operations(config, {.first = true}), middle = operations(config),
+                   last = operations(config, {.last = true});
+        expect_waits(first, 0);
+        expect_waits(middle, first.ahead.size());
+        expect_waits(last, middle.ahead.size());
+        EXPECT_EQ(first.ahead.size(), middle.ahead.size());
+        EXPECT_TRUE(last.ahead.empty());
+      }
+}
+
+// 405 billion parameters on 4,096 ranks, 126 layers.
+TEST(Large, TakesMillisecondsAndTensOfThousandsOfOperations) {
+  const auto config = load("plan/llama3_405b.yaml");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto step = operations(config);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const auto products =
+      std::count_if(step.list.begin(), step.list.end(), [](const Operation& o) { return o.product() != nullptr; });
+  fmt::print("{} operations, {} of them products, in {:.0f} ms\n", step.list.size(), products, took.count() * 1e3);
+  const auto setup = train::Setup::make(config, {}, 1);
+  EXPECT_GE(products, 126 * 12 * setup.layout.micro_batches);
+  EXPECT_LT(step.list.size(), 100000U);
+  EXPECT_LT(took.count(), 10.0);  // of a loaded machine; a hundredth elsewhere
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "tests/train/training.hpp"
+
+namespace shard8::test {
+
+/// Runs the deck's steps from the first to the last, records what they really do (products, attention, kernels by
+/// their Kokkos labels, collectives, and on hosts what is waited for), and compares with train::step_operations, in
+/// order. Kernels are compared by name and phase; where one is launched several times in a row, it counts once. The
+/// training's log has the collectives of all steps but the first afterwards.
+void expect_listed_operations(Training& training);
+
+}  // namespace shard8::test
