@@ -9,7 +9,7 @@
 #include "app/environment.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
-#include "io/hdf5_version.hpp"
+#include "io/io_thread.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/exec.hpp"
 

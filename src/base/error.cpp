@@ -7,7 +7,7 @@
 namespace shard8::base {
 namespace {
 
-// Folder and file name are enough to find a line, and do not tell where it was built.
+// Messages show folder and file name: enough to find the line, without the path of the build.
 std::string_view short_path(std::string_view path) {
   const auto file = path.rfind('/');
   if (file == std::string_view::npos || file == 0) return path;

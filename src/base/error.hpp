@@ -8,12 +8,24 @@
 #include <string>
 #include <utility>
 
-#include "base/exit_code.hpp"
-
 namespace shard8::base {
 
-/// Whatever ends a run. The text says what, where, the value, what is allowed and what to do, in
-/// lower case; the code is the one that the process exits with.
+/// The exit codes of the program. Every rank leaves with the same code.
+enum class ExitCode : int {
+  ok = 0,            ///< done
+  deck = 2,          ///< bad deck or bad usage
+  environment = 3,   ///< ranks, devices or libraries are not as needed
+  checkpoint = 4,    ///< checkpoint unusable
+  failed = 5,        ///< failed while running
+  verification = 6,  ///< ran to the end, but the result fails the deck's verification
+  stopped = 75,      ///< stopped early with a checkpoint written; run again to continue
+};
+
+/// The number for exit().
+constexpr int to_int(ExitCode code) { return static_cast<int>(code); }
+
+/// An error that ends a run. The message says what went wrong, where, the value, what is allowed and what to do, in
+/// lower case. The process exits with the code.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -35,8 +47,8 @@ template <class... Args>
 
 }  // namespace shard8::base
 
-/// Throws base::Error(ExitCode::failed) unless the expression holds. The rest is an fmt format
-/// string and its arguments, evaluated on failure only.
+/// Throws base::Error(ExitCode::failed) unless the expression is true. The other arguments are an fmt format string and
+/// its arguments; they are evaluated on failure only.
 #define SHARD8_REQUIRE(expression, ...)                                                            \
   do {                                                                                             \
     if (!(expression)) {                                                                           \

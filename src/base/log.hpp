@@ -12,14 +12,14 @@ namespace shard8::base {
 
 enum class LogLevel { info, warn, error };
 
-/// Writes lines of text; copied and passed around, there is no global one. Information goes to
-/// `out` from the speaking rank alone, warnings and errors to `err` from any rank, with the rank's
-/// number in front. A message is one write, so that lines of several ranks do not mix.
+/// Writes messages. There is no global logger: it is passed by value. Information goes to `out`, from the speaking rank
+/// alone. Warnings and errors go to `err`, from any rank, with the rank's number in front. Each message is one write,
+/// so that lines of several ranks do not mix.
 class Logger {
  public:
   Logger() = default;
 
-  /// `rank` is the caller's number among `ranks`; `speaker` is the only one that prints info.
+  /// `rank` is the caller's number among `ranks`. Only the rank `speaker` prints information.
   Logger(int rank, int ranks, int speaker = 0, std::FILE* out = stdout, std::FILE* err = stderr)
       : rank_(rank), ranks_(ranks), speaker_(speaker), out_(out), err_(err) {}
 
@@ -39,7 +39,7 @@ class Logger {
   }
 
  private:
-  /// Info as it is; others as "shard8: [rank R: ]warning: text". Flushed at once.
+  /// Prints information as it is, others as "shard8: [rank R: ]warning: text", and flushes.
   void write(LogLevel level, std::string_view text) const;
 
   int rank_ = 0;

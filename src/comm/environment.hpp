@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/exit_code.hpp"
+#include "base/error.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/watchdog.hpp"
 

@@ -10,20 +10,19 @@
 #include <string_view>
 #include <utility>
 
-#include "deck/checker.hpp"
 #include "deck/choices.hpp"
-#include "deck/field.hpp"
+#include "deck/fields.hpp"
 #include "deck/layout.hpp"
 
 namespace shard8::deck {
 namespace {
 
-/// Of parameters, and of elements of activations: so that all bytes of all states of a rank fit 64 bits.
+/// Chosen: with so many parameters or elements of activations, the bytes of all states of a rank still fit 64 bits.
 constexpr double kMostElements = 1e15;
 
 using Factor = std::pair<std::string_view, std::int64_t>;
 
-/// The key whose value is to blame first for a product.
+/// The key with the largest value: the first to blame for a product that is too large.
 std::string_view largest(std::initializer_list<Factor> factors) {
   return std::max(factors, [](const Factor& a, const Factor& b) { return a.second < b.second; }).first;
 }
@@ -43,7 +42,7 @@ void check_parameters(const Checker& check, const ModelConfig& m) {
              fmt::format("at most {:.0e} can be counted", kMostElements));
 }
 
-/// A step has a list of them.
+/// A step keeps a list of its layers, once for each micro-batch, so their number is bounded.
 void check_visits(const Checker& check, const Config& config) {
   constexpr std::int64_t kMost = 10000000;
   if (!check.sound({"model.layers", "data.batch", "data.micro_batch", "mesh.replicate", "mesh.shard"})) return;
@@ -149,7 +148,7 @@ void check_weights(const Checker& check, const Config& config) {
   }
 }
 
-// With masters of BF16 weights and remainders.
+// Checks for optimizer.master = bf16_remainder.
 void check_remainder(const Checker& check, const Config& config) {
   if (config.precision.compute == FloatType::fp32) {
     check.fail({"optimizer.master", "precision.compute"},
@@ -228,7 +227,7 @@ std::string micro_batch_note(const Config& config) {
 
 void resolve_defaults(Reading& reading) {
   Config& c = reading.config;
-  // A default that is taken from a broken key is as broken.
+  // A default that comes from a broken key is broken, too.
   const auto derived = [&reading](std::string_view path, std::string_view from) {
     if (reading.given(path)) return false;
     if (reading.broken.count(from) > 0) reading.broken.emplace(path);

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "deck/checker.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
@@ -62,7 +61,7 @@ void check_gather(const Checker& check, const Config& config) {
   }
 }
 
-// What local K, N and token counts of FP8 products must be multiples of.
+// The local K, N and token counts of FP8 products must be multiples of this.
 std::int64_t block_of(Recipe recipe) {
   switch (recipe) {
     case Recipe::block:
@@ -85,7 +84,7 @@ class BlockChecker {
     if (m.hidden % m.heads != 0 || m.heads % tensor_ != 0) return;
     if (m.hidden % block_ != 0) {
       check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")), hint());
-      return;  // nor is any part of it
+      return;  // a part of it is not a multiple either
     }
     if (!check_local("model.hidden", "model.hidden", std::to_string(m.hidden), m.hidden)) return;
 
@@ -94,7 +93,7 @@ class BlockChecker {
     const std::int64_t kv = m.kv_heads * (m.hidden / m.heads);
     const std::string_view kv_name = "model.kv_heads * model.hidden / model.heads";
     const std::string kv_numbers = fmt::format("{} * {} / {}", m.kv_heads, m.hidden, m.heads);
-    if (block_ > 16) {  // scales of blocks: q, k and v have their own
+    if (block_ > 16) {  // with scales of blocks, q, k and v have blocks of their own
       check_local("model.kv_heads", kv_name, kv_numbers, kv);
     } else {
       const auto sum = [this](const std::string& text) { return tensor_ == 1 ? text : "(" + text + ")"; };
@@ -119,7 +118,7 @@ class BlockChecker {
   }
 
  private:
-  // All tensor ranks together have `name` = `numbers` = `total` of something, a rank an equal part of it.
+  // Checks total / mesh.tensor, the part of a tensor rank. A message shows `name` = `numbers` = total.
   bool check_local(std::string_view key, std::string_view name, const std::string& numbers, std::int64_t total,
                    const std::string& note = {}) const {
     const std::int64_t local = total / tensor_;

@@ -10,7 +10,7 @@
 
 namespace shard8::deck {
 
-/// The names of an enumeration's values in a deck, in its order.
+/// The names that an enumeration's values have in a deck, in the order of the enumeration.
 template <class E>
 struct Choices;
 
@@ -63,7 +63,7 @@ struct Choices<DataKind> {
   static constexpr std::array<std::string_view, 3> names = {"synthetic", "bytes", "tokens"};
 };
 
-/// The name of a value, as in a deck.
+/// The name that a value has in a deck.
 template <class E>
 requires std::is_enum_v<E>
 constexpr std::string_view to_string(E value) { return Choices<E>::names[static_cast<std::size_t>(value)]; }

@@ -20,9 +20,8 @@ enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 
-// The initialisers below are the defaults of the deck. A member whose default depends on others
-// holds a marker here (0, or `automatic`) and its real value in every Config that came out of
-// load(). What a deck must give is 0 here.
+// The initialisers below are the deck's defaults. A member whose default depends on other keys has a marker
+// here, 0 or `automatic`; load() replaces the marker by the value. A key that every deck must give is 0 here.
 
 /// The transformer, as in Hugging Face configurations.
 struct ModelConfig {
@@ -40,29 +39,29 @@ struct ModelConfig {
   std::uint64_t init_seed = 1234;         ///< of the initial weights
   double init_std = 0.02;                 ///< standard deviation of the initial weights
   std::string init_file;                  ///< "file.h5:/group" or ".safetensors"; empty: random
-  Recompute recompute = Recompute::none;  ///< what backward computes again
+  Recompute recompute = Recompute::none;  ///< what backward recomputes
 };
 
 /// Ranks = replicate * shard * tensor; tensor varies fastest, replicate slowest.
 struct MeshConfig {
-  std::int64_t replicate = 1;            ///< groups with a whole copy of the weights
+  std::int64_t replicate = 1;            ///< copies of the weights, each sharded
   std::int64_t shard = 1;                ///< ranks over which a copy is sharded
   std::int64_t tensor = 1;               ///< ranks that share one matrix product
-  Backend backend = Backend::automatic;  ///< who moves data between ranks
+  Backend backend = Backend::automatic;  ///< which library moves data between ranks
   Device device = Device::automatic;     ///< where kernels run
 
   std::int64_t ranks() const { return replicate * shard * tensor; }
-  /// P, the ranks that see different samples.
+  /// P: the number of ranks that read different samples.
   std::int64_t data_ranks() const { return replicate * shard; }
 };
 
 struct PrecisionConfig {
   FloatType compute = FloatType::bf16;  ///< activations, residual stream, matrix products
-  FloatType reduce = FloatType::fp32;   ///< gradients as they are reduced over ranks
-  bool deterministic = true;            ///< bit for bit the same from run to run
+  FloatType reduce = FloatType::fp32;   ///< type in which gradients are reduced over ranks
+  bool deterministic = true;            ///< two runs give the same bits
 };
 
-/// FP8 in the linears of the layers: what is scaled how, and how their weights are kept.
+/// FP8 in the layers' linears: how values are scaled and how weights are kept.
 struct Fp8Config {
   Recipe recipe = Recipe::none;             ///< scaling of weights, activations and gradients
   Fp8Format format = Fp8Format::automatic;  ///< loaded: hybrid (gradients E5M2), e4m3; automatic only with none
@@ -80,8 +79,8 @@ struct Fp8Config {
 struct FsdpConfig {
   bool reshard_after_forward = true;  ///< free gathered layers between forward and backward
   std::int64_t prefetch = 1;          ///< units gathered ahead of the one that computes
-  /// What travels in a gather of weights. fp32 with compute bf16: rounded by each receiver.
-  /// With a recipe it is about the FP8 linears; all else travels in the compute type.
+  /// The type in which weights are gathered. With fp32 and compute bf16 each receiver rounds. With an FP8
+  /// recipe this is the type of the FP8 linears; all other weights are gathered in the compute type.
   Gather gather = Gather::automatic;  ///< loaded: fp8 with a recipe, else that of precision.compute
 };
 
@@ -97,14 +96,14 @@ struct OptimizerConfig {
   double eps = 1e-8;                    ///< added to the root of the second moment
   double weight_decay = 0.1;            ///< decoupled, on parameters of two dimensions or more
   double clip = 1.0;                    ///< largest global gradient norm; 0: off
-  FloatType moments = FloatType::fp32;  ///< as which both moments are kept
+  FloatType moments = FloatType::fp32;  ///< type in which both moments are kept
   Master master = Master::fp32;         ///< fp32, or bf16 weights and a 16-bit remainder
 };
 
 struct DataConfig {
   DataKind kind = DataKind::synthetic;  ///< must be given in a deck
-  /// Text file or folder (bytes), "file.h5:/dataset" (tokens); not read for synthetic. Relative
-  /// paths are those of the working directory or else of the deck's folder; loaded: as found.
+  /// Text file or folder (bytes), "file.h5:/dataset" (tokens); not read for synthetic. A relative path is looked
+  /// for in the working directory, then in the deck's folder; load() stores where it was found.
   std::string path;
   std::int64_t batch = 0;        ///< sequences in a step, over all ranks
   std::int64_t micro_batch = 0;  ///< sequences that a data rank computes at once; 0: all its own
@@ -118,7 +117,7 @@ struct RunConfig {
   std::int64_t hang_limit_s = 600;  ///< a rank that waits longer for others ends the job
 };
 
-/// What the end of a run is held against; nothing set: VERIFICATION: NOT CONFIGURED.
+/// Checks of a run's result. If none is set, the run reports VERIFICATION: NOT CONFIGURED.
 struct VerifyConfig {
   double final_loss_max = 0.0;     ///< nats; 0: not checked
   double final_loss_min = 0.0;     ///< nats; 0: not checked
@@ -134,13 +133,13 @@ struct VerifyConfig {
 struct OutputConfig {
   static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
 
-  std::string dir = "out";                ///< folder, made if missing
+  std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
   std::string timing = "timing.csv";      ///< in dir: seconds of each step's phases over ranks
   std::string summary = "summary.json";   ///< in dir: the whole report
 };
 
-/// A deck after reading and checking; copied down to whoever needs a part of it.
+/// A deck that was read and checked. Each part of the program gets a copy of the structs that it needs.
 struct Config {
   ModelConfig model;
   MeshConfig mesh;

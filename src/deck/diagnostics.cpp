@@ -5,33 +5,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace shard8::deck {
 namespace {
 
 constexpr std::size_t kMostShown = 50;
-constexpr std::size_t kWidest = 200;  // characters of a line or message, before and after a place
-
-// What a terminal can show: other control characters than tabs become '?'.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\t') || byte == 0x7f) c = '?';
-  }
-  return text;
-}
-
-std::string shortened(const std::string& text) {
-  return text.size() <= 2 * kWidest ? text : text.substr(0, 2 * kWidest) + "...";
-}
+constexpr std::size_t kMostKept = 10000;  // chosen: bounds the memory of a deck with an error in every word
+constexpr std::size_t kWidest = 200;      // characters of a line or message, before and after a place
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// As wide as the given text on a terminal: tabs stay, a UTF-8 character is one column.
+// Blanks that are as wide on a terminal as the text: tabs stay, a UTF-8 character is one column.
 std::string blank_like(std::string_view text) {
   std::string blank;
   for (const char c : text) {
@@ -47,16 +37,20 @@ int Diagnostics::add_source(Source source) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-Diagnostics::Entry Diagnostics::entry_of(Span where, std::string message, std::string hint) {
-  return {where, shortened(printable(std::move(message))), printable(std::move(hint))};
+Diagnostics::Entry Diagnostics::entry_of(Span where, const std::string& message, const std::string& hint) {
+  return {where, base::printable(base::shortened(message, 2 * kWidest)), base::printable(hint)};
 }
 
-void Diagnostics::error(Span where, std::string message, std::string hint) {
-  entries_.push_back(entry_of(where, std::move(message), std::move(hint)));
+void Diagnostics::error(Span where, const std::string& message, const std::string& hint) {
+  if (entries_.size() < kMostKept) {
+    entries_.push_back(entry_of(where, message, hint));
+  } else {
+    ++not_kept_;
+  }
 }
 
-void Diagnostics::warning(Span where, std::string message, std::string hint) {
-  warnings_.push_back(entry_of(where, std::move(message), std::move(hint)));
+void Diagnostics::warning(Span where, const std::string& message, const std::string& hint) {
+  warnings_.push_back(entry_of(where, message, hint));
 }
 
 std::vector<std::string> Diagnostics::warnings() const {
@@ -74,13 +68,16 @@ std::string Diagnostics::render(const Entry& entry, std::string_view kind) const
   if (at.length == 0 || row >= from.lines.size()) {
     return out + (entry.hint.empty() ? "" : "; " + entry.hint) + '\n';
   }
-  std::string line = printable(from.lines[row]);
-  auto before = std::min(static_cast<std::size_t>(at.column - 1), line.size());
+  // Only what is shown is copied: a line may be as long as the deck, and have an error at each word.
+  auto before = std::min(static_cast<std::size_t>(at.column - 1), from.lines[row].size());
+  std::string line;
+  std::size_t first = 0;
   if (before > kWidest) {
-    line = "..." + line.substr(before - kWidest);
+    line = "...";
+    first = before - kWidest;
     before = kWidest + 3;
   }
-  line = shortened(line);
+  line = base::printable(base::shortened(line.append(from.lines[row], first, 2 * kWidest + 1), 2 * kWidest));
   std::string caret = blank_like(std::string_view(line).substr(before, static_cast<std::size_t>(at.length)));
   caret.assign(std::max<std::size_t>(caret.size(), 1), '~');
   caret[0] = '^';
@@ -93,15 +90,17 @@ std::string Diagnostics::text() const {
   std::vector<Entry> sorted = entries_;
   const auto key = [](const Entry& e) { return std::tie(e.where.source, e.where.line, e.where.column); };
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
-  std::vector<std::string> shown;
-  for (const Entry& entry : sorted) {
-    std::string one = render(entry, "error");
-    if (std::find(shown.begin(), shown.end(), one) == shown.end()) shown.push_back(std::move(one));
-  }
+  const auto whole = [](const Entry* e) {
+    return std::tie(e->where.source, e->where.line, e->where.column, e->where.length, e->message, e->hint);
+  };
+  const auto before = [&](const Entry* a, const Entry* b) { return whole(a) < whole(b); };
+  std::set<const Entry*, decltype(before)> seen(before);
   std::string all;
-  for (std::size_t i = 0; i < std::min(shown.size(), kMostShown); ++i) all += shown[i];
-  if (shown.size() > kMostShown) {
-    all += fmt::format("and {} more errors\n", shown.size() - kMostShown);
+  for (const Entry& entry : sorted) {
+    if (seen.insert(&entry).second && seen.size() <= kMostShown) all += render(entry, "error");
+  }
+  if (const auto more = seen.size() - std::min(seen.size(), kMostShown) + not_kept_; more > 0) {
+    all += fmt::format("and {} more errors\n", more);
   }
   if (!all.empty()) all.pop_back();
   return all;
@@ -109,6 +108,19 @@ std::string Diagnostics::text() const {
 
 void Diagnostics::throw_if_any() const {
   if (!empty()) throw base::Error(base::ExitCode::deck, text());
+}
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    lines.emplace_back(line);
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return lines;
 }
 
 }  // namespace shard8::deck

@@ -6,33 +6,51 @@
 #include <string_view>
 #include <vector>
 
-#include "deck/source.hpp"
-
 namespace shard8::deck {
 
-/// Collects what is wrong with a deck, so that all of it is told at once:
+/// Where a deck's text came from: a file, or one argument of the command line.
+struct Source {
+  std::string name;                ///< "inputs/tiny.yaml" or "command line:mesh.tensor=2"
+  std::vector<std::string> lines;  ///< without line ends
+  bool numbered = true;            ///< whether line and column say more than the name does
+};
+
+/// A stretch of one line of a source. Lines and columns count from 1, columns in bytes.
+/// Length 0 means the whole source: no line is shown.
+struct Span {
+  int source = 0;
+  int line = 1;
+  int column = 1;
+  int length = 0;
+};
+
+/// Splits a text at line feeds. A carriage return before a line feed is removed.
+std::vector<std::string> split_lines(std::string_view text);
+
+/// Collects the errors of a deck, so that all of them are reported at once:
 ///
 ///     inputs/tiny.yaml:14:3: error: unknown key 'tensr' in group 'mesh'
 ///        14 |   tensr: 2
 ///           |   ^~~~~  did you mean 'tensor'?
 class Diagnostics {
  public:
-  /// Returns the number that spans of this source carry.
+  /// Adds a source. Returns its number, for Span::source.
   int add_source(Source source);
   const Source& source(int number) const { return sources_.at(static_cast<std::size_t>(number)); }
 
-  /// `hint` says what is allowed; it stands beside the caret.
-  void error(Span where, std::string message, std::string hint = {});
+  /// Adds an error. `hint` says what is allowed; it is printed beside the caret.
+  void error(Span where, const std::string& message, const std::string& hint = {});
 
-  /// What is no error, but not what was meant, perhaps.
-  void warning(Span where, std::string message, std::string hint);
+  /// Adds a warning: the deck is valid, but a key in it probably does not do what was meant.
+  void warning(Span where, const std::string& message, const std::string& hint);
 
   bool empty() const { return entries_.empty(); }
 
-  /// All errors in the order of their positions, each once, the first 50 in full.
+  /// All errors in the order of their positions, each once, the first 50 in full. At most 10,000 are kept;
+  /// the others are counted.
   std::string text() const;
 
-  /// All warnings as they came, each a text of lines.
+  /// All warnings in the order in which they were added, each printed like an error.
   std::vector<std::string> warnings() const;
 
   /// Throws base::Error(deck) with text() if there is any error.
@@ -45,12 +63,13 @@ class Diagnostics {
     std::string hint;
   };
 
-  static Entry entry_of(Span where, std::string message, std::string hint);
+  static Entry entry_of(Span where, const std::string& message, const std::string& hint);
   std::string render(const Entry& entry, std::string_view kind) const;
 
   std::vector<Source> sources_;
   std::vector<Entry> entries_;
   std::vector<Entry> warnings_;
+  std::size_t not_kept_ = 0;  // errors beyond those that are kept
 };
 
 }  // namespace shard8::deck

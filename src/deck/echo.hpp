@@ -18,7 +18,7 @@ enum class Origin { fallback, deck, command_line };
 /// "default", "deck" or "command line".
 std::string_view to_string(Origin origin);
 
-/// A key and its value in use.
+/// A key, its value, and where the value came from.
 struct Echo {
   std::string group;
   std::string key;
@@ -26,10 +26,10 @@ struct Echo {
   Origin origin = Origin::fallback;
 };
 
-/// Every key of the table, in its order.
+/// One Echo for each key, in the order of the table.
 std::vector<Echo> make_echo(const Reading& reading);
 
-/// A deck that gives this very Config again, every key written out.
+/// A deck that loads to this Config, with every key written out.
 std::string to_yaml(const Config& config);
 std::string to_namelist(const Config& config);
 

@@ -2,13 +2,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deck/fields.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
-#include "deck/field_tables.hpp"
+#include "deck/number.hpp"
 
 namespace shard8::deck {
+namespace {
+
+bool is_finite(double bound) { return bound - bound == 0.0; }
+
+std::string bounds_text(const Bounds& bounds) {
+  if (is_finite(bounds.low) && is_finite(bounds.high) && !bounds.open_low && !bounds.open_high) {
+    return fmt::format("{} from {} to {}", bounds.or_zero ? ", 0 or" : "", bounds.low, bounds.high);
+  }
+  std::string text;
+  if (is_finite(bounds.low)) text += fmt::format(" {} {}", bounds.open_low ? ">" : ">=", bounds.low);
+  if (is_finite(bounds.high)) {
+    text += fmt::format("{} {} {}", text.empty() ? "" : " and", bounds.open_high ? "<" : "<=", bounds.high);
+  }
+  return text;
+}
+
+// A text in single quotes, which are doubled inside. YAML and namelists share this form.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') out += c;
+    out += c;
+  }
+  return out + "'";
+}
+
+constexpr std::size_t kLongestName = 64;
+
+bool same(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> two_up, up, row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    two_up = std::move(up);
+    up = row;
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t cost = same(a[i - 1], b[j - 1]) ? 0 : 1;
+      row[j] = std::min({up[j] + 1, row[j - 1] + 1, up[j - 1] + cost});
+      const bool swapped = i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
+      if (swapped) row[j] = std::min(row[j], two_up[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
 
 std::span<const Group> all_groups() {
   static const std::array<Group, 10> groups = {{
@@ -49,6 +104,76 @@ const Field& field_at(std::string_view path) {
   }
   if (field == nullptr) throw std::logic_error("no key '" + std::string(path) + "' in the deck");
   return *field;
+}
+
+std::string list_of(std::span<const std::string_view> names, std::string_view last) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 < names.size() ? ", " : fmt::format(" {} ", last);
+    text += names[i];
+  }
+  return text;
+}
+
+std::string expected(const Field& field) {
+  const std::string bounds = bounds_text(field.bounds);
+  switch (field.slot.index()) {
+    case 0:
+      return "an integer" + bounds;
+    case 1:
+      return "an unsigned integer";
+    case 2:
+      return "a real number" + bounds;
+    case 3:
+      return "true or false";
+    case 4:
+      return field.not_empty ? "a text, not empty" : "a text";
+    default:
+      return list_of(std::get<ChoiceAccess>(field.slot).names);
+  }
+}
+
+std::string value_text(const Field& field, const Config& config) {
+  // The table's functions return references that could be written to, so they get a copy.
+  Config copy = config;
+  return std::visit(
+      [&](const auto& get) -> std::string {
+        using T = std::remove_cvref_t<decltype(get)>;
+        if constexpr (std::is_same_v<T, ChoiceAccess>) {
+          return std::string(get.names[static_cast<std::size_t>(get.get(config))]);
+        } else if constexpr (std::is_same_v<T, Access<double>>) {
+          return format_real(get(copy));
+        } else {
+          return fmt::format("{}", get(copy));
+        }
+      },
+      field.slot);
+}
+
+std::string spelled(const Field& field, const Config& config, Spelling spelling) {
+  const std::string value = value_text(field, config);
+  const bool text = std::holds_alternative<Access<std::string>>(field.slot);
+  const bool choice = std::holds_alternative<ChoiceAccess>(field.slot);
+  return text || (choice && spelling == Spelling::namelist) ? quoted(value) : value;
+}
+
+std::string default_text(const Field& field) {
+  if (!field.default_note.empty()) return std::string(field.default_note);
+  return spelled(field, Config{}, Spelling::yaml);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.size() > kLongestName) return {};
+  std::string_view best;
+  std::size_t least = kLongestName;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t far = distance(word, candidate);
+    if (far < least && 3 * far <= std::max(word.size(), candidate.size())) {
+      least = far;
+      best = candidate;
+    }
+  }
+  return best;
 }
 
 }  // namespace shard8::deck

@@ -2,21 +2,133 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
-#include "deck/field.hpp"
+#include "deck/choices.hpp"
+#include "deck/config.hpp"
 
 namespace shard8::deck {
 
-/// Every group and key that a deck may have, in the order in which they are printed.
+/// Returns the member of a Config that a key sets.
+template <class T>
+using Access = T& (*)(Config&);
+
+struct ChoiceAccess {
+  int (*get)(const Config&);
+  void (*set)(Config&, int);
+  std::span<const std::string_view> names;  ///< in the order of the enumeration
+};
+
+using Slot = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
+                          Access<std::string>, ChoiceAccess>;
+
+template <auto group, auto member>
+constexpr Slot slot() {
+  using T = std::remove_cvref_t<decltype(std::declval<Config&>().*group.*member)>;
+  if constexpr (std::is_enum_v<T>) {
+    return ChoiceAccess{[](const Config& config) { return static_cast<int>(config.*group.*member); },
+                        [](Config& config, int value) { config.*group.*member = static_cast<T>(value); },
+                        Choices<T>::names};
+  } else {
+    return Access<T>{[](Config& config) -> T& { return config.*group.*member; }};
+  }
+}
+
+/// The values that a number may have. Integers are also bounded by kMostInteger.
+struct Bounds {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool open_low = false;   ///< low itself is not allowed
+  bool open_high = false;  ///< high itself is not allowed
+  bool or_zero = false;    ///< zero is also allowed
+
+  bool hold(double value) const {
+    if (or_zero && value == 0) return true;
+    return (open_low ? value > low : value >= low) && (open_high ? value < high : value <= high);
+  }
+};
+
+/// Products of two such numbers fit 64 bits.
+inline constexpr std::int64_t kMostInteger = 2147483647;
+
+constexpr Bounds at_least(double low) { return {.low = low}; }
+constexpr Bounds above(double low) { return {.low = low, .open_low = true}; }
+constexpr Bounds from_to(double low, double high) { return {.low = low, .high = high}; }
+/// The range of FP32: a smaller number would become zero there, a larger one infinite.
+inline constexpr double kLeastFloat = 1.2e-38, kMostFloat = 3.4e38;
+constexpr Bounds positive_float() { return from_to(kLeastFloat, kMostFloat); }
+constexpr Bounds zero_or_positive_float() { return {.low = kLeastFloat, .high = kMostFloat, .or_zero = true}; }
+constexpr Bounds float_from(double low) { return from_to(low, kMostFloat); }
+constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
+
+/// One key of a deck.
+struct Field {
+  std::string_view key;
+  Slot slot;
+  Bounds bounds = {};
+  bool required = false;
+  bool not_empty = false;              ///< for text
+  std::string_view default_note = {};  ///< describes the default where it depends on other keys
+  std::string_view unit = {};
+  std::string_view help;
+};
+
+struct Group {
+  std::string_view name;
+  std::string_view help;
+  std::span<const Field> fields;
+};
+
+/// The values that are allowed for a key: "an integer >= 1", "llama or gpt2", ...
+std::string expected(const Field& field);
+
+/// The names as a list for a message: "none, selective or full".
+std::string list_of(std::span<const std::string_view> names, std::string_view last = "or");
+
+/// A key's value in a Config, as a deck spells it, without quotes.
+std::string value_text(const Field& field, const Config& config);
+
+enum class Spelling { yaml, namelist };
+
+/// A key's value in a Config, with the quotes that the spelling needs.
+std::string spelled(const Field& field, const Config& config, Spelling spelling);
+
+/// The default as YAML spells it, or what the default depends on. The key must not be a required one.
+std::string default_text(const Field& field);
+
+/// The table: every group and key that a deck may have, in the order in which they are printed.
 std::span<const Group> all_groups();
 
-/// nullptr if there is none of that name.
+/// nullptr if there is no group or key of that name.
 const Group* find_group(std::string_view name);
 const Field* find_field(const Group& group, std::string_view key);
 
-/// Throws std::logic_error for names that are not in the table ("model.hidden").
+/// The field of "model.hidden". Throws std::logic_error for a name that is not in the table.
 const Field& field_at(std::string_view path);
+
+// The groups' fields: model, mesh and precision in fields_model.cpp, fp8 in fields_fp8.cpp, the others in
+// fields_training.cpp.
+std::span<const Field> model_fields();
+std::span<const Field> mesh_fields();
+std::span<const Field> precision_fields();
+std::span<const Field> fp8_fields();
+std::span<const Field> fsdp_fields();
+std::span<const Field> optimizer_fields();
+std::span<const Field> data_fields();
+std::span<const Field> run_fields();
+std::span<const Field> verify_fields();
+std::span<const Field> output_fields();
+
+/// The candidate that a misspelt word probably means; empty if none is near. Distance is the number of inserted,
+/// deleted, replaced and swapped letters (optimal string alignment), ignoring case, and is at most a third of the
+/// longer word.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace shard8::deck

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/field_tables.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/field_tables.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {
 
-constexpr double kMostRanks = 1048576;  // per dimension: the product of three fits 64 bits
+constexpr double kMostRanks = 1048576;  // chosen: of one dimension; the product of three fits 64 bits
 
-constexpr double kMostLayers = 100000;  // each has lists of its own
+constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its own
 
 template <auto member>
 constexpr Slot model() {
@@ -88,7 +88,7 @@ constexpr Field kModel[] = {
              "folder, names and layouts as in Hugging Face checkpoints; empty: random"},
     {.key = "recompute",
      .slot = model<&ModelConfig::recompute>(),
-     .help = "what backward computes again in place of keeping it: selective: norms, activations "
+     .help = "what backward recomputes in place of keeping it: selective: norms, activations "
              "and attention's softmax; full: all but a layer's input"},
 };
 

@@ -9,22 +9,22 @@
 
 namespace shard8::deck {
 
-/// How a step's sequences fall on the ranks. Every data rank runs `micro_batches` times
-/// `micro_batch` sequences; what the batch does not fill is padding of weight 0.
+/// How a step's sequences are distributed over ranks. Every data rank runs `micro_batches` micro-batches of
+/// `micro_batch` sequences. Sequences beyond the batch are padding of weight 0.
 struct Layout {
   std::int64_t ranks = 0;          ///< replicate * shard * tensor
   std::int64_t data_ranks = 0;     ///< P = replicate * shard
-  std::int64_t rank_batch = 0;     ///< ceil(batch / P): most sequences of a data rank
-  std::int64_t micro_batch = 0;    ///< sequences at once: data.micro_batch, at most rank_batch
+  std::int64_t rank_batch = 0;     ///< ceil(batch / P): the most sequences of a data rank
+  std::int64_t micro_batch = 0;    ///< sequences in a micro-batch: data.micro_batch, at most rank_batch
   std::int64_t micro_batches = 0;  ///< ceil(rank_batch / micro_batch)
   std::int64_t padding = 0;        ///< sequences of weight 0 in a step, over all data ranks
   std::int64_t tensor_tokens = 0;  ///< tokens of a micro-batch that a tensor rank holds
 };
 
-/// The config must have passed load(), or have positive batch, mesh and seq.
+/// The layout of a Config that load() returned, or whose batch, mesh and seq are positive.
 Layout lay_out(const Config& config);
 
-/// What `check` prints: model, mesh, batch, precision, schedule, a line each, with the sums shown.
+/// What `shard8 check` prints: model, mesh, batch, precision, schedule, ..., one line each, with the arithmetic.
 std::string describe(const Config& config);
 
 }  // namespace shard8::deck

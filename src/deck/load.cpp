@@ -11,11 +11,8 @@
 #include "base/error.hpp"
 #include "deck/checks.hpp"
 #include "deck/diagnostics.hpp"
-#include "deck/read_namelist.hpp"
-#include "deck/read_overrides.hpp"
-#include "deck/read_yaml.hpp"
+#include "deck/raw_deck.hpp"
 #include "deck/reading.hpp"
-#include "deck/unused.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -38,6 +35,9 @@ void refuse_what_is_no_text(std::string_view text, const std::string& name) {
   }
   if (const auto at = text.find('\0'); at != std::string_view::npos) {
     base::fail(base::ExitCode::deck, "{}: error: not a text file: byte {} is zero", name, at + 1);
+  }
+  if (text.starts_with("\xfe\xff") || text.starts_with("\xff\xfe")) {
+    base::fail(base::ExitCode::deck, "{}: error: this is UTF-16, a deck is UTF-8: save it as that", name);
   }
 }
 

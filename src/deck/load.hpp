@@ -14,20 +14,20 @@ namespace shard8::deck {
 
 struct LoadResult {
   Config config;                           ///< checked, every default filled in
-  std::vector<Echo> echo;                  ///< the same, key by key, with where each value came from
-  std::vector<std::string> warnings = {};  ///< with place and line, as errors are: keys that have no effect
+  std::vector<Echo> echo;                  ///< every key with its value and where the value came from
+  std::vector<std::string> warnings = {};  ///< keys without effect, printed like errors
 };
 
-/// Reads a deck, YAML (.yaml, .yml) or Fortran namelists (.nml) by the end of its name, then the
-/// overrides `group.key=value`, and checks everything. Throws base::Error(deck) with all errors at
-/// once, each with its place. Reads no file but the deck.
+/// Reads a deck, then the overrides `group.key=value`, and checks everything. The end of the file's name chooses
+/// between YAML (.yaml, .yml) and Fortran namelists (.nml). Throws base::Error(deck) with all errors at once, each
+/// with its place. Opens no file but the deck.
 LoadResult load(const std::string& path, std::span<const std::string> overrides = {});
 
-/// The same for a text already read; `name` is what messages call it, its folder is where relative
-/// names of files are looked for beside the working directory.
+/// Reads a deck from a text. Messages call it `name`. Relative names of files are looked for in the working directory,
+/// then in the folder of `name`.
 LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// The text of a deck; throws base::Error(deck) if it cannot be read or is none.
+/// The text of a deck file. Throws base::Error(deck) if the file cannot be read, is a folder, or has another ending.
 std::string read_deck_file(const std::string& path);
 
 }  // namespace shard8::deck

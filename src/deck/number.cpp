@@ -27,7 +27,7 @@ std::size_t digits_at(std::string_view text, std::size_t begin) {
   return n;
 }
 
-// The longest number at the start of a text, in parts.
+// The parts of the longest number at the start of a text.
 struct Shape {
   std::size_t sign = 0;      // characters
   std::size_t whole = 0;     // digits before the point
@@ -126,7 +126,7 @@ std::string format_real(double value) {
   std::string text(buffer.data(), result.ptr);
   const auto e = text.find('e');
   if (e == std::string::npos) return text;
-  // "1e-05" and "1e+22" as people write them.
+  // "1e-05" becomes "1e-5", "1e+22" becomes "1e22".
   std::size_t digits = e + 1;
   const bool negative = text[digits] == '-';
   if (negative || text[digits] == '+') ++digits;

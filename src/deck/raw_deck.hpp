@@ -2,25 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "deck/source.hpp"
+#include "deck/diagnostics.hpp"
 
 namespace shard8::deck {
 
-/// A word of a deck as it was written.
+/// A name or value of a deck, as written.
 struct Token {
   std::string text;     ///< without quotes, escapes undone
-  bool quoted = false;  ///< stood in quotes
-  Span where;           ///< with the quotes
+  bool quoted = false;  ///< was written in quotes
+  Span where;           ///< includes the quotes
 };
 
 struct RawEntry {
   enum class State {
     given,
-    missing,   ///< nothing stands after the key
-    rejected,  ///< what stands there is no scalar; the front end has reported it
+    missing,   ///< no value follows the key
+    rejected,  ///< the value is not a scalar; the front end has reported it
   };
 
   Token key;
@@ -34,12 +38,68 @@ struct RawGroup {
   bool has_value = false;  ///< "mesh: 2" in place of keys
 };
 
-/// What both front ends make: names and scalars as text, nothing known of their meaning.
-/// Duplicates are reported by the front end and left out.
+/// What the front ends (YAML, namelists, command line) produce: names and scalars as text, without meaning.
+/// A front end reports duplicates and leaves them out.
 struct RawDeck {
   std::vector<RawGroup> groups;
   bool text_needs_quotes = false;  ///< namelists
-  bool complete = true;            ///< false: too broken to say what is missing
+  bool complete = true;            ///< false: too broken to report keys as missing
 };
+
+/// Builds a RawDeck for the YAML and namelist front ends. Reports duplicates and leaves them out.
+class RawBuilder {
+ public:
+  RawBuilder(Diagnostics& errors, int source) : errors_(errors), source_(source) {}
+
+  /// Opens a group. Returns false and adds an error if the deck has the group already.
+  bool group(const Token& name);
+
+  /// Marks the open group as having a value in place of keys.
+  void group_has_value() { deck_.groups.back().has_value = true; }
+
+  /// Records a key of the open group. Returns false and adds an error if the group has the key already.
+  bool key(const Token& name);
+
+  /// Adds a key with its value.
+  void entry(const Token& key, const Token& value);
+  /// Adds a key without a value.
+  void missing(const Token& key);
+  /// Adds a key whose value is not a scalar, and an error.
+  void rejected(const Token& key, const Span& where, std::string message, std::string hint = {});
+
+  void error(const Span& where, std::string message, std::string hint = {});
+  /// Marks the deck as too broken to report keys as missing.
+  void incomplete() { deck_.complete = false; }
+
+  /// Line and column count from 1. The length is cut at the end of the line; it is at least 1.
+  Span span(int line, int column, std::size_t length) const;
+  /// The source from the span's beginning to the end of its line. Valid as long as the source.
+  std::string_view rest_of_line(const Span& where) const;
+
+  RawDeck take() { return std::move(deck_); }
+
+ private:
+  Diagnostics& errors_;
+  int source_;
+  RawDeck deck_;
+  std::map<std::string, int> group_lines_;
+  std::map<std::string, int> key_lines_;  // of the open group
+};
+
+/// Reads one YAML document of two levels, groups of scalar keys. Lists, deeper mappings, tags,
+/// anchors, merge keys, duplicates and further documents are errors. `source` is the number of the
+/// text in `errors`.
+RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text);
+
+/// Reads Fortran namelist groups, `&mesh shard = 2, tensor = 2 /`, closed by `/` or `&end`, `$` for
+/// `&` as of old; names in any case, `!` comments, '..' and ".." with doubled quotes. Every key has
+/// one value: arrays, repeats, null values, components and complex numbers are errors, as are
+/// duplicates and anything but comments between groups. `source` is the number of the text in
+/// `errors`.
+RawDeck read_namelist(Diagnostics& errors, int source, std::string_view text);
+
+/// Reads arguments `group.key=value`, each a source of its own in `errors`; the value is what
+/// follows '=', quotes and all. The same key twice is an error.
+RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments);
 
 }  // namespace shard8::deck

@@ -1,14 +1,172 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/read_namelist.hpp"
-
 #include <fmt/format.h>
 
-#include "deck/namelist_scanner.hpp"
-#include "deck/raw_build.hpp"
+#include <cctype>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "deck/raw_deck.hpp"
 
 namespace shard8::deck {
 namespace {
+
+/// Reads the characters of a namelist. Every function that is named take or skip moves forward, never back.
+class NamelistScanner {
+ public:
+  struct Mark {
+    std::size_t offset = 0;
+    int line = 1;
+    int column = 1;
+  };
+
+  explicit NamelistScanner(std::string_view text) : text_(text) {}
+
+  const Mark& mark() const { return at_; }
+  std::size_t offset() const { return at_.offset; }
+  bool at_end() const { return at_.offset >= text_.size(); }
+  /// The next character, '\0' at the end.
+  char peek(std::size_t ahead = 0) const;
+  char take();
+
+  bool at_quote() const { return peek() == '\'' || peek() == '"'; }
+  bool at_group_mark() const { return peek() == '&' || peek() == '$'; }
+  /// At `/`, `&end`, `$end` or a lone `$`.
+  bool at_group_end() const;
+  /// At `name =`, `name(` or `name%`.
+  bool at_item() const;
+
+  /// Skips blanks, line ends and comments.
+  void skip_blanks();
+  /// Skips to the end of the line.
+  void skip_line();
+  /// Skips at least one character, up to the next blank or separator. Returns how many.
+  std::size_t skip_word();
+  /// Skips to the next item or end of the group. Texts and comments are skipped as a whole.
+  void skip_to_item();
+
+  bool take_group_end();
+  /// Takes letters, digits and underscores, not beginning with a digit. Returned in lower case; may be empty.
+  std::string take_name();
+  /// Takes a value without quotes; may be empty.
+  std::string take_value();
+  /// Takes a text in quotes. Nothing if the closing quote is not on this line.
+  std::optional<std::string> take_string();
+
+ private:
+  std::string_view text_;
+  Mark at_;
+};
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+bool ends_value(char c) { return is_blank(c) || std::string_view(",/!;=()'\"&$%").find(c) != std::string_view::npos; }
+
+char NamelistScanner::peek(std::size_t ahead) const {
+  const std::size_t i = at_.offset + ahead;
+  return i < text_.size() ? text_[i] : '\0';
+}
+
+char NamelistScanner::take() {
+  const char c = text_[at_.offset++];
+  if (c == '\n') {
+    ++at_.line;
+    at_.column = 1;
+  } else {
+    ++at_.column;
+  }
+  return c;
+}
+
+bool NamelistScanner::at_group_end() const {
+  if (peek() == '/') return true;
+  if (!at_group_mark()) return false;
+  if (peek() == '$' && !begins_name(peek(1))) return true;
+  return lower(peek(1)) == 'e' && lower(peek(2)) == 'n' && lower(peek(3)) == 'd' && !in_name(peek(4));
+}
+
+bool NamelistScanner::at_item() const {
+  NamelistScanner ahead = *this;
+  if (ahead.take_name().empty()) return false;
+  ahead.skip_blanks();
+  return ahead.peek() == '=' || ahead.peek() == '(' || ahead.peek() == '%';
+}
+
+void NamelistScanner::skip_blanks() {
+  while (!at_end()) {
+    if (is_blank(peek())) {
+      take();
+    } else if (peek() == '!') {
+      skip_line();
+    } else {
+      return;
+    }
+  }
+}
+
+void NamelistScanner::skip_line() {
+  while (!at_end() && peek() != '\n') take();
+}
+
+std::size_t NamelistScanner::skip_word() {
+  const std::size_t begin = at_.offset;
+  if (!at_end()) take();
+  while (!at_end() && !ends_value(peek())) take();
+  return at_.offset - begin;
+}
+
+void NamelistScanner::skip_to_item() {
+  while (true) {
+    skip_blanks();
+    if (at_end() || at_group_mark() || peek() == '/' || at_item()) return;
+    if (at_quote()) {
+      take_string();
+    } else {
+      skip_word();
+    }
+  }
+}
+
+bool NamelistScanner::take_group_end() {
+  if (!at_group_end()) return false;
+  take();
+  take_name();
+  return true;
+}
+
+std::string NamelistScanner::take_name() {
+  std::string name;
+  if (!begins_name(peek())) return name;
+  while (in_name(peek())) name += lower(take());
+  return name;
+}
+
+std::string NamelistScanner::take_value() {
+  std::string value;
+  while (!at_end() && !ends_value(peek())) value += take();
+  return value;
+}
+
+std::optional<std::string> NamelistScanner::take_string() {
+  const char quote = take();
+  std::string value;
+  while (!at_end() && peek() != '\n' && peek() != '\r') {
+    const char c = take();
+    if (c != quote) {
+      value += c;
+    } else if (peek() == quote) {
+      value += take();
+    } else {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
 
 constexpr const char* kItem = "expected 'name = value', or '/' to close the group";
 
@@ -30,7 +188,7 @@ class NamelistReader {
   }
 
  private:
-  // One error for all up to the next group.
+  // Adds one error for all text up to the next group.
   void skip_outside() {
     const auto here = in_.mark();
     in_.skip_line();
@@ -125,7 +283,7 @@ class NamelistReader {
     end_item(key);
   }
 
-  // After the value: a comma or blanks, then the next item or the group's end.
+  // Reads what follows a value: a comma or blanks, then the next item or the group's end.
   void end_item(const Token& key) {
     in_.skip_blanks();
     if (in_.peek() == ',') {

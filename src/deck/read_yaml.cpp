@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/read_yaml.hpp"
+#include "deck/raw_deck.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -10,8 +10,7 @@
 
 #include <algorithm>
 #include <sstream>
-
-#include "deck/raw_build.hpp"
+#include <string_view>
 
 namespace shard8::deck {
 namespace {
@@ -19,8 +18,14 @@ namespace {
 constexpr const char* kNoAnchors = "anchors and aliases have no place in a deck";
 constexpr const char* kShape = "a deck is groups of keys: 'group:', then lines '  key: value'";
 
-// Follows the parser's events: document > groups > keys > scalars. What has no place there is
-// reported where it begins and passed over.
+// Chosen. A deck has two levels; deeper collections are reported, and at this depth reading stops.
+constexpr int kDeepest = 16;
+
+/// Thrown to leave the parser where collections are nested too deep. The error is reported before.
+struct TooDeep {};
+
+// Follows the parser's events: document > groups > keys > scalars. Anything else is reported where it begins
+// and skipped.
 class DeckEvents : public YAML::EventHandler {
  public:
   DeckEvents(Diagnostics& errors, int source) : build_(errors, source) {}
@@ -82,13 +87,18 @@ class DeckEvents : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
+    enter(mark);
     if (wanted(mark, tag, anchor)) reject_collection(mark, "a list");
     ++skipped_;
   }
-  void OnSequenceEnd() override { --skipped_; }
+  void OnSequenceEnd() override {
+    --open_;
+    --skipped_;
+  }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
+    enter(mark);
     if (wanted(mark, tag, anchor)) {
       if (depth_ == 0 || (depth_ == 1 && !key_next_ && !bad_key_)) {
         ++depth_;
@@ -100,6 +110,7 @@ class DeckEvents : public YAML::EventHandler {
     ++skipped_;
   }
   void OnMapEnd() override {
+    --open_;
     if (skipped_ > 0) {
       --skipped_;
       return;
@@ -109,7 +120,15 @@ class DeckEvents : public YAML::EventHandler {
   }
 
  private:
-  // False inside what was rejected; reports what no node of a deck may carry.
+  // Counts a collection that opens. The parser recurses into each, so depth is bounded before its stack is.
+  void enter(const YAML::Mark& mark) {
+    if (++open_ <= kDeepest) return;
+    build_.error(span(mark, 1), fmt::format("lists and mappings are nested more than {} deep here", kDeepest), kShape);
+    build_.incomplete();
+    throw TooDeep();
+  }
+
+  // False inside a rejected collection. Reports anchors and tags, which no node of a deck may have.
   bool wanted(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (skipped_ > 0 || stopped()) return false;
     if (anchor != YAML::NullAnchor) {
@@ -138,7 +157,7 @@ class DeckEvents : public YAML::EventHandler {
     }
   }
 
-  // Goes on to the value after a key that is none, or to the key after a value (true).
+  // Skips a node: a key (returns false; its value is skipped too) or a value (returns true).
   bool pass_over() {
     const bool value = !key_next_;
     if (!value) bad_key_ = true;
@@ -161,24 +180,24 @@ class DeckEvents : public YAML::EventHandler {
     return build_.span(mark.line + 1, mark.column + 1, length);
   }
 
-  // Corrects the length of a token in quotes; false if it is not to be found on its line. Then
-  // it may have swallowed what follows.
+  // Sets the length of a token in quotes. False if the token does not end on its line; then it may have
+  // swallowed the lines that follow.
   bool measure(Token& token) {
-    const std::string rest = build_.rest_of_line(token.where);
+    const std::string_view rest = build_.rest_of_line(token.where);
     bool whole = rest.compare(0, token.text.size(), token.text) == 0;
     if (token.quoted) {
       const std::size_t end = closing_quote(rest);
-      whole = end != std::string::npos;
+      whole = end != std::string_view::npos;
       token.where.length = static_cast<int>(whole ? end + 1 : std::max<std::size_t>(rest.size(), 1));
       if (!whole) build_.incomplete();
     }
     return whole;
   }
 
-  // Of a text that begins with a quote; npos too for the '|' and '>' of longer texts.
-  static std::size_t closing_quote(const std::string& text) {
+  // Where the quote that begins a text is closed; npos if it is not, and for '|' and '>'.
+  static std::size_t closing_quote(std::string_view text) {
     const char quote = text.empty() ? '\0' : text[0];
-    if (quote != '"' && quote != '\'') return std::string::npos;
+    if (quote != '"' && quote != '\'') return std::string_view::npos;
     for (std::size_t i = 1; i < text.size(); ++i) {
       const bool doubled = quote == '\'' && text.compare(i, 2, "''") == 0;
       if (doubled || (quote == '"' && text[i] == '\\')) {
@@ -187,19 +206,20 @@ class DeckEvents : public YAML::EventHandler {
         return i;
       }
     }
-    return std::string::npos;
+    return std::string_view::npos;
   }
 
   RawBuilder build_;
   int documents_ = 0;
   int depth_ = 0;    // maps of a deck's own two levels that are open
   int skipped_ = 0;  // collections open that have no place in a deck
+  int open_ = 0;     // collections that are open, of either kind
   bool key_next_ = true;
-  bool bad_key_ = false;  // the value that follows is to be passed over
+  bool bad_key_ = false;  // the value that follows is skipped
   Token key_;
 };
 
-// YAML forbids tabs here, and what its parser says of them depends on the place.
+// YAML forbids tabs in indentation. The parser's own message depends on where the tab is.
 bool indented_by_tab(Diagnostics& errors, int source) {
   bool any = false;
   const auto& lines = errors.source(source).lines;
@@ -226,6 +246,8 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
       YAML::Parser parser(stream);
       while (!events.stopped() && parser.HandleNextDocument(events)) {
       }
+    } catch (const TooDeep&) {
+      complete = false;
     } catch (const YAML::Exception& e) {
       const bool placed = !e.mark.is_null();
       errors.error({source, placed ? e.mark.line + 1 : 1, placed ? e.mark.column + 1 : 1, 1},

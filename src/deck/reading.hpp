@@ -13,22 +13,22 @@
 
 namespace shard8::deck {
 
-/// A Config in the making and where its values came from. Keys are named "group.key".
+/// A Config that is being read, and where its values came from. Keys are named "group.key".
 struct Reading {
   Config config;
-  std::map<std::string, Span, std::less<>> groups;  ///< their names in the deck
-  std::map<std::string, Span, std::less<>> values;  ///< of the keys that are given
-  std::set<std::string, std::less<>> broken;        ///< keys without a value to be used
-  std::set<std::string, std::less<>> misspelt;      ///< groups and keys meant by unknown names
+  std::map<std::string, Span, std::less<>> groups;  ///< by name: where the deck names them
+  std::map<std::string, Span, std::less<>> values;  ///< by key: where the value is given
+  std::set<std::string, std::less<>> broken;        ///< keys without a usable value
+  std::set<std::string, std::less<>> misspelt;      ///< groups and keys that an unknown name probably meant
 
   bool given(std::string_view path) const { return values.find(path) != values.end(); }
 };
 
-/// Converts what a deck (or the command line, read after it) gives, by the table of fields, into
-/// the Config. Unknown names, wrong types, values out of bounds are errors.
+/// Converts the values of a deck, or of the command line (read after the deck), into the Config, by the table of
+/// fields. Adds an error for each unknown name, wrong type and value out of bounds.
 void read_fields(Diagnostics& errors, Reading& reading, const RawDeck& deck);
 
-/// Every required key that was not given is an error, at its group.
+/// Adds an error for each required key that is not given, at its group.
 void check_required(Diagnostics& errors, Reading& reading);
 
 }  // namespace shard8::deck

@@ -7,10 +7,9 @@
 
 namespace shard8::deck {
 
-/// Every key with type, default, bounds, unit and meaning, of one group or of all (empty).
-/// `format` is "yaml" or "nml", a deck to be filled in, each key under a comment that explains it,
-/// or "markdown", the page docs/deck.md (all groups only). Throws base::Error(deck) for others and
-/// for unknown groups.
+/// Every key with type, default, bounds, unit and meaning, of one group or (empty name) of all groups.
+/// `format` "yaml" or "nml": a deck to be filled in, each key below a comment that explains it. `format` "markdown":
+/// the page docs/deck.md, of all groups. Throws base::Error(deck) for other formats and unknown groups.
 std::string print_table(std::string_view format, std::string_view group = {});
 
 }  // namespace shard8::deck

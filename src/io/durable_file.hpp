@@ -7,15 +7,15 @@
 
 namespace shard8::io {
 
-/// Writes a file so that after a crash at any moment `path` holds either what it held before or
-/// all of `bytes`: into path.tmp, fsync, rename, fsync of the folder. Error(environment) names path,
-/// operation, the system's reason and what is needed, and leaves no path.tmp behind.
+/// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`: writes
+/// path.tmp, fsync, rename, fsync of the folder. Error(environment) names the path, the operation, the system's reason
+/// and what is needed; path.tmp is then removed.
 void write_durably(const std::string& path, std::string_view bytes);
 
-/// Where the bytes are until they are complete: path.tmp.
+/// The name of the file that holds the bytes until they are complete: path.tmp.
 std::string temporary_of(const std::string& path);
 
-/// Makes a rename or a new file in this folder survive a crash; "" is the working directory.
+/// Makes a rename or a new file in this folder survive a crash (fsync). "" is the working directory.
 void sync_folder(const std::string& folder);
 
 }  // namespace shard8::io

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/hdf5_tensor_file.hpp"
+#include "io/tensor_formats.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
 #include "base/error.hpp"
-#include "io/hdf5_handle.hpp"
-#include "io/hdf5_object.hpp"
+#include "base/text.hpp"
+#include "io/hdf5.hpp"
 
 namespace shard8::io {
 
@@ -32,14 +32,13 @@ class Hdf5TensorFile final : public TensorFile {
     auto [path, group] = h5_split(spec());
     if (group.empty()) group = "/";
     auto file = h5_open_file(path);
-    h5_require_object(file.id(), path, group, H5O_TYPE_GROUP);
-    H5Handle at(SHARD8_H5(spec(), H5Gopen2(file.id(), group.c_str(), H5P_DEFAULT)), H5Gclose);
+    auto at = h5_open_object(file.id(), path, group, H5O_TYPE_GROUP);
     for (auto& name : h5_children(at.id(), spec(), H5O_TYPE_DATASET)) {
-      const auto where = fmt::format("'{}': tensor '{}'", spec(), name);
+      const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
       auto shape = h5_dataset_shape(h5_open_dataset(at.id(), name, where).id(), where);
       add(std::move(name), std::move(shape));
     }
-    // Only now: what a failure leaves open must be closed on this thread.
+    // Stored last: if something above throws, its handles are closed here, on the I/O thread.
     file_ = std::move(file);
     group_ = std::move(at);
   }
@@ -49,7 +48,7 @@ class Hdf5TensorFile final : public TensorFile {
   }
 
   void read_here(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const {
-    const auto where = fmt::format("'{}': tensor '{}'", spec(), name);
+    const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
     const auto data = h5_open_dataset(group_.id(), name, where);
     h5_require_numbers(data.id(), where);
 

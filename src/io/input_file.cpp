@@ -21,7 +21,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for its writer
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a FIFO would wait for its writer
   if (descriptor_ < 0) {
     const int error = errno;
     base::fail(error == ENOENT ? base::ExitCode::deck : base::ExitCode::failed, "'{}': cannot open for reading: {}",
@@ -38,12 +38,12 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
     base::fail(base::ExitCode::deck, "'{}': not a regular file; a plain file is needed here", path_);
   }
   size_ = status.st_size;
-  if (const int flags = ::fcntl(descriptor_, F_GETFL); flags != -1)  // some file systems heed it for files, too
+  if (const int flags = ::fcntl(descriptor_, F_GETFL); flags != -1)  // some file systems apply O_NONBLOCK to files
     ::fcntl(descriptor_, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);  // nothing was written: nothing to lose
+  if (descriptor_ >= 0) ::close(descriptor_);  // a failing close loses nothing: nothing was written
 }
 
 InputFile::InputFile(InputFile&& other) noexcept

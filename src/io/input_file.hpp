@@ -9,21 +9,20 @@
 
 namespace shard8::io {
 
-/// A plain file opened for reading, at any place and from any thread.
+/// A regular file that is open for reading. Any thread may read any part of it.
 class InputFile {
  public:
-  /// Error(deck) when there is no such file, Error(failed) when it cannot be opened.
+  /// Error(deck) if there is no such file or it is not a regular file, Error(failed) if it cannot be opened.
   explicit InputFile(std::string path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
 
   const std::string& path() const { return path_; }
-  /// Bytes, when it was opened.
+  /// The bytes that the file had when it was opened.
   std::int64_t size() const { return size_; }
 
-  /// Fills `out` from byte `offset` on. Error(failed) when the file ends before, or on a fault of
-  /// the medium.
+  /// Fills `out` with the bytes from `offset` on. Error(failed) if the file ends before, or cannot be read.
   void read(std::span<std::byte> out, std::int64_t offset) const;
 
  private:

@@ -2,9 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/io_thread.hpp"
 
-#include "io/hdf5_handle.hpp"
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "io/hdf5.hpp"
 
 namespace shard8::io {
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  SHARD8_REQUIRE(H5get_libversion(&major, &minor, &release) >= 0, "HDF5 does not tell its version");
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
 
 IoThread::IoThread() {
   h5_open_library();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -16,22 +17,24 @@
 
 namespace shard8::io {
 
-/// The one thread of a process that calls HDF5, which is not thread-safe. Tasks run one at a time
-/// in the order they were submitted; they must not call MPI. The library is opened on the
-/// constructing thread (a parallel HDF5 then asks MPI whether it is initialized and hooks itself
-/// into MPI_Finalize), so construct this on the thread that initialized MPI; everything else
-/// happens on the thread. Make one, pass it by reference, and let it outlive every file opened
-/// with it.
+/// The version of the HDF5 library that is linked, "1.10.8".
+std::string hdf5_version();
+
+/// The one thread of a process that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in
+/// which they were submitted. Tasks must not call MPI. Construct one IoThread on the thread that initialised MPI: the
+/// constructor opens HDF5 there, because a parallel HDF5 asks MPI whether it is initialised and registers itself with
+/// MPI_Finalize. Every other call of HDF5 is made on the I/O thread. The IoThread must outlive every file that was
+/// opened with it.
 class IoThread {
  public:
   IoThread();
-  /// Runs what is still queued, then joins.
+  /// Runs the tasks that are still queued, then joins.
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  /// Queues a task. What it returns or throws comes out of the future. Waiting for that future
-  /// on the thread itself would never end: use call() there.
+  /// Queues a task. Its result or exception comes out of the future. A task must not wait for the future of another
+  /// task, which would never run: it uses call().
   template <class F>
   std::future<std::invoke_result_t<F>> submit(F&& task) {
     auto packaged = std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(task));
@@ -40,10 +43,10 @@ class IoThread {
     return future;
   }
 
-  /// Queues a task whose end and exceptions are its own business.
+  /// Queues a task that reports its end by itself and must not throw.
   void post(std::function<void()> task) { push(std::move(task)); }
 
-  /// Runs a task on the thread and waits for its result or exception; at once when already there.
+  /// Runs a task on the I/O thread and waits for its result or exception. A task that calls this runs it directly.
   template <class F>
   std::invoke_result_t<F> call(F&& task) {
     if (on_thread()) return std::forward<F>(task)();

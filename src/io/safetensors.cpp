@@ -1,24 +1,48 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/safetensors.hpp"
+#include "io/tensor_formats.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstring>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/input_file.hpp"
-#include "io/safetensors_header.hpp"
-#include "io/stored_float.hpp"
 
 namespace shard8::io {
-
 namespace {
 
-// Rows' pieces at least this long are read one by one; of shorter ones the bytes between them are
-// read too, in pieces of kBlock: bandwidth is cheaper than so many calls.
+template <class T>
+T load(const std::byte* in, std::int64_t i) {
+  T value;
+  std::memcpy(&value, in + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+/// Decodes IEEE binary16. Every value of it is an fp32 value; subnormals are m · 2^-24.
+float from_half(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1fu;
+  const std::uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t wide = exponent == 0x1fu ? 0xffu : exponent + 112u;  // bias 15 to 127
+  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
+}
+
+// A box takes a piece of each row. Pieces of at least kLongRow bytes are read one by one. Of shorter pieces, the bytes
+// between them are read as well, in blocks of kBlock bytes, since bandwidth costs less than that many calls. Chosen.
 constexpr std::int64_t kLongRow = 16 * 1024;
 constexpr std::int64_t kBlock = 4 * 1024 * 1024;
 
@@ -37,7 +61,7 @@ class SafetensorsFile final : public TensorFile {
     StoredFloat type = StoredFloat::f32;
     if (!stored_float_from(entry.dtype, type)) {
       base::fail(base::ExitCode::failed, "'{}': tensor '{}' has dtype {}; allowed for weights are F16, BF16, F32, F64",
-                 spec(), name, entry.dtype);
+                 spec(), base::quotable(name), base::quotable(entry.dtype));
     }
     const auto size = bytes_of(type);
     const std::int64_t width = entry.shape.size() == 2 ? entry.shape[1] : 1;
@@ -66,10 +90,140 @@ class SafetensorsFile final : public TensorFile {
   std::map<std::string, SafetensorsEntry> entries_;
 };
 
+constexpr std::int64_t kLargestIndex = 32 << 20;  // chosen: 100,000 tensors take about 10 MB
+constexpr int kDeepest = 16;                      // chosen; an index has two levels
+
+class IndexedFiles final : public TensorFile {
+ public:
+  explicit IndexedFiles(const std::string& path) : TensorFile(path) {
+    const auto folder = std::filesystem::path(path).parent_path();
+    for (const auto& [name, file] : read_map()) {
+      auto& part = parts_[file];
+      if (!part) part = open_safetensors((folder / file).string());
+      if (!part->contains(name)) {
+        base::fail(base::ExitCode::failed,
+                   "'{}': says that tensor '{}' is in '{}', but it is not; copy all the files of "
+                   "one checkpoint again",
+                   spec(), base::quotable(name), part->spec());
+      }
+      add(name, part->shape(name));
+      home_.emplace(name, part.get());
+    }
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void no_index(fmt::format_string<Args...> format, Args&&... args) const {
+    base::fail(base::ExitCode::failed,
+               "'{}': not an index of safetensors, which is JSON with \"weight_map\": {{\"tensor\": \"file\"}}: {}",
+               spec(), fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  nlohmann::json read_json() const {
+    const InputFile file(spec());
+    if (file.size() > kLargestIndex) no_index("it has {} bytes, at most {} are read", file.size(), kLargestIndex);
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(std::as_writable_bytes(std::span(text)), 0);
+    using Event = nlohmann::json::parse_event_t;
+    std::set<std::string> seen[2];  // keys at the top, and of the object that is open below it
+    const auto watch = [&](int depth, Event event, const nlohmann::json& value) {
+      if (depth > kDeepest) no_index("it is nested more than {} deep", kDeepest);
+      if (event == Event::object_start && depth == 1) seen[1].clear();
+      if (event != Event::key || depth < 1 || depth > 2) return true;
+      const auto& key = value.get_ref<const std::string&>();
+      if (!seen[depth - 1].insert(key).second) no_index("'{}' is there twice", base::quotable(key));
+      return true;
+    };
+    try {
+      return nlohmann::json::parse(text, watch);
+    } catch (const nlohmann::json::exception& error) {
+      no_index("{}", base::quotable(error.what()));
+    }
+  }
+
+  std::map<std::string, std::string> read_map() const {
+    const auto index = read_json();
+    const auto map = index.is_object() ? index.find("weight_map") : index.end();
+    if (!index.is_object() || map == index.end() || !map->is_object()) no_index("it has no object \"weight_map\"");
+    std::map<std::string, std::string> out;
+    for (const auto& [name, part] : map->items()) {
+      if (!part.is_string()) no_index("the file of tensor '{}' is no text", base::quotable(name));
+      const auto& file = part.get_ref<const std::string&>();
+      const bool plain = file != "." && file != ".." && base::printable(file) == file;
+      if (file.empty() || file.find('/') != std::string::npos || !plain) {
+        base::fail(base::ExitCode::failed,
+                   "'{}': tensor '{}' is said to be in '{}'; needed is the plain name of a file "
+                   "beside the index",
+                   spec(), base::quotable(name), base::quotable(file));
+      }
+      out[name] = file;
+    }
+    return out;
+  }
+
+  void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
+    home_.at(name)->read_box(name, box, out, row_stride);
+  }
+
+  std::map<std::string, std::unique_ptr<TensorFile>> parts_;
+  std::map<std::string, const TensorFile*> home_;
+};
+
 }  // namespace
+
+bool stored_float_from(std::string_view dtype, StoredFloat& out) {
+  if (dtype == "F16") {
+    out = StoredFloat::f16;
+  } else if (dtype == "BF16") {
+    out = StoredFloat::bf16;
+  } else if (dtype == "F32") {
+    out = StoredFloat::f32;
+  } else if (dtype == "F64") {
+    out = StoredFloat::f64;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::int64_t bytes_of(StoredFloat type) {
+  switch (type) {
+    case StoredFloat::f16:
+    case StoredFloat::bf16:
+      return 2;
+    case StoredFloat::f32:
+      return 4;
+    case StoredFloat::f64:
+      break;
+  }
+  return 8;
+}
+
+void decode_floats(float* out, const std::byte* in, std::int64_t count, StoredFloat type) {
+  switch (type) {
+    case StoredFloat::f16:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = from_half(load<std::uint16_t>(in, i));
+      return;
+    case StoredFloat::bf16:
+      for (std::int64_t i = 0; i < count; ++i) {
+        out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(in, i)) << 16);
+      }
+      return;
+    case StoredFloat::f32:
+      if (count > 0) std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(float));
+      return;
+    case StoredFloat::f64:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(load<double>(in, i));
+      return;
+  }
+}
 
 std::unique_ptr<TensorFile> open_safetensors(const std::string& path) {
   return std::make_unique<SafetensorsFile>(path);
+}
+
+std::unique_ptr<TensorFile> open_safetensors_index(const std::string& path) {
+  return std::make_unique<IndexedFiles>(path);
 }
 
 }  // namespace shard8::io

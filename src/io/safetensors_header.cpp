@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/safetensors_header.hpp"
+#include "io/tensor_formats.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,11 +9,14 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace shard8::io {
 
@@ -66,45 +69,124 @@ std::string read_text(const InputFile& file) {
   return text;
 }
 
-nlohmann::json parse(const InputFile& file, const std::string& text) {
-  std::set<std::string> seen;
-  std::string twice;
-  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !seen.insert(value.get<std::string>()).second) {
-      twice = value.get<std::string>();
+/// What the header says of one tensor, each part as far as it is given.
+struct Described {
+  std::optional<std::string> dtype;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::optional<std::vector<std::int64_t>> offsets;
+};
+
+/// Follows the parser's events through {"name": {"dtype": text, "shape": [...], "data_offsets": [...]}, ...}.
+/// Nothing else is kept, so the memory grows with the number of tensors. Values of other keys, "__metadata__" among
+/// them, are skipped.
+class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  using Visit = std::function<void(const std::string& name, Described&& tensor)>;
+
+  HeaderEvents(const InputFile& file, Visit visit) : file_(file), visit_(std::move(visit)) {}
+
+  bool null() override { return other("null"); }
+  bool boolean(bool value) override { return other(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return other(std::to_string(value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (list_ == nullptr || value > INT64_MAX) return other(std::to_string(value));
+    if (list_->size() == kMostNumbers) {
+      malformed(file_, "tensor '{}': '{}' holds more than {} numbers", base::quotable(name_), key_, kMostNumbers);
+    }
+    list_->push_back(static_cast<std::int64_t>(value));
+    return true;
+  }
+  bool number_float(number_float_t, const string_t& text) override { return other(text); }
+  bool string(string_t& text) override {
+    if (!in_tensor() || key_ != "dtype") return other("\"" + text + "\"");
+    tensor_.dtype = text;
+    return true;
+  }
+  bool binary(binary_t&) override { return other("bytes"); }
+
+  bool start_object(std::size_t) override {
+    if (depth_ == 1 && name_ != kMetadata) {
+      tensor_ = {};
+      keys_.clear();
+    } else if (depth_ > 0) {
+      other("an object");
+    }
+    return enter();
+  }
+  bool key(string_t& key) override {
+    if (depth_ == 1) {
+      if (!names_.insert(key).second) malformed(file_, "tensor '{}' is there twice", base::quotable(key));
+      name_ = key;
+    } else if (depth_ == 2) {
+      key_ = key;
+      if (name_ != kMetadata && !keys_.insert(key).second) {
+        malformed(file_, "tensor '{}' has '{}' twice", base::quotable(name_), base::quotable(key));
+      }
     }
     return true;
-  };
-  nlohmann::json header;
-  try {
-    header = nlohmann::json::parse(text, watch);
-  } catch (const nlohmann::json::exception& error) {
-    malformed(file, "its header is not JSON ({})", error.what());
   }
-  if (!twice.empty()) malformed(file, "tensor '{}' is there twice", twice);
-  if (!header.is_object()) malformed(file, "its header is not a JSON object");
-  return header;
-}
+  bool end_object() override {
+    --depth_;
+    if (depth_ == 1 && name_ != kMetadata) visit_(name_, std::move(tensor_));
+    return true;
+  }
 
-/// A list of integers from 0 to 2^63 - 1.
-std::vector<std::int64_t> integers(const InputFile& file, const std::string& name, const nlohmann::json& entry,
-                                   const char* key) {
-  const auto list = entry.is_object() ? entry.find(key) : entry.end();
-  if (!entry.is_object() || list == entry.end() || !list->is_array()) {
-    malformed(file, "tensor '{}' has no list '{}'", name, key);
-  }
-  std::vector<std::int64_t> out;
-  for (const auto& item : *list) {
-    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT64_MAX) {
-      malformed(file, "tensor '{}': '{}' holds {}, needed are integers from 0 to 2^63 - 1", name, key,
-                item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  bool start_array(std::size_t) override {
+    if (in_tensor() && key_ == "shape") {
+      list_ = &tensor_.shape.emplace();
+    } else if (in_tensor() && key_ == "data_offsets") {
+      list_ = &tensor_.offsets.emplace();
+    } else {
+      other("a list");
     }
-    out.push_back(item.get<std::int64_t>());
+    return enter();
   }
-  return out;
-}
+  bool end_array() override {
+    --depth_;
+    list_ = nullptr;
+    return true;
+  }
 
-/// Bytes of a tensor; -1 for a dtype of a size not known here.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    malformed(file_, "its header is not JSON ({})", base::quotable(error.what()));
+  }
+
+ private:
+  static constexpr int kDeepest = 16;              // chosen; a header has three levels
+  static constexpr std::size_t kMostNumbers = 64;  // chosen; of the dimensions of a tensor
+  static constexpr std::string_view kMetadata = "__metadata__";
+
+  // Directly in the object of a tensor.
+  bool in_tensor() const { return depth_ == 2 && name_ != kMetadata; }
+
+  bool enter() {
+    if (++depth_ > kDeepest) malformed(file_, "its header is nested more than {} deep", kDeepest);
+    return true;
+  }
+
+  // A value that is skipped, or refused where another kind of value is needed.
+  bool other(const std::string& value) const {
+    if (depth_ == 0) malformed(file_, "its header is not a JSON object");
+    if (depth_ == 1 && name_ != kMetadata) malformed(file_, "tensor '{}' has no list 'shape'", base::quotable(name_));
+    if (list_ != nullptr) {
+      malformed(file_, "tensor '{}': '{}' holds {}, needed are integers from 0 to 2^63 - 1", base::quotable(name_),
+                key_, base::quotable(value));
+    }
+    return true;
+  }
+
+  const InputFile& file_;
+  Visit visit_;
+  int depth_ = 0;
+  std::set<std::string> names_;
+  std::string name_;            // of the tensor whose description is read
+  std::set<std::string> keys_;  // of its description
+  std::string key_;
+  Described tensor_;
+  std::vector<std::int64_t>* list_ = nullptr;  // the list that is read
+};
+
+/// Bytes of a tensor by dtype and shape; -1 for a dtype that is not in the table.
 std::int64_t expected_bytes(const InputFile& file, const SafetensorsEntry& entry) {
   const auto* const dtype =
       std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& known) { return known.name == entry.dtype; });
@@ -113,34 +195,36 @@ std::int64_t expected_bytes(const InputFile& file, const SafetensorsEntry& entry
   bool overflow = false;
   for (const auto size : entry.shape) overflow |= __builtin_mul_overflow(bytes, size, &bytes);
   if (overflow) {
-    malformed(file, "tensor '{}' of shape ({}) has more than 2^63 bytes", entry.name, fmt::join(entry.shape, ", "));
+    malformed(file, "tensor '{}' of shape ({}) has more than 2^63 bytes", base::quotable(entry.name),
+              fmt::join(entry.shape, ", "));
   }
   return bytes;
 }
 
-SafetensorsEntry parse_entry(const InputFile& file, const std::string& name, const nlohmann::json& json,
-                             std::int64_t data_first) {
+SafetensorsEntry checked(const InputFile& file, const std::string& name, Described&& tensor, std::int64_t data_first) {
+  const auto shown = base::quotable(name);
+  if (!tensor.shape) malformed(file, "tensor '{}' has no list 'shape'", shown);
+  if (!tensor.offsets) malformed(file, "tensor '{}' has no list 'data_offsets'", shown);
+  if (!tensor.dtype) malformed(file, "tensor '{}' has no dtype", shown);
   SafetensorsEntry entry;
   entry.name = name;
-  entry.shape = integers(file, name, json, "shape");
-  const auto offsets = integers(file, name, json, "data_offsets");
-  const auto dtype = json.find("dtype");
-  if (dtype == json.end() || !dtype->is_string()) malformed(file, "tensor '{}' has no dtype", name);
-  entry.dtype = dtype->get<std::string>();
+  entry.shape = std::move(*tensor.shape);
+  entry.dtype = std::move(*tensor.dtype);
+  const auto& offsets = *tensor.offsets;
 
   const std::int64_t data_bytes = file.size() - data_first;
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes) {
     malformed(file,
               "tensor '{}' has data_offsets [{}], but {} bytes of data follow the header (is the "
               "file truncated?)",
-              name, fmt::join(offsets, ", "), data_bytes);
+              shown, fmt::join(offsets, ", "), data_bytes);
   }
   entry.first = data_first + offsets[0];
   entry.bytes = offsets[1] - offsets[0];
   const auto expected = expected_bytes(file, entry);
   if (expected >= 0 && expected != entry.bytes) {
-    malformed(file, "tensor '{}' of dtype {} and shape ({}) needs {} bytes, its data_offsets give {}", name,
-              entry.dtype, fmt::join(entry.shape, ", "), expected, entry.bytes);
+    malformed(file, "tensor '{}' of dtype {} and shape ({}) needs {} bytes, its data_offsets give {}", shown,
+              base::quotable(entry.dtype), fmt::join(entry.shape, ", "), expected, entry.bytes);
   }
   return entry;
 }
@@ -155,11 +239,12 @@ void require_cover(const InputFile& file, const std::vector<SafetensorsEntry>& e
   const std::string* before = nullptr;
   for (const auto* entry : order) {
     if (entry->first < end) {
-      malformed(file, "tensor '{}' begins at byte {}, inside tensor '{}', which ends at byte {}", entry->name,
-                entry->first, *before, end);
+      malformed(file, "tensor '{}' begins at byte {}, inside tensor '{}', which ends at byte {}",
+                base::quotable(entry->name), entry->first, base::quotable(*before), end);
     }
     if (entry->first > end) {
-      malformed(file, "{} bytes before tensor '{}' belong to no tensor", entry->first - end, entry->name);
+      malformed(file, "{} bytes before tensor '{}' belong to no tensor", entry->first - end,
+                base::quotable(entry->name));
     }
     end += entry->bytes;
     before = &entry->name;
@@ -175,10 +260,10 @@ std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file) {
   const auto text = read_text(file);
   const auto data_first = kLengthBytes + static_cast<std::int64_t>(text.size());
   std::vector<SafetensorsEntry> entries;
-  const auto header = parse(file, text);
-  for (const auto& [name, json] : header.items()) {
-    if (name != "__metadata__") entries.push_back(parse_entry(file, name, json, data_first));
-  }
+  HeaderEvents events(file, [&](const std::string& name, Described&& tensor) {
+    entries.push_back(checked(file, name, std::move(tensor), data_first));
+  });
+  nlohmann::json::sax_parse(text, &events);
   require_cover(file, entries, data_first);
   return entries;
 }

@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "io/hdf5_tensor_file.hpp"
-#include "io/safetensors.hpp"
+#include "base/text.hpp"
+#include "io/tensor_formats.hpp"
 
 namespace shard8::io {
 
@@ -29,7 +29,7 @@ bool inside(std::int64_t first, std::int64_t count, std::int64_t size) {
   return first >= 0 && count >= 0 && first <= size && count <= size - first;
 }
 
-/// The longest common ending of two names: what a missing or extra prefix leaves.
+/// The length of the longest common ending of two names, which a missing or extra prefix leaves unchanged.
 std::size_t common_tail(std::string_view a, std::string_view b) {
   std::size_t n = 0;
   while (n < a.size() && n < b.size() && a[a.size() - 1 - n] == b[b.size() - 1 - n]) ++n;
@@ -56,7 +56,7 @@ TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const
     const auto tail = common_tail(name, other);
     if (tail > best) {
       best = tail;
-      nearest = fmt::format(", the nearest is '{}'", other);
+      nearest = fmt::format(", the nearest is '{}'", base::quotable(other));
     }
   }
   base::fail(base::ExitCode::failed,

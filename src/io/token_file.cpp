@@ -9,14 +9,13 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "io/hdf5_handle.hpp"
-#include "io/hdf5_object.hpp"
+#include "io/hdf5.hpp"
 
 namespace shard8::io {
 
 namespace {
 
-constexpr std::int64_t kPiece = 4 * 1024 * 1024;  // elements
+constexpr std::int64_t kPiece = 4 * 1024 * 1024;  // elements; chosen
 
 /// The number of elements in the ranges, which must lie inside the shape.
 std::int64_t require_inside(const std::string& spec, std::span<const std::int64_t> shape,
@@ -38,11 +37,11 @@ std::int64_t require_inside(const std::string& spec, std::span<const std::int64_
   return elements;
 }
 
-/// The names of a file's integer datasets would be a guess; the datasets of its root are not.
+/// The names of the datasets in a file's root, for a message.
 std::string datasets_in(const std::string& path) {
   const auto file = h5_open_file(path);
   const H5Handle root(SHARD8_H5(path, H5Gopen2(file.id(), "/", H5P_DEFAULT)), H5Gclose);
-  return fmt::format("{}", fmt::join(h5_children(root.id(), path, H5O_TYPE_DATASET), ", "));
+  return list_names(h5_children(root.id(), path, H5O_TYPE_DATASET));
 }
 
 }  // namespace
@@ -67,9 +66,8 @@ void TokenFile::open() {
                path, datasets_in(path));
   }
   auto file = h5_open_file(path);
-  h5_require_object(file.id(), path, object, H5O_TYPE_DATASET);
+  auto data = h5_open_object(file.id(), path, object, H5O_TYPE_DATASET);
   const auto where = fmt::format("'{}'", spec_);
-  auto data = h5_open_dataset(file.id(), object, where);
   if (h5_require_numbers(data.id(), where) != H5T_INTEGER) {
     base::fail(base::ExitCode::failed, "'{}': is of a floating-point type; tokens must be integers, of any width",
                spec_);
@@ -116,7 +114,7 @@ void TokenFile::read_here(std::span<std::int32_t> out, std::span<const Range> ra
     SHARD8_H5(where, H5Dread(data, H5T_NATIVE_INT32, to.id(), from.id(), H5P_DEFAULT, out.data()));
     return;
   }
-  // A conversion that does not fit would be clipped in silence: read wide and look.
+  // HDF5 clips a value that does not fit without an error, so wide values are read and compared.
   std::vector<std::int64_t> wide(out.size());
   SHARD8_H5(where, H5Dread(data, H5T_NATIVE_INT64, to.id(), from.id(), H5P_DEFAULT, wide.data()));
   for (std::size_t i = 0; i < wide.size(); ++i) {

@@ -20,12 +20,11 @@ struct Range {
   std::int64_t stride = 1;
 };
 
-/// A dataset of integers in an HDF5 file, "file.h5:/dataset", read piece by piece. Calls are safe
-/// from any thread.
+/// A dataset of integers in an HDF5 file, "file.h5:/dataset", read piece by piece. Any thread may call any function.
 class TokenFile {
  public:
-  /// Error(deck) when the text names no dataset or there is no such file; Error(failed) when it
-  /// is not HDF5 or the dataset is missing or not of an integer type.
+  /// Error(deck) if the text names no dataset, or there is no such file or dataset. Error(failed) if the file is not
+  /// HDF5 or the dataset is not of an integer type.
   TokenFile(IoThread& io, std::string spec);
   ~TokenFile();
   TokenFile(const TokenFile&) = delete;
@@ -35,13 +34,12 @@ class TokenFile {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const;
 
-  /// Reads the elements in all of the ranges (one a dimension) in row-major order; out must hold
-  /// the product of their counts. Ranges outside the dataset and values that no int32 holds are
-  /// Error(failed).
+  /// Reads the elements that lie in all ranges, one range for each dimension, in row-major order. `out` must hold the
+  /// product of their counts. Ranges outside the dataset and values that no int32 holds are Error(failed).
   void read(std::span<std::int32_t> out, std::span<const Range> ranges) const;
 
-  /// Hands every element on in order, in pieces of whole slices of dimension 0 of about 4 Mi
-  /// elements: visit(piece, index of its first element).
+  /// Reads all elements in order and calls visit(piece, index of its first element) for each piece. A piece consists of
+  /// whole slices of dimension 0 and has about 4 Mi elements.
   void for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
 
  private:

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "deck/diagnostics.hpp"
 #include "deck/load.hpp"
-#include "deck/source.hpp"
 #include "tests/deck/files.hpp"
 
 namespace shard8::deck {

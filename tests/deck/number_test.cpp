@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "deck/nearest.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "io/hdf5_handle.hpp"
+#include "io/hdf5.hpp"
 #include "tests/io/files.hpp"
 
 using namespace shard8;

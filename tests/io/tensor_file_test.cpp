@@ -9,7 +9,7 @@
 #include <functional>
 #include <numeric>
 
-#include "io/stored_float.hpp"
+#include "io/tensor_formats.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"
 #include "tests/io/safetensors_bytes.hpp"
@@ -356,7 +356,7 @@ TEST(SafetensorsMalformed, IsRefusedWithTheReason) {
       {std::string(16, '\xff'), {"header has 18446744073709551615 bytes"}},
       {test::safetensors("{}", "").substr(0, 9), {"header has 2 bytes", "at most 1 "}},
       {test::safetensors("{\"a\":", ""), {"not JSON"}},
-      {test::safetensors(std::string(100'000, '['), ""), {"not JSON"}},
+      {test::safetensors(std::string(100'000, '['), ""), {"not a JSON object"}},
       {test::safetensors("{\"\xff\":1}", ""), {"not JSON"}},
       {test::safetensors("[]", ""), {"not a JSON object"}},
       {file("\"a\":3", ""), {"tensor 'a' has no list 'shape'"}},

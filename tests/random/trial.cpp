@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "deck/choices.hpp"
-#include "deck/field.hpp"
+#include "deck/fields.hpp"
 #include "deck/layout.hpp"
 
 namespace shard8::test {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "io/hdf5_handle.hpp"
+#include "io/hdf5.hpp"
 
 namespace shard8::tests {
 

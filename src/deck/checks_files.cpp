@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "deck/checker.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_there(const fs::path& path) {
-  std::error_code ignored;  // what cannot be looked at is not there for us
+  std::error_code ignored;  // a path that cannot be examined counts as missing
   return fs::exists(path, ignored);
 }
 
@@ -30,7 +29,7 @@ class FileChecker {
  public:
   FileChecker(const Checker& check, const fs::path& deck) : check_(check), folder_(deck.parent_path()) {}
 
-  // `name` is a file, or with `folder_too` a folder; `inside` ("/dataset") follows it in the deck.
+  // Looks for the file `name`, or with `folder_too` a folder. `inside` (":/dataset") follows the name in the deck.
   void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) {
     const fs::path here = name;
     const fs::path beside = folder_ / here;
@@ -46,7 +45,7 @@ class FileChecker {
     name = found.string() + inside;
   }
 
-  // As find(), for "file.h5:/object".
+  // Looks for the file of "file.h5:/object".
   void find_object(std::string_view path, std::string& name, const char* wanted) {
     const auto colon = name.rfind(":/");
     if (colon == std::string::npos || colon == 0 || colon + 2 == name.size()) {
@@ -58,7 +57,7 @@ class FileChecker {
     name = file;
   }
 
-  /// By key.
+  /// The files that were found, by key.
   const std::vector<std::pair<std::string_view, fs::path>>& found() const { return found_; }
 
  private:
@@ -93,20 +92,20 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
   }
 }
 
-// By whatever names and links; what is not there is none.
+// True if both paths lead to one file. False if either does not exist.
 bool same(const fs::path& one, const fs::path& other) {
   std::error_code ignored;
   return fs::equivalent(one, other, ignored);
 }
 
-// The folder that a file would be made in, behind links.
+// The folder in which a file would be created, links resolved.
 fs::path folder_of(const fs::path& file) {
   std::error_code error;
   const fs::path end = fs::canonical(file, error);
   return error ? file.parent_path() : end.parent_path();
 }
 
-// What a run writes must be nothing that it reads.
+// A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
   const std::pair<std::string_view, const std::string*> outputs[] = {{"output.metrics", &config.output.metrics},
                                                                      {"output.timing", &config.output.timing},

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The only header that includes HDF5's, for sources of this folder and for tests. H5_USE_110_API: newer versions
+// offer the functions of 1.10 under their old names.
+#ifndef H5_USE_110_API
+#define H5_USE_110_API
+#endif
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shard8::io {
+
+/// Owns one HDF5 identifier. The destructor ignores a failing close, which loses nothing where an object was only read.
+/// Who writes calls close(), which checks.
+class H5Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+
+  H5Handle() = default;
+  H5Handle(hid_t id, Close closer) : id_(id), close_(closer) {}
+  H5Handle(H5Handle&& other) noexcept { swap(other); }
+  H5Handle& operator=(H5Handle&& other) noexcept {
+    H5Handle taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~H5Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+
+  hid_t id() const { return id_; }
+
+  /// Closes the identifier. Throws Error(failed) if HDF5 cannot; `where` names the object.
+  void close(const std::string& where);
+
+ private:
+  void swap(H5Handle& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+  }
+
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// Opens the library. IoThread says on which thread.
+void h5_open_library();
+
+/// Stops HDF5 from printing its errors, on this thread. They become part of the messages of Error.
+void h5_silence();
+
+/// Throws Error(failed) "where: expression failed; HDF5 says: ..." with HDF5's error stack.
+[[noreturn]] void h5_fail(const char* expression, const std::string& where);
+
+/// Returns a status of HDF5, or throws as h5_fail() if the status is negative.
+template <class Status>
+Status h5_check(Status status, const char* expression, const std::string& where) {
+  if (status < 0) h5_fail(expression, where);
+  return status;
+}
+
+/// Opens a file for reading. Error(deck) if there is no such file, Error(failed) if it is not an HDF5 file.
+H5Handle h5_open_file(const std::string& path);
+
+/// "file.h5:/object", split at the last ":/". Without ":/" the object is empty.
+struct H5Spec {
+  std::string file;
+  std::string object;
+};
+H5Spec h5_split(const std::string& spec);
+
+/// Opens `object`, "/group/name", which must be a group or a dataset, as `type` asks. `path` names the file in
+/// messages. Error(deck) where there is no such object, with the names that the file's root holds; where a link
+/// on the way leads to no object; and where `object` has more than 4096 bytes.
+H5Handle h5_open_object(hid_t file, const std::string& path, const std::string& object, H5O_type_t type);
+
+/// The names of the groups or of the datasets that are directly in a group, in bytewise order. Links that lead
+/// to no object are left out.
+std::vector<std::string> h5_children(hid_t group, const std::string& where, H5O_type_t type);
+
+/// The first 20 names for a message, and how many more there are.
+std::string list_names(const std::vector<std::string>& names);
+
+/// Opens a dataset of a group for reading.
+H5Handle h5_open_dataset(hid_t group, const std::string& name, const std::string& where);
+
+/// The extents of a dataset; empty for a scalar. Error(failed) if it has more than 2^63 - 1 elements.
+std::vector<std::int64_t> h5_dataset_shape(hid_t dataset, const std::string& where);
+
+/// The class of a dataset's type, H5T_INTEGER or H5T_FLOAT. Error(failed) for any other (strings, compounds).
+H5T_class_t h5_require_numbers(hid_t dataset, const std::string& where);
+
+}  // namespace shard8::io
+
+/// Calls HDF5 and returns the value, or throws as h5_check(). `where` is a string that names the object.
+#define SHARD8_H5(where, call) ::shard8::io::h5_check((call), #call, (where))

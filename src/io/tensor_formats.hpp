@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/input_file.hpp"
+#include "io/io_thread.hpp"
+#include "io/tensor_file.hpp"
+
+/// The formats behind open_tensor_file().
+namespace shard8::io {
+
+/// Opens the datasets that are directly in a group, "file.h5:/group", or in the root group, "file.h5".
+std::unique_ptr<TensorFile> open_hdf5_tensors(IoThread& io, const std::string& spec);
+
+// The format (github.com/huggingface/safetensors, "Format"): the header's length as a 64-bit little-endian integer, the
+// header in JSON, {"name": {"dtype", "shape", "data_offsets"}, ...}, then the bytes of all tensors, row-major, without
+// overlaps or holes. Opening a file that breaks these rules is Error(failed).
+
+/// Opens one .safetensors file.
+std::unique_ptr<TensorFile> open_safetensors(const std::string& path);
+
+/// Opens a checkpoint in several files. `path` is its .index.json, with "weight_map": {name: file}. The files are in
+/// the folder of the index and stay open.
+std::unique_ptr<TensorFile> open_safetensors_index(const std::string& path);
+
+/// A tensor as the header of a .safetensors file describes it, checked against the file.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::int64_t first = 0;  ///< offset of its first byte in the file
+  std::int64_t bytes = 0;
+};
+
+/// Reads and checks the whole header: length, JSON, depth, duplicate names, shapes, dtypes against sizes, offsets
+/// against the file, overlaps and holes. Error(failed) names file and tensor.
+std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file);
+
+/// Floating-point types of files that can be decoded to fp32.
+enum class StoredFloat { f16, bf16, f32, f64 };
+
+/// Sets `out` to the type that safetensors calls `dtype`. False if there is no such type.
+bool stored_float_from(std::string_view dtype, StoredFloat& out);
+
+/// Bytes of one value.
+std::int64_t bytes_of(StoredFloat type);
+
+/// Decodes `count` little-endian values to fp32. FP64 is rounded to nearest even. `in` need not be aligned.
+void decode_floats(float* out, const std::byte* in, std::int64_t count, StoredFloat type);
+
+}  // namespace shard8::io
