@@ -8,7 +8,7 @@
 #include "deck/load.hpp"
 #include "profile/report.hpp"
 #include "profile/summary_file.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 
 namespace shard8::app {
 

@@ -7,7 +7,7 @@
 
 #include "fsdp/gather_buffers.hpp"
 #include "fsdp/unit_shards.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 
 namespace shard8::fsdp {
 

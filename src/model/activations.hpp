@@ -7,7 +7,7 @@
 #include "model/embedding.hpp"
 #include "model/loss_head.hpp"
 #include "model/transformer_layer.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 
 namespace shard8::model {
 

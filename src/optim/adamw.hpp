@@ -8,7 +8,7 @@
 #include "deck/config.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "kernels/quantize.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::optim {

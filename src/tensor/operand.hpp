@@ -6,10 +6,10 @@
 
 namespace shard8::tensor {
 
-/// How the elements of an FP8 matrix (R, C) share the inverse scales that bring them back.
+/// Which elements of an FP8 matrix (R, C) share an inverse scale.
 enum class Scaling : std::uint8_t {
-  none,        ///< a plain fp32 or bf16 matrix: there are none
-  tensor,      ///< one of all: scale_inv (1) fp32
+  none,        ///< a plain fp32 or bf16 matrix without scales
+  tensor,      ///< one scale for all: scale_inv (1) fp32
   row_128,     ///< 1×128 blocks: (R, C/128) fp32
   column_128,  ///< 128×1 blocks: (R/128, C) fp32
   tile_128,    ///< 128×128 blocks: (R/128, C/128) fp32
@@ -17,13 +17,13 @@ enum class Scaling : std::uint8_t {
   column_32,   ///< 32×1 blocks: (R/32, C) e8m0
 };
 
-/// A matrix (R, C) as a multiplier reads it: element (r, c) is data(r, c) · the scale_inv of its block.
+/// A matrix (R, C) as a product reads it: element (r, c) is data(r, c) times the scale_inv of its block.
 struct Operand {
   Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
-  Tensor scale_inv;  ///< of (R, C), whichever way data lies; empty for Scaling::none
+  Tensor scale_inv;  ///< the scales of (R, C), whether data is transposed or not; empty for Scaling::none
   Scaling scaling = Scaling::none;
-  /// data is (C, R): element (r, c) is data(c, r). Of e4m3 and e5m2, for multipliers that read only
-  /// matrices in which what is summed over is contiguous.
+  /// data is (C, R): element (r, c) is data(c, r). Only for e4m3 and e5m2, on devices, which multiply them only with
+  /// the summed dimension contiguous.
   bool transposed = false;
 
   Operand() = default;

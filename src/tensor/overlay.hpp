@@ -8,13 +8,13 @@
 
 namespace shard8::tensor {
 
-/// Lays things out over the same memory, for what is never needed at the same time: as large as the
-/// largest of them needs. Other allocations of the arena come before add() or after close().
+/// Lays out several groups of tensors in the same memory, for groups that are never in use at the same time. The memory
+/// is as large as the largest group. The arena must not be used for anything else between construction and close().
 class Overlay {
  public:
   explicit Overlay(Arena& arena) : arena_(arena), begin_(arena.mark()) {}
 
-  /// What lay_out() allocates.
+  /// Adds the group that lay_out() allocates.
   template <class LayOut>
   void add(const LayOut& lay_out) {
     lay_out();
@@ -28,7 +28,7 @@ class Overlay {
   std::size_t begin_, bytes_ = 0;
 };
 
-/// Of these, each a call that allocates.
+/// An Overlay of these groups, each a call that allocates.
 template <class... LayOuts>
 void overlay(Arena& arena, const LayOuts&... lay_outs) {
   Overlay memory(arena);

@@ -47,4 +47,8 @@ std::string kokkos_description() {
          std::to_string(KOKKOS_VERSION % 100) + ", kernels on " + Exec::name();
 }
 
+#if defined(SHARD8_CUDA)
+cudaStream_t cuda::stream_of(const Exec& exec) { return exec.cuda_stream(); }
+#endif
+
 }  // namespace shard8::tensor

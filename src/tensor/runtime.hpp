@@ -9,13 +9,13 @@
 
 namespace shard8::tensor {
 
-/// Kokkos from here to the end of scope, and the instance on which all of a run's kernels go. On a
-/// device that is a stream of its own, never the default one.
+/// Initialises Kokkos until the end of its scope, and owns the instance on which all kernels of a run are launched. On
+/// a device the instance is a stream of its own, never the default stream.
 class Runtime {
  public:
   struct Settings {
-    int threads = 1;  ///< of hosts
-    int device = 0;   ///< among those that this process sees; hosts have none
+    int threads = 1;  ///< on hosts
+    int device = 0;   ///< among the devices that this process sees; hosts ignore it
   };
   explicit Runtime(const Settings& settings);
   ~Runtime();
@@ -23,8 +23,8 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   const Exec& exec() const;
-  /// Threads that kernels run on; on a device 1: their workspace does not depend on it. (A Kokkos
-  /// without threads has one whatever it is given.)
+  /// Threads on which kernels run. 1 on a device, where workspaces do not depend on threads, and with a Kokkos without
+  /// threads, whatever the settings say.
   int threads() const;
 
  private:
@@ -32,7 +32,7 @@ class Runtime {
   std::unique_ptr<Instance> instance_;
 };
 
-/// "5.0.2, kernels on OpenMP".
+/// Version and execution space of Kokkos: "5.0.2, kernels on OpenMP".
 std::string kokkos_description();
 
 }  // namespace shard8::tensor

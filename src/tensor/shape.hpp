@@ -33,7 +33,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// "(64, 192)".
+/// The extents as text: "(64, 192)".
 std::string to_string(const Shape& shape);
 
 }  // namespace shard8::tensor

@@ -47,8 +47,8 @@ constexpr DType dtype_of<std::int16_t>() {
   return DType::i16;
 }
 
-/// A typed, shaped view of dense row-major memory that somebody else owns (an arena). Copying it
-/// copies the view. Kernels take tensors as (exec, outputs, inputs, scalars).
+/// A typed, shaped view of dense row-major memory that somebody else owns (an arena). A copy is another view of the
+/// same memory. Kernels take tensors in the order (exec, outputs, inputs, scalars).
 struct Tensor {
   std::byte* data = nullptr;
   Shape shape;

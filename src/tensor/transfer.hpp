@@ -9,15 +9,15 @@
 
 namespace shard8::tensor {
 
-/// Copies between hosts' memory and that of the execution space, in the order of `exec`'s work.
+/// Copies between the host's memory and the execution space's memory, in the order of the work of `exec`.
 
-/// to.bytes() bytes from `from`, which may be changed when this returns.
+/// Copies to.bytes() bytes from `from`. The caller may overwrite `from` once this returns.
 void to_device(const Exec& exec, const Tensor& to, const void* from);
 
-/// from.bytes() bytes into `to`; waits for what `exec` has to do until then.
+/// Copies from.bytes() bytes into `to`, and waits for the work of `exec` up to this copy.
 void to_host(const Exec& exec, void* to, const Tensor& from);
 
-/// The elements of a tensor, as T; T's size need not be the dtype's, but must divide the bytes.
+/// The elements of a tensor as T. T need not have the dtype's size, but its size must divide the tensor's bytes.
 template <class T>
 std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   std::vector<T> elements(from.bytes() / sizeof(T));
@@ -35,7 +35,7 @@ T value_to_host(const Exec& exec, const Tensor& from) {
   return value;
 }
 
-/// Waits for all work of `exec`, of that stream alone.
+/// Waits for all work of `exec`, and of no other stream.
 void finish(const Exec& exec);
 
 }  // namespace shard8::tensor

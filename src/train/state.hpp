@@ -6,7 +6,7 @@
 #include "fsdp/unit_buffers.hpp"
 #include "model/activations.hpp"
 #include "optim/adamw.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::train {

@@ -7,7 +7,6 @@
 
 #include <array>
 
-#include "tensor/arena_set.hpp"
 #include "tensor/overlay.hpp"
 
 namespace shard8::tensor {

@@ -16,18 +16,18 @@ struct Device {
   std::size_t memory = 0;  ///< bytes
 };
 
-/// Before the first call of CUDA: as many of the device's queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32),
-/// unless the environment says how many. Streams that share a queue wait for each other, so that ranks whose
-/// streams wait for those of other ranks could wait in a circle.
+/// Sets CUDA_DEVICE_MAX_CONNECTIONS=32, all of a device's queues, unless the environment sets it. Must be called before
+/// the first call of CUDA. Streams that share a queue wait for each other, so ranks whose streams wait for streams of
+/// other ranks could wait in a circle.
 void separate_streams();
 
-/// Devices that this process sees; 0 without a driver.
+/// How many devices this process sees; 0 without a driver.
 int device_count();
 Device describe_device(int index);
-/// Of this thread.
+/// The current device of this thread.
 int current_device();
 
-/// Bytes of the current device that nobody has taken, and all.
+/// Free and total bytes of the current device's memory.
 std::size_t free_memory();
 std::size_t total_memory();
 

@@ -11,7 +11,7 @@ namespace shard8::tensor::cuda {
 /// A CUDA event: a place in a stream that other streams and the host can wait for.
 class Event {
  public:
-  /// Those that take times cost more.
+  /// Whether the event records its time, which costs more.
   enum class Times { no, yes };
   explicit Event(Times times = Times::no);
   ~Event();
@@ -24,12 +24,12 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) const;
-  /// What `stream` is given from now on waits for the last record(); nothing if there was none.
+  /// Work given to `stream` from now on waits for the last record(); without one it does not wait.
   void hold(cudaStream_t stream) const;
   bool happened() const;
-  /// Waits on the host.
+  /// Blocks the host until the event happened.
   void synchronize() const;
-  /// Seconds from `start` to this; both take times and have happened.
+  /// Seconds from `start` to this event. Both must record times and must have happened.
   double seconds_since(const Event& start) const;
 
  private:

@@ -13,7 +13,7 @@ namespace shard8::tensor::cuda {
 /// A CUDA stream that does not wait for the default one.
 class Stream {
  public:
-  /// Work of greater urgency takes free multiprocessors first.
+  /// Work of a stream with greater urgency gets free multiprocessors first.
   enum class Urgency { normal, high };
   explicit Stream(Urgency urgency = Urgency::normal);
   ~Stream();
@@ -32,7 +32,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// The stream of an execution space instance. (Only where kernels run on a device.)
+/// The stream of an execution space instance. Only in builds for devices.
 cudaStream_t stream_of(const Exec& exec);
 
 }  // namespace shard8::tensor::cuda
