@@ -10,8 +10,8 @@ namespace shard8::kernels {
 /// Heads are those of one tensor rank; tokens T = batch · seq, sequences one after the other.
 struct AttentionShape {
   std::int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  /// The same bits from run to run in backward, at the price of memory and time on devices. (On hosts
-  /// it is never otherwise, nor is forward anywhere.)
+  /// Backward gives the same bits from run to run; on devices that costs memory and time. Forward, and everything on
+  /// hosts, always gives the same bits.
   bool deterministic = true;
 
   auto operator<=>(const AttentionShape&) const = default;

@@ -9,17 +9,17 @@
 
 namespace shard8::kernels {
 
-/// Vocabulary-parallel softmax cross entropy (Shoeybi et al. 2019), the local parts between which
-/// the caller reduces over the tensor group. logits (T, V_local) fp32 are the columns
+/// Vocabulary-parallel softmax cross entropy (Shoeybi et al. 2019) as local parts; the caller reduces over the tensor
+/// group between them. logits (T, V_local) fp32 are the columns
 /// [first_row, first_row + valid) of the vocabulary; columns from `valid` on are padding and count
 /// as −inf. targets (T) i32, weights (T) fp32 (0 for padding tokens).
 
-/// row_max (T) = max over the valid columns (−inf when there are none). Then reduced by MAX.
+/// row_max (T) = max over the valid columns, −inf if there are none. The caller then reduces it by MAX.
 void cross_entropy_max(const tensor::Exec& exec, const tensor::Tensor& row_max, const tensor::Tensor& logits,
                        std::int64_t valid);
 
 /// sums (2, T): row 0 = Σ exp(logit − row_max), row 1 = target's logit − row_max where this rank
-/// owns the target, else 0. Then reduced by SUM.
+/// owns the target, else 0. The caller then reduces them by SUM.
 void cross_entropy_sums(const tensor::Exec& exec, const tensor::Tensor& sums, const tensor::Tensor& logits,
                         const tensor::Tensor& row_max, const tensor::Tensor& targets, std::int64_t first_row,
                         std::int64_t valid);

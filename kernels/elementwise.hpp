@@ -15,9 +15,6 @@ namespace shard8::kernels {
 void residual_add(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& y,
                   const tensor::Tensor& bias);
 
-/// out += x, elementwise, any of fp32 and bf16.
-void add_to(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x);
-
 /// dbias (H) fp32 += column sums of dy (T, H) in a fixed order; workspace: norm_workspace_bytes(T, H).
 void bias_gradient(const tensor::Exec& exec, const tensor::Tensor& dbias, const tensor::Tensor& dy,
                    const tensor::Tensor& workspace);
@@ -25,11 +22,12 @@ void bias_gradient(const tensor::Exec& exec, const tensor::Tensor& dbias, const 
 /// out = in, converted (fp32 ↔ bf16, round to nearest even) or copied; equal counts.
 void cast(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
 
+/// One call of cast().
 struct Cast {
   tensor::Tensor out, in;
 };
-/// The same of each, on a device by one kernel for as many as kCastsAtOnce of them, if all convert alike.
 inline constexpr std::size_t kCastsAtOnce = 16;
+/// Runs cast() for each. On a device one kernel runs up to kCastsAtOnce of them, if all convert between the same types.
 void cast_each(const tensor::Exec& exec, std::span<const Cast> casts);
 
 /// All bytes 0 (zero of every dtype).

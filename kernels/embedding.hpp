@@ -11,11 +11,12 @@
 namespace shard8::kernels {
 
 /// A table (V_local, H) holds the vocabulary rows [first_row, first_row + valid_rows); further rows
-/// are padding. tokens (T) i32 are in the whole vocabulary; those of other ranks give rows of zeros.
+/// are padding. y (T, H) = the table's row of each token. tokens (T) i32 are numbers in the whole vocabulary; a token
+/// whose row another rank owns gives a row of zeros.
 void embedding_forward(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& table,
                        const tensor::Tensor& tokens, std::int64_t first_row, std::int64_t valid_rows);
 
-/// dtable (V_local, H) fp32 += rows of dy (T, H), each table row's sum in token order.
+/// dtable (V_local, H) fp32 += rows of dy (T, H). The sum of each table row is in token order.
 /// `workspace`: u8, embedding_workspace_bytes(T, V_local).
 void embedding_backward(const tensor::Exec& exec, const tensor::Tensor& dtable, const tensor::Tensor& dy,
                         const tensor::Tensor& tokens, std::int64_t first_row, std::int64_t valid_rows,

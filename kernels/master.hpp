@@ -7,12 +7,12 @@
 
 namespace shard8::kernels {
 
-/// An fp32 master as a bf16 weight and a 16-bit remainder, without loss: weight = bits(master) + 2^15
-/// without its low half (round to nearest, ties away from zero), remainder = bits(master) − (bits(weight) << 16) as
-/// i16. So the weights are those of round to nearest even but for exact ties.
+/// Splits an fp32 master into a bf16 weight and a 16-bit remainder, without loss. weight is the upper half of
+/// bits(master) + 2^15, which is master rounded to nearest, ties away from zero; so weights equal those of round to
+/// nearest even but for exact ties. remainder = bits(master) − (bits(weight) << 16) as i16.
 void split_master(const tensor::Exec& exec, const tensor::Tensor& weight, const tensor::Tensor& remainder,
                   const tensor::Tensor& master);
-/// The fp32 master again, bit for bit; of NaN only that it is one.
+/// Joins them to the fp32 master, bit for bit; a NaN stays a NaN, maybe another one.
 void join_master(const tensor::Exec& exec, const tensor::Tensor& master, const tensor::Tensor& weight,
                  const tensor::Tensor& remainder);
 

@@ -9,7 +9,7 @@
 
 namespace shard8::kernels {
 
-/// Where a box of rows lies in a global tensor: element (r, c) of the box has the global index
+/// Where a box lies in a global tensor: element (r, c) of the box has the global index
 /// offset + r·row_stride + c·col_stride.
 struct GlobalIndex {
   std::int64_t offset = 0, row_stride = 0, col_stride = 1;

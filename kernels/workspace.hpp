@@ -8,8 +8,7 @@ namespace shard8::kernels {
 
 class Libraries;
 
-/// What a kernel computes with beside its operands: memory for the time of the call, and the vendor's
-/// libraries (null where there are none: on hosts).
+/// What a kernel needs besides its operands: memory during the call, and the vendor's libraries (null on hosts).
 struct Workspace {
   tensor::Tensor memory;  ///< u8
   Libraries* libraries = nullptr;

@@ -9,16 +9,16 @@
 
 namespace shard8::kernels {
 
-/// One of the two matrices of a product, row-major, taken as it lies or transposed.
+/// One of the two matrices of a product, row-major, multiplied as stored or transposed.
 struct Factor {
-  const char* name = "";  ///< for messages, as the kernel's declaration has it
+  const char* name = "";  ///< the argument's name in the operator's declaration, for messages
   tensor::Operand matrix;
   bool transposed = false;
-  std::span<const tensor::Scaling> scalings;  ///< allowed where it is FP8
+  std::span<const tensor::Scaling> scalings;  ///< the scalings allowed for an FP8 matrix
 };
 
-/// A matrix product: c (m, n) [+]= op(a) (m, k) · op(b) (k, n) [+ bias (n) on every row], where op
-/// transposes or does not.
+/// A matrix product: c (m, n) [+]= op(a) (m, k) · op(b) (k, n) [+ bias (n) on every row]. op transposes a factor that
+/// is marked transposed.
 struct Product {
   tensor::Tensor c;
   Factor a, b;

@@ -6,34 +6,36 @@
 
 #include "kernels/cuda/row_parts.cuh"
 
-/// How blocks of a cluster tell each other, for devices of compute capability 9.0.
+/// Messages between the blocks of a cluster, on devices of compute capability 9.0.
 namespace shard8::kernels::cuda {
 
 __device__ __forceinline__ unsigned shared_address(const void* of) {
   return static_cast<unsigned>(__cvta_generic_to_shared(of));
 }
-/// The address of the same in block `rank` of the cluster.
+/// The address of the same variable in block `rank` of the cluster.
 __device__ __forceinline__ unsigned address_in(unsigned address, int rank) {
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-/// Blocks of a cluster say that they have begun, and begun their Arrivals; nobody waits for other memory.
+/// A barrier of the cluster in two halves: each block says that its Arrivals are initialised, and waits for the others. It
+/// orders no other memory.
 __device__ __forceinline__ void arrive_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void await_begun() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-/// A barrier in shared memory that waits for bytes of other blocks: no block waits for what else another one stored.
+/// A barrier in shared memory that counts bytes sent by other blocks. A wait is for those bytes alone, not for other stores
+/// of the senders.
 struct Arrivals {
   std::uint64_t state;
 
-  /// Before arrive_begun.
+  /// Initialises the barrier; call it before arrive_begun.
   __device__ __forceinline__ void begin() {
     asm volatile(
         "mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(&state))
         : "memory");
   }
-  /// Before each wait, by one thread.
+  /// One thread calls this before each wait.
   __device__ __forceinline__ void expect(unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
                  : "memory");
@@ -49,7 +51,7 @@ struct Arrivals {
     }
   }
 };
-/// *to = part in block `rank`, whose arrivals know.
+/// *to = part in block `rank`, where `arrivals` counts the bytes.
 __device__ __forceinline__ void send(const Squares* to, const Squares& part, const Arrivals* arrivals, int rank) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
                    address_in(shared_address(to), rank)),

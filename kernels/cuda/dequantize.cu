@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/dequantize.hpp"
+#include "kernels/cuda/gemm_operands.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>

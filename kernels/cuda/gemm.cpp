@@ -6,9 +6,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "kernels/cuda/bias.hpp"
-#include "kernels/cuda/dequantize.hpp"
-#include "kernels/cuda/transpose.hpp"
+#include "kernels/cuda/gemm_operands.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 

@@ -7,16 +7,16 @@
 
 namespace shard8::kernels::cuda {
 
-/// The products of kernels/gemm.hpp, whose callers have checked what is given. All is in the memory of
-/// the device. Operands are brought to what cuBLASLt reads on compute capability 9.0, in `memory`:
+/// The products of kernels/gemm.hpp. Callers must have checked the arguments; all tensors are in the device's memory.
+/// Operands are converted in `memory` to what cuBLASLt reads on compute capability 9.0:
 ///
-///   fp32, bf16   as they lie
-///   FP8          with what is summed over contiguous: others are transposed, if they are not
-///                already (Operand::transposed); their block scales in LtScaling's layouts
+///   fp32, bf16   read as stored
+///   FP8          the summed dimension must be contiguous: others are transposed, unless they come so
+///                (Operand::transposed); block scales are brought to LtScaling's layouts
 ///   mxfp8        decoded to bf16
 ///
-/// FP8 with one scale for all sums fast in fprop, where an activation's error is small beside that of
-/// the cast; with the partial sums moved to fp32 in dgrad and wgrad (TransformerEngine's defaults).
+/// FP8 products with one scale for all use fast accumulation in fprop, where its error is small compared with the
+/// cast's; in dgrad and wgrad partial sums are moved to fp32 (TransformerEngine's defaults).
 
 /// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)] [+ residual (T, N)]
 void gemm_fprop(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& y, const tensor::Operand& x,
@@ -29,8 +29,8 @@ void gemm_dgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dx, con
 void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dw, const tensor::Operand& dy,
                 const tensor::Operand& x, bool accumulate, const tensor::Tensor& memory);
 
-/// Bytes of `memory` for any of the three. `scaling` is that of x by rows, none for any; `transposed`
-/// says that inputs and output gradients come transposed where that is needed. Weights do not.
+/// Bytes of `memory` for each of the three products. `scaling`: how x is scaled by rows, none for any scaling.
+/// `transposed`: x and dy come transposed where that is needed; weights never do.
 std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               tensor::Scaling scaling, bool transposed);
 

@@ -14,14 +14,14 @@ namespace shard8::kernels::cuda {
 /// How a product that has no algorithm yet gets one.
 enum class LtTuning : std::uint8_t {
   off,         ///< the heuristic's first guess that runs
-  candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of its first run, or of what is like
-               ///< the fastest of them (refine) where that takes long
-  exhaustive,  ///< the same, and all algorithms are timed too, to compare
+  candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of the product's first run; for long
+               ///< products also of algorithms similar to the fastest guesses (refine)
+  exhaustive,  ///< as candidates; all algorithms are timed too, for comparison
 };
 
-/// Matrix products by cuBLASLt on the device that is current when it is made. A product that has an
-/// algorithm is one look-up and one cublasLtMatmul, on any stream, and allocates nothing on host or
-/// device. Not for two threads at once. All errors are base::Error.
+/// Matrix products by cuBLASLt on the device that is current at construction. Running a product that has an algorithm
+/// is one look-up and one cublasLtMatmul, on any stream, without allocation on host or device. Two threads must not use
+/// one object at once. All errors are base::Error.
 class LtGemm {
  public:
   static constexpr int kCandidates = 16;
@@ -31,30 +31,29 @@ class LtGemm {
   LtGemm(const LtGemm&) = delete;
   LtGemm& operator=(const LtGemm&) = delete;
 
-  /// While on, the first run of a product that was not timed so tries algorithms in its place, and
-  /// waits for the stream: `out` that is accumulated in is then left with garbage. Times depend on the
-  /// power that the numbers take: give those of training, not zeros.
+  /// Sets how products get algorithms. While tuning is not off, the first run of a product that was not timed in this
+  /// way runs several algorithms and waits for the stream; an `out` that accumulates holds garbage afterwards. Times
+  /// depend on the power that the numbers take, so operands should be those of training, not zeros.
   void set_tuning(LtTuning tuning, const LtSearchLimits& limits = {}) {
     tuning_ = tuning;
     limits_ = limits;
   }
 
-  /// Takes over algorithms chosen elsewhere, in place of its own. One that does not run after all is
-  /// replaced at its first run. False, and nothing taken, if they are another library's or another
-  /// device's.
+  /// Uses algorithms chosen elsewhere in place of its own. An algorithm that does not run is replaced at its first run.
+  /// Returns false, and changes nothing, if they are for another library or another device.
   [[nodiscard]] bool adopt(const LtAlgorithms& algorithms);
 
-  /// Enqueues the product. Where no algorithm runs, an error of the environment.
+  /// Enqueues the product. Throws Error(environment) if no algorithm runs.
   void run(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
-  /// Whether the product has an algorithm, or gets one (by timing, as LtTuning says; `out` as there).
-  /// False if none runs: status 15 when run counts as no.
+  /// Chooses an algorithm for the product if it has none (by timing, as LtTuning says; `out` as there). Returns false
+  /// if none runs, which includes status 15 (not supported) from a run.
   [[nodiscard]] bool try_prepare(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
 
-  /// The choice made for a key; an error if there is none.
+  /// The algorithm chosen for a key; throws if there is none.
   const LtAlgorithm& algorithm(const LtGemmKey& key) const;
-  /// All choices made, in the order of their keys.
+  /// All chosen algorithms, in the order of their keys.
   LtAlgorithms algorithms() const;
-  /// What the exhaustive search found in detail; null if there was none.
+  /// The result of the exhaustive search for a key; null if there was no search.
   const LtSearch* searched(const LtGemmKey& key) const;
 
  private:

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward
   std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(blocks)) * kNormRows;
   if (thread < 2 * kNormWarps) shared.arrivals[thread / kNormWarps][thread % kNormWarps].begin();
   arrive_begun();
-  norm.ask(first_row);
+  norm.prefetch(first_row);
   norm.load_weight();
   float scale = 1.0f;
   if constexpr (kCast) scale = *at.scale;
@@ -48,21 +48,21 @@ __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward
   NormCounts counts;
   __syncthreads();
   await_begun();
-  for (unsigned turn = 0; first_row < at.rows; first_row += step, ++turn) {
-    const int which = static_cast<int>(turn % 2);
+  for (unsigned round = 0; first_row < at.rows; first_row += step, ++round) {
+    const int which = static_cast<int>(round % 2);
     typename Norm::Rows rows;
-    norm.take(rows);
-    norm.tell(rows, which);
-    if (first_row + step < at.rows) norm.ask(first_row + step);
+    norm.load_prefetched(rows);
+    norm.send_parts(rows, which);
+    if (first_row + step < at.rows) norm.prefetch(first_row + step);
     std::uint32_t* const tile = shared.tile[Norm::kTiles == 2 ? which : 0];
-    norm.leave(rows, norm.know(first_row, which, turn / 2 % 2), first_row, tile, scale, counts);
+    norm.write(rows, norm.statistics(first_row, which, round / 2 % 2), first_row, tile, scale, counts);
     if constexpr (Outputs::kTransposed) {
       __syncthreads();
-      norm.leave_turned(tile, first_row);
+      norm.write_transposed(tile, first_row);
       if (Norm::kTiles == 1) __syncthreads();
     }
   }
-  if (at.amax != nullptr || at.saturated != nullptr || at.flushed != nullptr) norm.leave_counts(counts, before);
+  if (at.amax != nullptr || at.saturated != nullptr || at.flushed != nullptr) norm.add_counts(counts, before);
 #endif
 }
 

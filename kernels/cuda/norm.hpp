@@ -11,7 +11,7 @@
 namespace shard8::kernels::cuda {
 
 /// The forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and kernels/quantize.hpp say: what
-/// it reads and leaves in the device's memory. Null: not there.
+/// it reads and writes, in the device's memory. Null: not asked for.
 struct NormForward {
   const void *x, *weight;  ///< bf16 (rows, hidden), (hidden)
   const void* bias;        ///< bf16 (hidden), LayerNorm's; null: RMSNorm
@@ -23,17 +23,18 @@ struct NormForward {
   void *quantized, *transposed;  ///< (rows, hidden), (hidden, rows) of `format`
   tensor::DType format;          ///< e4m3 or e5m2
   const float* scale;            ///< with `quantized`
-  float* scale_inv;              ///< likewise
+  float* scale_inv;              ///< written with `quantized`
   std::int32_t* amax;
   unsigned long long *saturated, *flushed;
 };
 
-/// Whether norm_forward can: a device with clusters of blocks (compute capability 9.0), rows by the 32, each of so many
-/// columns that one cluster holds it (by the 512 to 4096, by the 1024 to 8192), all on 16 bytes; and not a transposed
-/// cast beside the plain result.
+/// Whether norm_forward takes these arguments. It needs a device with clusters of blocks (compute capability 9.0); a
+/// multiple of 32 rows; a row that one cluster holds (a multiple of 512 columns up to 4096, or of 1024 up to 8192);
+/// pointers aligned to 16 bytes; and not both the plain result and a transposed cast.
 bool has_norm_forward(const NormForward& norm);
 
-/// Reads x once, whatever is left of it. Sums depend on `hidden` alone, not on what is left.
+/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, whatever it writes. Sums depend on `hidden` alone,
+/// not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
 
 }  // namespace shard8::kernels::cuda

@@ -8,9 +8,9 @@
 #include "kernels/cuda/norm.hpp"
 #include "kernels/cuda/row_parts.cuh"
 
-/// The parts of norm_kernel. A cluster of blocks takes 32 rows at once, a block some of their columns, a warp four of
-/// the rows: so all of a row is in registers, of several multiprocessors, and a block has enough rows to leave them
-/// turned. Warps of the same rows tell each other what they know of them; nothing else waits.
+/// The parts of norm_kernel. A cluster of blocks takes 32 rows at once; a block takes some of their columns, a warp four of
+/// the rows. So a whole row is in registers, spread over several multiprocessors, and a block has enough rows to write
+/// them transposed. Warps that share rows send each other their sums; nothing else waits.
 namespace shard8::kernels::cuda {
 
 using tensor::larger_pair;
@@ -36,9 +36,9 @@ __device__ __forceinline__ std::uint32_t count_flushed(const std::uint32_t (&cod
 }
 
 inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
-inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< the latter of a cluster
-inline constexpr int kNormMostBlocks = 8;                                            ///< of a cluster, on every device
-inline constexpr int kNormVector = 8, kNormStride = 32 * kNormVector;  ///< elements of 16 bytes, and of a warp's
+inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< kNormRows: of a cluster
+inline constexpr int kNormMostBlocks = 8;                                            ///< of a cluster, allowed on every device with clusters
+inline constexpr int kNormVector = 8, kNormStride = 32 * kNormVector;  ///< elements of a thread's vector of 16 bytes, and of a warp's vectors
 
 struct NormCounts {
   std::uint32_t amax = 0, saturated = 0, flushed = 0;
@@ -59,19 +59,19 @@ struct NormRows {
   using Part = std::conditional_t<kCentred, Moments, Squares>;
   static constexpr int kCols = kVectors * kNormStride;  ///< of a block
   static constexpr int kQuads = kNormRows / 4;          ///< words of a column of the tile
-  static constexpr int kTiles = kVectors == 2 ? 2 : 1;  ///< as two blocks of a multiprocessor have room for
+  static constexpr int kTiles = kVectors == 2 ? 2 : 1;  ///< as many as fit for two blocks of a multiprocessor
   static_assert(kQuads == 8 && kNormRowsOfWarp == 4, "word and of_own_row");
 
   struct Shared {
-    uint4 next[kNormRowsOfWarp][kVectors][kNormThreads];  ///< of each thread
+    uint4 next[kNormRowsOfWarp][kVectors][kNormThreads];  ///< the next rows of each thread
     uint4 weight[kVectors][32];
     uint4 bias[kCentred ? kVectors : 1][32];
-    Part part[2][kNormRows][kNormMostBlocks];  ///< of these rows and the next
-    Arrivals arrivals[2][kNormWarps];          ///< of a warp's part of that
+    Part part[2][kNormRows][kNormMostBlocks];  ///< of two groups of rows in turn
+    Arrivals arrivals[2][kNormWarps];          ///< of a warp's parts
     std::uint32_t of_warp[3][kNormWarps];
     std::uint32_t tile[kTiles][kTransposed ? kCols * kQuads : 1];
   };
-  /// What a thread has of its warp's rows.
+  /// A thread's elements of its warp's rows.
   using Rows = uint4[kNormRowsOfWarp][kVectors];
   struct Row {
     float mean, rstd;
@@ -83,17 +83,17 @@ struct NormRows {
   std::int64_t col0;  ///< of the block
   float of_one;       ///< 1 / hidden
 
-  /// Of this thread's first element of its warp's first row.
+  /// Offset of this thread's first element in its warp's first row.
   __device__ __forceinline__ std::int64_t offset(std::int64_t first_row) const {
     return (first_row + warp * kNormRowsOfWarp) * at.hidden + col0 + lane * kNormVector;
   }
   __device__ __forceinline__ const uint4* vectors(std::int64_t first_row) const {
     return reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(at.x) + offset(first_row));
   }
-  /// Vectors from a row to the next.
+  /// Vectors from one row to the next.
   __device__ __forceinline__ std::int64_t stride() const { return at.hidden / kNormVector; }
 
-  /// Before the block's first `leave`, with a barrier of the block between.
+  /// Loads weight and bias. A barrier of the block must follow before the first write().
   __device__ __forceinline__ void load_weight() const {
     if (warp >= kVectors) return;
     const auto own = [&](const void* of) {
@@ -102,8 +102,8 @@ struct NormRows {
     shared.weight[warp][lane] = own(at.weight);
     if constexpr (kCentred) shared.bias[warp][lane] = own(at.bias);
   }
-  /// Asks for the warp's rows, for `take`.
-  __device__ __forceinline__ void ask(std::int64_t first_row) const {
+  /// Starts loading the warp's rows into shared memory, for load_prefetched.
+  __device__ __forceinline__ void prefetch(std::int64_t first_row) const {
     const uint4* from = vectors(first_row);
 #pragma unroll
     for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
@@ -116,7 +116,7 @@ struct NormRows {
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  __device__ __forceinline__ void take(Rows& rows) const {
+  __device__ __forceinline__ void load_prefetched(Rows& rows) const {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 #pragma unroll
     for (int r = 0; r < kNormRowsOfWarp; ++r) {
@@ -125,15 +125,16 @@ struct NormRows {
     }
   }
 
-  /// Tells all blocks what is known of the warp's rows: thread 8·r + b of row r to block b. There are two places: who
-  /// tells of rows knows that all were told of those before, and so had looked at the ones before these.
-  __device__ __forceinline__ void tell(const Rows& rows, int which) const {
+  /// Sends the warp's parts of its rows to all blocks: thread 8·r + b sends the part of row r to block b. Two places are
+  /// used in turn: a block that sends has received the parts of the rows before, so all blocks have read the parts of the
+  /// rows before those.
+  __device__ __forceinline__ void send_parts(const Rows& rows, int which) const {
     Part parts[kNormRowsOfWarp];
 #pragma unroll
     for (int r = 0; r < kNormRowsOfWarp; ++r) parts[r] = Part::of(rows[r]);
     const Part own = of_own_row<kNormVector * kVectors>(parts, lane);
     Part* const to = &shared.part[which][warp * kNormRowsOfWarp + lane / 8][rank];
-    if (blocks == 1) {  // no cluster to speak of
+    if (blocks == 1) {  // the block is the whole cluster
       if (lane % 8 == 0) *to = own;
       return __syncwarp();
     }
@@ -141,8 +142,8 @@ struct NormRows {
     if (lane == 0) arrivals->expect(static_cast<unsigned>(blocks * kNormRowsOfWarp * sizeof(Part)));
     if (lane % 8 < blocks) send(to, own, arrivals, lane % 8);
   }
-  /// Of row lane / 8, once all have told; the first block leaves it.
-  __device__ __forceinline__ Row know(std::int64_t first_row, int which, unsigned parity) const {
+  /// Waits for the parts of all blocks; returns the statistics of row lane / 8. The first block writes them.
+  __device__ __forceinline__ Row statistics(std::int64_t first_row, int which, unsigned parity) const {
     if (blocks > 1) shared.arrivals[which][warp].wait(parity);
     const bool is = lane % 8 < blocks;
     const Part part = is ? shared.part[which][warp * kNormRowsOfWarp + lane / 8][lane % 8] : Part{};
@@ -161,15 +162,15 @@ struct NormRows {
     }
     return {mean, rstd};
   }
-  /// Of row r, of what thread 8·r knows.
+  /// The statistics of row r, which thread 8·r has.
   __device__ __forceinline__ static Row of_row(const Row& row, int r) {
     Row one{0, __shfl_sync(0xffffffffu, row.rstd, 8 * r)};
     if constexpr (kCentred) one.mean = __shfl_sync(0xffffffffu, row.mean, 8 * r);
     return one;
   }
 
-  /// Eight elements of the result, as kernels/kokkos/norm_made.hpp makes them.
-  __device__ __forceinline__ static void make(std::uint32_t (&made)[4], const uint4& x, const uint4& weight,
+  /// Computes eight elements of the result, by the formulas of kernels/kokkos/norm_values.hpp.
+  __device__ __forceinline__ static void compute(std::uint32_t (&values)[4], const uint4& x, const uint4& weight,
                                               const uint4& bias, const Row& row) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -177,15 +178,15 @@ struct NormRows {
       const std::uint32_t w = word_of(weight, k);
       if constexpr (kCentred) {
         const std::uint32_t c = word_of(bias, k);
-        made[k] = tensor::round_pair(fmaf((a - row.mean) * row.rstd, low_of(w), low_of(c)),
+        values[k] = tensor::round_pair(fmaf((a - row.mean) * row.rstd, low_of(w), low_of(c)),
                                      fmaf((b - row.mean) * row.rstd, high_of(w), high_of(c)));
       } else {
-        made[k] = tensor::multiply_pairs(w, tensor::round_pair(a * row.rstd, b * row.rstd));
+        values[k] = tensor::multiply_pairs(w, tensor::round_pair(a * row.rstd, b * row.rstd));
       }
     }
   }
-  /// Leaves the rows, but for the turned ones: those in the tile.
-  __device__ __forceinline__ void leave(const Rows& rows, const Row& row, std::int64_t first_row,
+  /// Writes the rows. Codes for the transposed cast are put into the tile, for write_transposed.
+  __device__ __forceinline__ void write(const Rows& rows, const Row& row, std::int64_t first_row,
                                         [[maybe_unused]] std::uint32_t* tile, [[maybe_unused]] float scale,
                                         NormCounts& counts) const {
     std::uint32_t pair = 0;
@@ -198,28 +199,28 @@ struct NormRows {
         reinterpret_cast<uint2*>(static_cast<std::uint8_t*>(at.quantized) + offset(first_row));
 #pragma unroll
     for (int p = 0; p < kVectors; ++p) {
-      if constexpr (kVectors > 2) asm volatile("" ::: "memory");  // loads of weights before that would take registers
+      if constexpr (kVectors > 2) asm volatile("" ::: "memory");  // weights loaded earlier would take registers
       const uint4 weight = shared.weight[p][lane];
       uint4 bias{};
       if constexpr (kCentred) bias = shared.bias[p][lane];
       [[maybe_unused]] std::uint32_t codes[kNormRowsOfWarp][2];
-      std::uint32_t made[kNormRowsOfWarp][4], not_zeros = ~0u;
+      std::uint32_t values[kNormRowsOfWarp][4], not_zeros = ~0u;
 #pragma unroll
       for (int r = 0; r < kNormRowsOfWarp; ++r) {
-        make(made[r], rows[r][p], weight, bias, of[r]);
-        pair = larger_pair(pair, largest_pair(made[r]));
-        if constexpr (Outputs::kPlain) plain[r * stride() + p * 32] = {made[r][0], made[r][1], made[r][2], made[r][3]};
+        compute(values[r], rows[r][p], weight, bias, of[r]);
+        pair = larger_pair(pair, largest_pair(values[r]));
+        if constexpr (Outputs::kPlain) plain[r * stride() + p * 32] = {values[r][0], values[r][1], values[r][2], values[r][3]};
         if constexpr (kCast) {
 #pragma unroll
-          for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(made[r][2 * h], made[r][2 * h + 1], scale);
+          for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], scale);
           quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
           not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
         }
       }
       if constexpr (kCast) {
-        if ((not_zeros & 0x80808080u) != 0x80808080u) {  // once for all rows: a branch a row costs more
+        if ((not_zeros & 0x80808080u) != 0x80808080u) {  // one branch for all rows: one for each row costs more
 #pragma unroll
-          for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += count_flushed(codes[r], made[r]);
+          for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += count_flushed(codes[r], values[r]);
         }
       }
       if constexpr (kTransposed) {
@@ -238,7 +239,8 @@ struct NormRows {
       if (__any_sync(0xffffffffu, !fits)) count_saturated(row, first_row, scale, counts);
     }
   }
-  /// Rare, and so of rows read and made again, rather than by code in `leave`.
+  /// Counts what saturates. This is rare, so rows are read and computed a second time here, and write() needs no registers
+  /// for it.
   __device__ __forceinline__ void count_saturated(const Row& row, std::int64_t first_row, float scale,
                                                   NormCounts& counts) const {
     const uint4* from = vectors(first_row);
@@ -249,20 +251,20 @@ struct NormRows {
       for (int p = 0; p < kVectors; ++p) {
         uint4 bias{};
         if constexpr (kCentred) bias = shared.bias[p][lane];
-        std::uint32_t made[4];
-        make(made, from[p * 32], shared.weight[p][lane], bias, of);
+        std::uint32_t values[4];
+        compute(values, from[p * 32], shared.weight[p][lane], bias, of);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          counts.saturated += fabsf(low_of(made[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
-          counts.saturated += fabsf(high_of(made[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
+          counts.saturated += fabsf(low_of(values[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
+          counts.saturated += fabsf(high_of(values[k]) * scale) > Q::kRoundsToMax ? 1 : 0;
         }
       }
     }
   }
 
-  /// The tile has a word of four rows of a column at word(column, quad), but columns and words change places: neither
-  /// threads that write columns eight apart nor those that read vectors of neighbouring columns meet in a bank. What
-  /// differs between a thread's words is xor-ed to the first one.
+  /// Where the tile has the word of four rows of a column. Columns and words are permuted, so that neither threads that
+  /// write columns eight apart nor threads that read vectors of neighbouring columns use the same bank. The places of a
+  /// thread's words differ from its first place by xor.
   __device__ __forceinline__ static constexpr int word(int column, int quad) {
     const int place = (column & ~3) | ((column ^ column >> 6) & 3);
     return place * kQuads + (quad ^ ((column >> 3 ^ (column >> 2 & 1) << 1) & (kQuads - 1)));
@@ -273,7 +275,7 @@ struct NormRows {
 #pragma unroll
     for (int k = 0; k < 4; ++k) tile[(first ^ word(4 * h + k, 0)) + p * kNormStride * kQuads] = square[k];
   }
-  __device__ __forceinline__ void leave_turned(const std::uint32_t* tile, std::int64_t first_row) const {
+  __device__ __forceinline__ void write_transposed(const std::uint32_t* tile, std::int64_t first_row) const {
     constexpr int kOfColumn = kNormRows / 16, kStep = kNormThreads / kOfColumn;  // vectors; columns
     const auto thread = static_cast<int>(threadIdx.x);
     const int column = thread / kOfColumn, part = thread % kOfColumn, first = word(column, 4 * part);
@@ -285,8 +287,8 @@ struct NormRows {
     }
   }
 
-  /// Adds up the block's counts.
-  __device__ __forceinline__ void leave_counts(const NormCounts& counts, std::int32_t before) const {
+  /// Adds the block's counts to the amax and counts in memory.
+  __device__ __forceinline__ void add_counts(const NormCounts& counts, std::int32_t before) const {
     const std::uint32_t amax = __reduce_max_sync(0xffffffffu, counts.amax);
     const std::uint32_t saturated = __reduce_add_sync(0xffffffffu, counts.saturated);
     const std::uint32_t flushed = __reduce_add_sync(0xffffffffu, counts.flushed);

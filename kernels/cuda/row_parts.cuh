@@ -6,7 +6,7 @@
 
 #include "tensor/words.hpp"
 
-/// What the threads of a warp know of rows of bf16 that they have in vectors of eight, and put together in one order.
+/// Sums over rows of bf16 that the threads of a warp hold in vectors of eight, combined in a fixed order.
 namespace shard8::kernels::cuda {
 
 using tensor::high_of;
@@ -16,7 +16,7 @@ __device__ __forceinline__ std::uint32_t word_of(const uint4& v, int k) {
   return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w;
 }
 
-/// What is known of some elements of a row: Σx² of RMSNorm.
+/// Σx² of some elements of a row, for RMSNorm.
 struct Squares {
   float squares;
 
@@ -35,11 +35,12 @@ struct Squares {
     return {even + odd};
   }
   __device__ __forceinline__ Squares across(int step) const { return {__shfl_xor_sync(0xffffffffu, squares, step)}; }
-  /// Of both, each of `count` elements.
+  /// The sum over both parts, each of `count` elements.
   __device__ __forceinline__ Squares operator()(const Squares& other, float) const { return {squares + other.squares}; }
 };
 
-/// Σx and Σ(x − mean)², the mean that of these elements, of LayerNorm: put together as by Chan, Golub & LeVeque 1983.
+/// Σx and Σ(x − mean)² of some elements of a row, with the mean of these elements, for LayerNorm. Two parts are combined
+/// by the formula of Chan, Golub & LeVeque 1983.
 struct Moments {
   float sum, squares;
 
@@ -75,7 +76,7 @@ struct Moments {
   }
 };
 
-/// Of four rows' parts that each thread of a warp has, of kCount elements, those of row lane / 8 of all threads.
+/// Each thread of a warp has parts of four rows, of kCount elements each. Returns the combined part of row lane / 8.
 template <int kCount, class Part>
 __device__ __forceinline__ Part of_own_row(Part (&row)[4], int lane) {
   const auto one_of = [lane](const Part& a, const Part& b, int step, float count) {

@@ -13,7 +13,8 @@
 
 namespace shard8::kernels::cuda {
 
-/// Operands on the device, laid out as kernels/attention.hpp says, BF16 but for lse; 16-byte aligned.
+/// Operands in the device's memory, laid out as kernels/attention.hpp says. All are BF16 but lse, and aligned to 16
+/// bytes.
 struct SdpaForward {
   void* o;
   float* lse;
@@ -25,9 +26,9 @@ struct SdpaBackward {
   const float* lse;
 };
 
-/// Causal attention in BF16 by cuDNN's fused kernels, on the tensors as they are. Plans are built when
-/// a shape first comes, which takes a second or so, and kept; nothing is allocated on the device.
-/// Of one device and one thread.
+/// Causal attention in BF16 by cuDNN's fused kernels, without copies of the tensors. The plan for a shape is built at
+/// its first call, which takes about a second, and kept; nothing is allocated on the device. An object is for one
+/// device and one thread.
 class Sdpa {
  public:
   Sdpa();
@@ -35,15 +36,15 @@ class Sdpa {
   Sdpa(Sdpa&&) noexcept;
   Sdpa& operator=(Sdpa&&) noexcept;
 
-  /// False when cuDNN does not compute this shape here (nothing is done then; note() says why).
+  /// Returns false, and does nothing, if cuDNN does not compute this shape on this device; note() says why.
   /// Throws when no plan fits into the workspace, or when a plan that has run before fails.
   bool forward(cudaStream_t stream, const SdpaForward& operands, const AttentionShape& shape,
                std::span<std::byte> workspace);
   bool backward(cudaStream_t stream, const SdpaBackward& operands, const AttentionShape& shape,
                 std::span<std::byte> workspace);
 
-  /// Of what has been called with the shape: "cuDNN 9.19.0", with "in 4 parts" where a pass is cut to fit
-  /// its workspace, or the reason why not; empty for a shape that has not come yet.
+  /// What computed a shape: "cuDNN 9.19.0", with "in 4 parts" if a pass is cut to fit its workspace, or the reason why
+  /// cuDNN did not; empty for a shape without a call.
   std::string note(const AttentionShape& shape) const;
 
   /// Enough for both passes, of compute capability 9 and later (where it is too little, a pass is cut

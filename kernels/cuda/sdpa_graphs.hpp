@@ -12,7 +12,7 @@ enum SdpaId : std::int64_t { kQ = 1, kK, kV, kO, kLse, kDo, kDq, kDk, kDv, kDelt
 
 /// What cuDNN's fused engines recognize as attention, in the order in which they look for it: scores,
 /// scale, mask, softmax by a maximum and a sum, product with the values; and the gradients of that
-/// with the probabilities computed again from the log-sum-exp. q, k, v and their gradients are BF16
+/// with the probabilities recomputed from the log-sum-exp. q, k, v and their gradients are BF16
 /// slices of rows [q heads | k heads | v heads], o and its gradient BF16 rows of heads; lse FP32.
 Graph sdpa_forward_graph(const SdpaPart& part);
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/transpose.hpp"
+#include "kernels/cuda/gemm_operands.hpp"
 
 #include "tensor/cuda/check.hpp"
 #include "tensor/words.hpp"
@@ -13,9 +13,9 @@ constexpr int kVector = kTransposeVector;
 constexpr int kThreads = 256;  // (kTile / 4 rows) x (kTile / kVector)
 constexpr int kVectors = kTile / kVector;
 
-// A thread reads 16 columns of 4 rows and leaves, of each column, one word of 4 rows in shared memory.
-// Column c's 16-byte vector v lies at v ^ (c / 16): so neither the words that a warp writes nor the
-// vectors that it reads meet in a bank.
+// A thread reads 16 columns of 4 rows, and writes one word of 4 rows of each column to shared memory.
+// The 16-byte vector v of column c lies at v ^ (c / 16), so neither the words that a warp writes nor the
+// vectors that it reads share a bank.
 __global__ void __launch_bounds__(kThreads)
     transpose_bytes_kernel(std::uint8_t* __restrict__ out, const std::uint8_t* __restrict__ in, std::int64_t rows,
                            std::int64_t cols) {

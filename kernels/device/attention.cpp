@@ -58,9 +58,4 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
 
 std::size_t attention_workspace_bytes(const AttentionShape& shape, int) { return cuda::Sdpa::workspace_bytes(shape); }
 
-std::string attention_description(const AttentionShape& shape, tensor::DType dtype, const Workspace& workspace) {
-  if (dtype != tensor::DType::bf16) return "portable kernels (cuDNN takes bf16)";
-  return parts_of(workspace, "attention_description").sdpa.note(shape);
-}
-
 }  // namespace shard8::kernels

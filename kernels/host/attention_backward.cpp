@@ -112,7 +112,7 @@ class HeadGradient {
       s_.delta[r] = sum;
       s_.lse[r] = arrays_.lse[at_.lse(b_, first + r, h)];
     }
-    // Lanes without a query: their output gradient is 0, so whatever is finite does.
+    // Lanes without a query have an output gradient of 0: any finite number does here.
     std::fill(s_.delta + rows, s_.delta + kBlock, 0.0f);
     std::fill(s_.lse + rows, s_.lse + kBlock, 0.0f);
   }
@@ -204,16 +204,8 @@ void backward(const tensor::Exec& exec, const AttentionLayout& at, const Attenti
 }  // namespace
 
 AttentionPlan plan_backward(const AttentionShape& shape, int threads) {
-  const AttentionLayout at(shape);
-  const auto heads = shape.batch * shape.kv_heads, blocks = shape.batch * shape.heads * at.blocks;
-  // Five products a pair of blocks in one pass, 3 + 4 in two.
-  const auto rounds = (heads + threads - 1) / threads;
-  const bool whole_heads = 5 * rounds * threads <= 7 * heads || at.blocks == 1;
-  ScratchCutter cut(nullptr);
-  const Scratch counted(cut, at, whole_heads);
-  return {.workers = std::min<std::int64_t>(threads, whole_heads ? heads : blocks),
-          .whole_heads = whole_heads,
-          .worker_floats = cut.used()};
+  // Products of a pair of blocks: five in one pass over whole heads, 3 + 4 in two passes by blocks.
+  return plan_pass<Scratch>(shape, threads, 5, 7);
 }
 
 void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, const tensor::Tensor& dout,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "kernels/host/attention_tasks.hpp"
 
 namespace shard8::kernels {
 
@@ -50,6 +51,15 @@ void add_over_queries(float* c, const float* p, const float* b, std::int64_t key
     micro_gemm(c + first * width, width, {p + first * kBlock + first, kBlock, 1}, b + first * width, width, rows, width,
                lanes - first, accumulate);
   }
+}
+
+std::size_t plan_bytes(const AttentionPlan& plan) {
+  return static_cast<std::size_t>(kCounterBytes) +
+         static_cast<std::size_t>(plan.workers * plan.worker_floats) * sizeof(float);
+}
+
+std::size_t attention_workspace_bytes(const AttentionShape& shape, int threads) {
+  return std::max(plan_bytes(plan_forward(shape, threads)), plan_bytes(plan_backward(shape, threads)));
 }
 
 }  // namespace shard8::kernels

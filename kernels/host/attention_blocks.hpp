@@ -8,9 +8,9 @@
 #include "kernels/attention.hpp"
 #include "kernels/host/micro_gemm.hpp"
 
-/// Attention works on blocks of kBlock queries by kBlock keys. Scores lie transposed, (keys,
-/// queries), so that a vector holds one key's scores for kLanes queries: maxima and sums over keys
-/// need no sums across lanes, and keys and values are read as scalars, row by row.
+/// Attention works on blocks of kBlock queries by kBlock keys. Scores are stored transposed, (keys, queries): a vector
+/// holds one key's scores for kLanes queries. So maxima and sums over keys need no sums across lanes, and keys and
+/// values are read as scalars, row by row.
 namespace shard8::kernels {
 
 inline constexpr std::int64_t kBlock = 64;
@@ -18,7 +18,7 @@ static_assert(kBlock % (2 * kLanes) == 0);
 
 constexpr std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// Extents and strides of one call, and where a head's part of a token's row begins.
+/// Extents and strides of one call, and offsets of a head's part in a token's row.
 struct AttentionLayout {
   AttentionShape shape;
   std::int64_t group, blocks, padded_dim, qkv_stride, out_stride;
@@ -44,7 +44,7 @@ struct AttentionLayout {
   std::int64_t tokens(std::int64_t n) const { return std::min(kBlock, shape.seq - n * kBlock); }
 };
 
-/// Cuts a worker's part of the workspace into aligned pieces; with no memory it only counts.
+/// Cuts a worker's part of the workspace into aligned pieces. Without memory (null) it only counts.
 class ScratchCutter {
  public:
   explicit ScratchCutter(float* memory) : memory_(memory) {}
@@ -86,8 +86,8 @@ void store_rows(T* to, std::int64_t to_stride, const float* from, std::int64_t r
   }
 }
 
-/// Keys and values of one (sequence b, kv head) as contiguous fp32 rows: all blocks side by side
-/// (`whole`), each loaded when a causal pass first reaches it, or one block at a time.
+/// Keys and values of one (sequence b, kv head) as contiguous fp32 rows. `whole`: memory for all blocks, each loaded
+/// when a causal pass first reaches it; otherwise memory for one block at a time.
 template <class T>
 class KeyBlocks {
  public:
@@ -116,8 +116,8 @@ class KeyBlocks {
   bool whole_;
 };
 
-/// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal
-/// block what lies before a key (queries that do not see it) becomes `hidden`.
+/// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal block, elements of
+/// queries that do not see the key become `hidden`.
 void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
                     bool diagonal, float hidden);
 

@@ -155,16 +155,8 @@ void forward(const tensor::Exec& exec, const AttentionLayout& at, const Attentio
 }  // namespace
 
 AttentionPlan plan_forward(const AttentionShape& shape, int threads) {
-  const AttentionLayout at(shape);
-  const auto heads = shape.batch * shape.kv_heads, blocks = shape.batch * shape.heads * at.blocks;
   // By blocks, keys and values are loaded once for every pair of blocks: a tenth more work.
-  const auto rounds = (heads + threads - 1) / threads;
-  const bool whole_heads = 10 * rounds * threads <= 11 * heads || at.blocks == 1;
-  ScratchCutter cut(nullptr);
-  const Scratch counted(cut, at, whole_heads);
-  return {.workers = std::min<std::int64_t>(threads, whole_heads ? heads : blocks),
-          .whole_heads = whole_heads,
-          .worker_floats = cut.used()};
+  return plan_pass<Scratch>(shape, threads, 10, 11);
 }
 
 void attention_forward(const tensor::Exec& exec, const tensor::Tensor& o, const tensor::Tensor& lse,

@@ -5,27 +5,44 @@
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 
-#include "kernels/attention.hpp"
+#include "kernels/host/attention_blocks.hpp"
 #include "kernels/kokkos/label.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::kernels {
 
-/// How a pass is cut. Both ways run the same block products in the same order on every sum, so they
-/// give the same bits.
+/// How a pass is cut into tasks. Both ways run the same block products in the same order for every sum, so they give
+/// the same bits.
 struct AttentionPlan {
-  std::int64_t workers = 1;        ///< each with scratch of its own
-  bool whole_heads = true;         ///< a task is a (sequence, kv head); else a block: of queries, or of keys
-  std::int64_t worker_floats = 0;  ///< scratch of one
+  std::int64_t workers = 1;        ///< each has its own scratch
+  bool whole_heads = true;         ///< a task is a (sequence, kv head); otherwise a block of queries or of keys
+  std::int64_t worker_floats = 0;  ///< scratch of one worker
 };
+
+/// The plan of a pass on `threads` threads whose workers use Scratch. A task for each head, the plan with fewer block
+/// products, is chosen unless threads idle for longer than that saves: `whole` and `by_blocks` are the work of the two
+/// ways in any unit.
+template <class Scratch>
+AttentionPlan plan_pass(const AttentionShape& shape, std::int64_t threads, std::int64_t whole, std::int64_t by_blocks) {
+  const AttentionLayout at(shape);
+  const auto heads = shape.batch * shape.kv_heads, blocks = shape.batch * shape.heads * at.blocks;
+  const auto rounds = (heads + threads - 1) / threads;
+  const bool whole_heads = whole * rounds * threads <= by_blocks * heads || at.blocks == 1;
+  ScratchCutter cut(nullptr);
+  const Scratch counted(cut, at, whole_heads);
+  return {.workers = std::min<std::int64_t>(threads, whole_heads ? heads : blocks),
+          .whole_heads = whole_heads,
+          .worker_floats = cut.used()};
+}
 AttentionPlan plan_forward(const AttentionShape& shape, int threads);
 AttentionPlan plan_backward(const AttentionShape& shape, int threads);
 
-/// The task counter lies before the workers' scratch.
+/// Bytes of the task counter, which lies before the workers' scratch.
 inline constexpr std::int64_t kCounterBytes = 256;
+/// Bytes of workspace that a plan needs.
 std::size_t plan_bytes(const AttentionPlan& plan);
 
-/// Calls f(scratch, task) for every task, each worker taking the next one when it is done.
+/// Calls f(scratch, task) for every task. A worker takes the next task when it has finished one.
 template <class F>
 void run_tasks(const tensor::Exec& exec, const char* label, const AttentionPlan& plan, std::byte* workspace,
                std::int64_t tasks, const F& f) {

@@ -11,7 +11,7 @@
 
 namespace shard8::kernels {
 
-/// A row-major fp32 matrix in memory, taken as it lies or transposed.
+/// A row-major fp32 matrix in memory, multiplied as stored or transposed.
 struct BlasOperand {
   const float* data = nullptr;
   std::int64_t stride = 0;

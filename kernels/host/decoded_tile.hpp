@@ -9,19 +9,19 @@
 
 namespace shard8::kernels {
 
-/// One factor's tile in fp32: its elements times the scales of their blocks. Asked twice in a row
-/// for the same tile, it decodes once.
+/// A tile of one factor in fp32: its elements times the scales of their blocks. A tile that is asked for twice in a row
+/// is decoded once.
 class DecodedTile {
  public:
-  /// `scale` multiplies every element of a matrix without block scales (which has none of its own
-  /// then: a scale_inv of Scaling::tensor is not applied here).
+  /// `scale` multiplies every element of a matrix without block scales. A scale_inv of Scaling::tensor is not applied
+  /// here.
   DecodedTile(const Factor& factor, float scale, float* memory) : factor_(factor), scale_(scale), memory_(memory) {}
 
   /// Rows [i, i + ni) and columns [j, j + nj) of op(factor).
   BlasOperand get(const tensor::Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj);
 
  private:
-  /// Of the matrix as it lies.
+  /// Decodes a tile of the matrix as stored.
   struct Box {
     std::int64_t row = -1, rows = 0, col = -1, cols = 0;
     bool operator==(const Box&) const = default;

@@ -47,8 +47,8 @@ void multiply_fp32(const Exec& exec, const Product& p) {
         1.0f, set || p.accumulate ? 1.0f : 0.0f);
 }
 
-/// What tensor scales come to: a factor of the sum. Where their product is no normal number, the
-/// first one goes to its elements instead, so that neither digits nor a NaN are lost to underflow.
+/// The scales of factors with one scale each: their product multiplies the sum. If the product is no normal number, the
+/// first scale multiplies the first factor's elements instead, so underflow loses neither digits nor a NaN.
 struct TensorScales {
   float first = 1.0f, sum = 1.0f;
 };
@@ -61,7 +61,7 @@ TensorScales tensor_scales(const Product& p) {
   return apart ? TensorScales{a, b} : TensorScales{1.0f, a * b};
 }
 
-/// The output's tiles, in fp32 and as it wants them.
+/// The output's tiles: computed in fp32, written in the output's dtype.
 class ResultTiles {
  public:
   ResultTiles(const Product& p, float* memory) : p_(p), memory_(p.c.dtype == tensor::DType::bf16 ? memory : nullptr) {}

@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-/// Small matrix products whose operands are in cache: what attention's blocks are made of. Vectors
-/// of the compiler's own (GCC, Clang), as wide as the build's instruction set. Every element of c is
-/// one sum over k in ascending order, wherever it lies in the tile, so results do not depend on how
-/// a block is cut.
+/// Small matrix products whose operands are in cache, for the blocks of attention. They use vectors of the compiler
+/// (GCC, Clang), as wide as the build's instruction set has. Every element of c is one sum over k in ascending order,
+/// so results do not depend on how a block is cut into tiles.
 namespace shard8::kernels {
 
 #if defined(__AVX512F__)

@@ -9,7 +9,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/adamw_shard.hpp"
 #include "kernels/kokkos/chunk_sums.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 
 namespace shard8::kernels {
 namespace {
@@ -19,17 +19,17 @@ using tensor::DType;
 constexpr auto kName = "adamw_step";
 constexpr auto kLabel = "shard8::kernels::adamw_step";
 
-/// Elements that a team of a device takes, whose squares are one part.
+/// Elements that a team of a device updates; their squares are one part of AdamwTensors::squares.
 constexpr std::int64_t kStretch = 8192;
 
-/// One at least: where there are no elements it leaves a scale, and the sum of no squares.
+/// At least one: a shard without elements has a scale and a sum of squares, too.
 std::int64_t stretches_of(std::int64_t count) { return std::max<std::int64_t>((count + kStretch - 1) / kStretch, 1); }
 
-/// The stretches of several shards, on a device.
+/// On a device: one kernel updates the stretches of several shards.
 template <class E, class Master, class Moment, bool kSquares>
 struct Stretches {
   Factors factors;
-  std::int64_t ends[kAdamwAtOnce];  ///< of each shard, its own stretches and those before
+  std::int64_t ends[kAdamwAtOnce];  ///< of each shard: how many stretches it and the shards before it have
   Shard<E, Master, Moment> each[kAdamwAtOnce];
 
   template <class AnyTeam>
@@ -46,18 +46,18 @@ struct Stretches {
     const auto& shard = each[which];
     const std::int64_t first = (stretch - before) * kStretch;
     if constexpr (E::kCast) {
-      if (shard.out.scale == nullptr) return run(team, Emitter<Nothing>{}, shard, first);
+      if (shard.out.scale == nullptr) return run(team, OutputWriter<Nothing>{}, shard, first);
     }
     run(team, shard.out, shard, first);
   }
 
-  /// A stretch of a shard, and the squares of its gradient.
-  template <class AnyTeam, class Left>
-  KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const Emitter<Left>& out, const Shard<E, Master, Moment>& shard,
+  /// Updates a stretch of a shard, and sums the squares of its gradient.
+  template <class AnyTeam, class Output>
+  KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const OutputWriter<Output>& out, const Shard<E, Master, Moment>& shard,
                                   std::int64_t first) const {
     const std::int64_t rest = shard.count - first;
-    const Sink<Left> sink = out.open(team, first);
-    const Step<Master, Moment> step = shard.step;  // in registers: each use would look it up
+    const RowWriter<Output> writer = out.open(team, first);
+    const Step<Master, Moment> step = shard.step;  // a copy in registers: otherwise each use would load it
     CastStats stats;
     [[maybe_unused]] double squares = 0;
     row_packs<kPack<float>, 1>(team, rest < kStretch ? rest : kStretch, shard.fits, [&](auto w, std::int64_t i) {
@@ -66,9 +66,9 @@ struct Stretches {
         SHARD8_UNROLL
         for (int j = 0; j < decltype(w)::kCount; ++j) squares += static_cast<double>(g[j]) * static_cast<double>(g[j]);
       }
-      stats += step.put(factors, sink, w, first + i, g);
+      stats += step.put(factors, writer, w, first + i, g);
     });
-    if constexpr (Left::kStats) sink.totals.add(team, stats);
+    if constexpr (Output::kStats) writer.totals.add(team, stats);
     if constexpr (kSquares) {
       squares = team_sum(team, squares);
       if (shard.squares != nullptr) once(team, [&] { shard.squares[first / kStretch] = squares; });
@@ -76,16 +76,16 @@ struct Stretches {
   }
 };
 
-/// Of updates that leave E or nothing; on hosts of one.
+/// Runs updates whose weights are written as E or not at all; on hosts a single one.
 template <class E, class Master, class Moment>
 void update(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars) {
   const Factors factors(scalars);
   if constexpr (kHostExec) {
     const auto shard = Shard<E, Master, Moment>::of(updates.front(), scalars);
-    const auto body = [=, step = shard.step](const Sink<E>& sink, const auto& w, std::int64_t i) {
-      return step.put(factors, sink, w, i, w.load(step.gradient, i));
+    const auto body = [=, step = shard.step](const RowWriter<E>& writer, const auto& w, std::int64_t i) {
+      return step.put(factors, writer, w, i, w.load(step.gradient, i));
     };
-    emit_each<kPack<float>, 1>(exec, kLabel, shard.out, shard.count, shard.fits, body);
+    write_each<kPack<float>, 1>(exec, kLabel, shard.out, shard.count, shard.fits, body);
   } else {
     const auto launch = [&]<bool kSquares>(std::bool_constant<kSquares>) {
       Stretches<E, Master, Moment, kSquares> all{factors, {}, {}};
@@ -113,22 +113,22 @@ struct SquareParts {
   }
 };
 
-/// What is left of an update's weights: codes of this type, i32 for an amax alone, fp32 for nothing.
-DType left_of(const Outputs& weights) {
+/// How an update writes its weights: the 8-bit format of their cast, i32 for an amax alone, fp32 for nothing.
+DType format_of(const Outputs& weights) {
   if (has_cast(weights)) return weights.quantized.data.dtype;
   return weights.amax.empty() ? DType::fp32 : DType::i32;
 }
 
-/// Calls f(std::type_identity<E>{}) for what is left.
+/// Calls f(std::type_identity<E>{}) with the output types of a format_of.
 template <class F>
-void dispatch_left(DType left, const F& f) {
-  if (left == DType::fp32) return f(std::type_identity<Nothing>{});
-  if (left == DType::i32) return f(std::type_identity<Emits<float, void, false, true>>{});
-  dispatch_float8(left, kName,
-                  [&]<class Q>(std::type_identity<Q>) { f(std::type_identity<Emits<float, Q, false, true>>{}); });
+void dispatch_format(DType format, const F& f) {
+  if (format == DType::fp32) return f(std::type_identity<Nothing>{});
+  if (format == DType::i32) return f(std::type_identity<OutputTypes<float, void, false, true>>{});
+  dispatch_float8(format, kName,
+                  [&]<class Q>(std::type_identity<Q>) { f(std::type_identity<OutputTypes<float, Q, false, true>>{}); });
 }
 
-/// Calls f(std::type_identity<Master>{}): how it is stored and what its weights are.
+/// Calls f(std::type_identity<Master>{}) with the type that stores the master and makes its weights.
 template <class F>
 void dispatch_master(DType master, bool through_bf16, const F& f) {
   if (master == DType::bf16) return f(std::type_identity<SplitMaster>{});
@@ -136,20 +136,20 @@ void dispatch_master(DType master, bool through_bf16, const F& f) {
   f(std::type_identity<WholeMaster<false>>{});
 }
 
-/// How many of the updates, from the first, one kernel makes, and what the most of them leave.
+/// How many of the updates, from the first on, one kernel can run, and the format in which they write weights.
 struct Together {
   std::size_t count = 1;
-  DType left;
+  DType format;
 
-  explicit Together(std::span<const AdamwUpdate> updates) : left(left_of(updates.front().weights)) {
+  explicit Together(std::span<const AdamwUpdate> updates) : format(format_of(updates.front().weights)) {
     const AdamwTensors& one = updates.front().tensors;
     const std::size_t most = kHostExec ? 1 : std::min(updates.size(), kAdamwAtOnce);
     for (; count < most; ++count) {
       const AdamwTensors& t = updates[count].tensors;
-      const DType next = left_of(updates[count].weights);
+      const DType next = format_of(updates[count].weights);
       if (t.master.dtype != one.master.dtype || t.m.dtype != one.m.dtype) return;
-      if (next != left && next != DType::fp32 && left != DType::fp32) return;
-      if (left == DType::fp32) left = next;
+      if (next != format && next != DType::fp32 && format != DType::fp32) return;
+      if (format == DType::fp32) format = next;
     }
   }
 };
@@ -192,16 +192,16 @@ void adamw_step_each(const Exec& exec, std::span<const AdamwUpdate> updates, con
     require_update(update);
     const AdamwTensors& t = update.tensors;
     if (!kHostExec || t.squares.empty()) continue;
-    fill_zero(exec, t.squares);  // the vector code of a step has no room for them
+    fill_zero(exec, t.squares);  // in a kernel of its own: the step would not become vector code
     sum_of_squares(exec, t.squares, t.g);
   }
   for (std::span<const AdamwUpdate> rest = updates; !rest.empty();) {
     const Together together(rest);
     const AdamwTensors& one = rest.front().tensors;
-    const bool rounds = through_bf16 && together.left != DType::fp32;  // without weights to leave both are the same
+    const bool rounds = through_bf16 && together.format != DType::fp32;  // no weights are written: both ways are the same
     dispatch_real(one.m.dtype, kName, [&]<class Moment>(std::type_identity<Moment>) {
       dispatch_master(one.master.dtype, rounds, [&]<class Master>(std::type_identity<Master>) {
-        dispatch_left(together.left, [&]<class E>(std::type_identity<E>) {
+        dispatch_format(together.format, [&]<class E>(std::type_identity<E>) {
           update<E, Master, Moment>(exec, rest.first(together.count), scalars);
         });
       });

@@ -6,13 +6,13 @@
 #include <cstdint>
 
 #include "kernels/adamw.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/master_halves.hpp"
 
-/// A step of AdamW on elements of a shard, whatever its types are.
+/// A step of AdamW on elements of a shard, for every type of master and moments.
 namespace shard8::kernels {
 
-/// The scalars as the kernel wants them.
+/// AdamwScalars as factors in fp32.
 struct Factors {
   explicit Factors(const AdamwScalars& s)
       : gradient_scale(static_cast<float>(s.gradient_scale)),
@@ -77,12 +77,12 @@ struct SplitMaster {
   }
 };
 
-/// The memory of the squares; null: they are not asked for.
+/// Where the sums of squares go; null where none are asked for.
 inline double* squares_of(const AdamwTensors& t) {
   return t.squares.empty() ? nullptr : reinterpret_cast<double*>(t.squares.as<std::uint8_t>());
 }
 
-/// What a step reads and writes of a parameter.
+/// The tensors of a parameter that a step reads and writes.
 template <class Master, class Moment>
 struct Step {
   Master master;
@@ -90,9 +90,9 @@ struct Step {
   const float* gradient = nullptr;
   float decay = 1;
 
-  /// The elements at i, whose gradient is g.
-  template <class Left, class W, class Gradient>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Factors& f, const Sink<Left>& sink, const W& w, std::int64_t i,
+  /// Updates the elements at i, whose gradient is g, and writes their weights.
+  template <class Output, class W, class Gradient>
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Factors& f, const RowWriter<Output>& writer, const W& w, std::int64_t i,
                                             const Gradient& g) const {
     const auto m0 = w.load(first, i), v0 = w.load(second, i);
     const auto p0 = master.load(w, i);
@@ -104,24 +104,24 @@ struct Step {
     const auto p =
         w.each([&](int j) { return p0[j] * decay - f.rate * m[j] / (Kokkos::sqrt(v[j]) * f.inverse_root2 + f.eps); });
     const auto weight = master.update(w, i, p);
-    return sink.put(w, i, w.each([&](int j) { return weight[j]; }));
+    return writer.put(w, i, w.each([&](int j) { return weight[j]; }));
   }
 };
 
-/// A parameter, of whose weights E is left.
+/// A parameter whose weights are written as E.
 template <class E, class Master, class Moment>
 struct Shard {
-  Emitter<E> out;
+  OutputWriter<E> out;
   Step<Master, Moment> step;
   double* squares = nullptr;
   std::int64_t count = 0;
-  bool fits = false;  ///< in packs of kPack<float>
+  bool fits = false;  ///< its memory can be read in packs of kPack<float>
 
   static Shard of(const AdamwUpdate& update, const AdamwScalars& scalars) {
     const AdamwTensors& t = update.tensors;
     constexpr int kN = kPack<float>;
     Shard shard;
-    if (has_cast(update.weights) || !update.weights.amax.empty()) shard.out = Emitter<E>::of(update.weights, nullptr);
+    if (has_cast(update.weights) || !update.weights.amax.empty()) shard.out = OutputWriter<E>::of(update.weights, nullptr);
     Step<Master, Moment>& step = shard.step;
     step = {Master::of(t), t.m.as<Moment>(), t.v.as<Moment>(), t.g.as<float>()};
     if (update.decays) step.decay = static_cast<float>(1.0 - scalars.lr * scalars.weight_decay);
@@ -133,7 +133,7 @@ struct Shard {
   }
 };
 
-/// Where nothing is left of the weights.
-using Nothing = Emits<float, void, false, false>;
+/// The output types of an update that writes no weights.
+using Nothing = OutputTypes<float, void, false, false>;
 
 }  // namespace shard8::kernels

@@ -73,7 +73,8 @@ struct QueryGradient {
   }
 };
 
-/// dk and dv of a block of keys of one kv head: over its query heads, and over the queries that see them.
+/// dk and dv of a block of keys of one kv head: sums over the query heads of that head and the queries that see the
+/// keys.
 template <class T>
 struct KeyGradient {
   AttentionTeams at;

@@ -19,7 +19,7 @@ struct QueryBlock {
 
   KOKKOS_INLINE_FUNCTION void operator()(const AttentionTeams::Member& team) const {
     constexpr float kHidden = -__builtin_huge_valf();
-    // Later blocks see more keys: the long ones first.
+    // Later blocks see more keys: long blocks start first.
     const int all_heads = at.batch * at.heads, index = team.league_rank();
     const int b = index % all_heads / at.heads, h = index % at.heads;
     const int first = (at.blocks - 1 - index / all_heads) * at.rows;

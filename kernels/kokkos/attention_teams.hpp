@@ -12,15 +12,16 @@
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 
-/// A team has a block of `rows` queries or keys in its scratch, transposed, so that threads beside
-/// each other read neighbours, and takes the other side kStep tokens at a time from where they lie.
+/// A team has a block of `rows` queries or keys in its scratch. The block is transposed, so neighbouring threads read
+/// neighbouring elements. The team reads the other side from memory, kStep tokens at a time.
 namespace shard8::kernels {
 
 inline constexpr int kStep = 32;
-/// On devices the fast memory; that of hosts is too small for two blocks and their gradients.
+/// The level of Kokkos' scratch: on devices the fast memory; on hosts that is too small for two blocks and their
+/// gradients.
 inline constexpr int kScratchLevel = kHostExec ? 1 : 0;
 
-/// Extents of one call, and where a head's part of a token's row begins.
+/// Extents of one call, and offsets of a head's part in a token's row.
 struct AttentionTeams {
   using Policy = Kokkos::TeamPolicy<Exec>;
   using Member = Policy::member_type;
@@ -70,7 +71,7 @@ struct AttentionTeams {
   }
 };
 
-/// f(i) for i in [0, n) by the team's threads, then all of them know.
+/// Calls f(i) for i in [0, n) by the team's threads, then a barrier.
 template <class Member, class F>
 KOKKOS_INLINE_FUNCTION void by_team(const Member& team, int n, const F& f) {
   Kokkos::parallel_for(Kokkos::TeamVectorRange(team, n), f);

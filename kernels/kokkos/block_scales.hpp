@@ -7,7 +7,7 @@
 
 namespace shard8::kernels {
 
-/// The scales of blocks 128 long, of an amax by its bits.
+/// The scales of blocks of 128 elements, from the bits of an amax.
 struct WideBlocks {
   using Inverse = float;
   static constexpr std::int64_t kBlock = 128;
@@ -18,8 +18,8 @@ struct WideBlocks {
   KOKKOS_INLINE_FUNCTION static float inverse(std::int32_t, float scale) { return 1.0f / scale; }
 };
 
-/// The scales of blocks 32 long: 2^e with the smallest e in [−127, 127] that is not below
-/// log2(amax/448); NaN of a block with a NaN.
+/// The scales of blocks of 32 elements: 2^e with the smallest e in [−127, 127] that is not below log2(amax/448); NaN
+/// for a block with a NaN.
 struct NarrowBlocks {
   using Inverse = tensor::E8M0;
   static constexpr std::int64_t kBlock = 32;
@@ -42,8 +42,8 @@ struct NarrowBlocks {
   }
 };
 
-/// scale_change of an inverse scale in place, if it and the new one are normal numbers: what lies in
-/// new memory mostly is none.
+/// scale_change from the inverse scale in memory to a new one, if both are normal numbers, else 0: memory that was
+/// never written mostly holds no normal number.
 template <class Inverse>
 KOKKOS_INLINE_FUNCTION std::int32_t block_scale_change(Inverse before, Inverse after) {
   const auto old_value = static_cast<float>(before), new_value = static_cast<float>(after);

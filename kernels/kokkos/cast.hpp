@@ -15,13 +15,13 @@
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/quantize.hpp"
 
-/// What the kernels that cast to 8 bits are made of. They are compiled without contraction to FMA
+/// The parts of kernels that cast to 8 bits. Such kernels are compiled without contraction to FMA
 /// (SHARD8_EXACT_KERNELS in kernels/CMakeLists.txt), so that they give the same bytes everywhere.
 namespace shard8::kernels {
 
 inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 
-/// The bits of |x|: as integers they are ordered as the numbers are, NaN above all.
+/// The bits of |x|. As integers they have the order of the numbers; NaN is above all.
 KOKKOS_INLINE_FUNCTION std::int32_t magnitude(float x) {
   return static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
@@ -83,7 +83,7 @@ void dispatch_source(const tensor::Tensor& x, bool through_bf16, const char* ker
   f(Source<float>{x.as<float>()});
 }
 
-/// out = cast(x·scale), and what it did.
+/// out = cast(x·scale); returns the stats of that element.
 template <class Q>
 KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
   const std::int32_t in = magnitude(x);
@@ -102,11 +102,11 @@ KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
   return stats;
 }
 
-/// What shows of a pack, or several, that has been cast: what saturates or is no number in the largest,
-/// what is flushed in a code of zero. Both are rare, and looked for only then.
+/// What a cast of one pack or several tells without counting: the largest magnitude shows that something may saturate or
+/// is NaN, a code of zero that something may be flushed. Both are rare, and elements are counted only then.
 struct CastSigns {
   std::int32_t amax = 0;
-  std::uint32_t no_zero = 0x80808080u;  ///< that if no code was
+  std::uint32_t no_zero = 0x80808080u;  ///< this value means that no code is zero
 
   KOKKOS_FORCEINLINE_FUNCTION void see(float x) {
     const std::int32_t one = magnitude(x);
@@ -137,7 +137,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N> round_scaled(CastSigns& signs, const float 
   return codes;
 }
 
-/// codes = cast(x·scale) of N elements, but for NaN.
+/// codes = cast(x·scale) of N elements. Codes of NaN are not correct yet.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs, const float (&x)[N], float scale) {
   float scaled[N];
@@ -148,14 +148,14 @@ KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs,
   for (int k = 0; k < N; ++k) signs.see(x[k]);
 }
 
-/// What the cast of N elements saturated and flushed, each with a scale of its own; makes the codes of
-/// NaN right. Counts by arithmetic on bits, four codes at once.
+/// Counts which of N elements, each with its own scale, saturated or were flushed, and corrects the codes of NaN. Counts
+/// by arithmetic on bits, four codes at once.
 template <class Q, int N, class Scales>
 KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&x)[N], const Scales& scale) {
   CastStats stats;
   SHARD8_UNROLL
   for (int k4 = 0; k4 < N / 4; ++k4) {
-    std::uint32_t not_zero = 0, of_nan = 0, sign = 0;  // of x, in the bits 7 of the bytes
+    std::uint32_t not_zero = 0, of_nan = 0, sign = 0;  // of x, in bit 7 of each byte
     SHARD8_UNROLL
     for (int j = 0; j < 4; ++j) {
       const float value = x[4 * k4 + j];
@@ -177,7 +177,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&
   return stats;
 }
 
-/// codes = cast(x·scale) of N elements, and what that did.
+/// codes = cast(x·scale) of N elements; returns their stats.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x)[N], float scale) {
   CastSigns signs;
@@ -187,7 +187,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x
   stats.amax = signs.amax;
   return stats;
 }
-/// The same with a scale for each; without an amax.
+/// As cast_pack, with a scale for each element. The stats have no amax.
 template <class Q, int N, class Scales>
 KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x)[N], const Scales& scales) {
   CastSigns signs;
@@ -200,7 +200,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_pack(Words<N>& codes, const float (&x
   return signs.rare<Q>(1.0f) ? count_pack<Q>(codes, x, scales) : CastStats{};
 }
 
-/// Whether a width's elements are bf16 in packs.
+/// Whether X is lanes of bf16 in packs.
 template <class X>
 inline constexpr bool kOfBf16 = false;
 template <class X>
@@ -217,7 +217,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_of_each(const W&, const X& x, st
   }
   return largest;
 }
-/// The same, of bf16 in packs by pairs: fewer instructions, more registers.
+/// As larger_of_each. Packs of bf16 are compared in pairs: fewer instructions, more registers.
 template <class W, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W& w, const X& x, std::int32_t largest) {
   if constexpr (kOfBf16<X>) {
@@ -225,7 +225,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W& w, const X& x
     SHARD8_UNROLL
     for (const auto& pack : x.pack) pair = larger_pair(pair, largest_pair(pack));
     const std::int32_t both = magnitude_of(pair);
-    // Of NaN the magnitudes themselves are asked for.
+    // With a NaN the magnitudes are compared one by one.
     if (both <= static_cast<std::int32_t>(kInfinityBits)) return both > largest ? both : largest;
   }
   return larger_of_each(w, x, largest);
@@ -245,7 +245,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint8_t nan_code(float x) {
   return static_cast<std::uint8_t>(0x7fu | (std::bit_cast<std::uint32_t>(x) >> 24 & 0x80u));
 }
 
-/// How many of N bf16, pack u of a width's, are not zero and have a code of zero.
+/// How many of the N bf16 of pack u of a width are not zero and have a code of zero.
 template <int N, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t count_flushed(const Words<N>& codes, const X& x, int u) {
   std::uint32_t all = ~0u;
@@ -261,7 +261,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t count_flushed(const Words<N>& codes, co
   return flushed;
 }
 
-/// Whether some of the numbers of which a pair has the largest magnitudes are cast beyond the largest of Q, or are NaN.
+/// Whether some number saturates when cast to Q, or is NaN; `pair` holds the largest magnitudes of all numbers.
 template <class Q>
 KOKKOS_FORCEINLINE_FUNCTION bool may_saturate(std::uint32_t pair, float scale) {
   return !(std::bit_cast<float>(magnitude_of(pair)) * scale <= Q::kRoundsToMax);
@@ -291,7 +291,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* 
                                                  float scale) {
   CastStats stats;
   if constexpr (kOfBf16<X>) {
-    // What saturates, and NaN, is looked for in two packs at once, where the larger number of both may.
+    // Two packs share one test of whether an element may saturate or is NaN.
     constexpr int kAtOnce = kPacks % 2 == 0 ? 2 : 1;
     std::uint32_t pair = 0;
     SHARD8_UNROLL
@@ -329,7 +329,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* 
   return stats;
 }
 
-/// max f(i) of a row, f giving bits of magnitudes, 0 for none; known to the whole team.
+/// max f(i) of a row, known to the whole team. f returns bits of magnitudes; an empty row gives 0.
 template <class F>
 KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const HostTeam&, std::int64_t n, const F f) {
   std::int32_t largest = 0;
@@ -350,7 +350,7 @@ KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const AnyMember& team, std::int6
   return team_largest(team, largest);
 }
 
-/// The largest magnitude of those elements of a row that this thread had, for CastTotals::add.
+/// The largest magnitude of the elements of a row that this thread reads, for CastTotals::add.
 template <int N, class X>
 KOKKOS_INLINE_FUNCTION std::int32_t row_magnitude(const HostTeam& team, std::int64_t n, bool, const X x) {
   return row_largest(team, n, [=](std::int64_t i) { return magnitude(x.load(Single{}, i)[0]); });
@@ -374,7 +374,7 @@ inline CastTotals require_per_tensor(const char* kernel, const tensor::Operand& 
   return {amax.as<std::int32_t>(), options.counts};
 }
 
-/// Σ f(w, i) of a row, f giving CastStats: of the elements that this thread had, for CastTotals::add.
+/// The sum of the CastStats f(w, i) of a row over the elements that this thread takes, for CastTotals::add.
 template <int N, int kPacks = 2, class F>
 KOKKOS_FORCEINLINE_FUNCTION CastStats row_stats(const HostTeam&, std::int64_t n, bool, const F f) {
   std::int32_t amax = 0, saturated = 0, flushed = 0;

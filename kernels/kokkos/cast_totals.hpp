@@ -9,10 +9,10 @@
 #include "kernels/kokkos/team_sums.hpp"
 #include "kernels/quantize.hpp"
 
-/// What casts to 8 bits count, and how the threads of a kernel put that together.
+/// What casts to 8 bits count, and how the threads of a kernel add it up.
 namespace shard8::kernels {
 
-/// What a stretch of elements adds to an amax and to CastCounts. Counts of a stretch fit 32 bits.
+/// What a stretch of elements adds to an amax and to CastCounts. A stretch is so short that its counts fit 32 bits.
 struct CastStats {
   std::int32_t amax = 0;
   std::int32_t saturated = 0;
@@ -26,15 +26,15 @@ struct CastStats {
   }
 };
 
-/// Where the stats of a kernel's rows go; null pointers: nowhere. One call a row or stretch of a few
-/// thousand elements, so that atomics cost nothing.
+/// Where the stats of a kernel's rows go; a null pointer means nowhere. add() is called once for a row or a stretch of a
+/// few thousand elements, so its atomics cost nothing.
 struct CastTotals {
   std::int32_t* amax = nullptr;
   CastCounts* counts = nullptr;
-  std::int32_t before = 0;  ///< on devices, an amax that was there
+  std::int32_t before = 0;  ///< on devices: the amax when seen() was called
 
-  /// With the amax up to now in a device's first thread of a team: it only grows. To be asked for before
-  /// the work, so that nobody waits for it at the end.
+  /// A copy that, on a device, has read the present amax in the team's first thread. An amax only grows, so add() can
+  /// skip the atomic where it is no larger. Called before the work, so that nobody waits for the read at the end.
   KOKKOS_INLINE_FUNCTION CastTotals seen(const HostTeam&) const { return *this; }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION CastTotals seen([[maybe_unused]] const AnyMember& team) const {
@@ -51,14 +51,14 @@ struct CastTotals {
     if (row.saturated != 0) Kokkos::atomic_add(&counts->saturated, static_cast<std::uint64_t>(row.saturated));
     if (row.flushed != 0) Kokkos::atomic_add(&counts->flushed, static_cast<std::uint64_t>(row.flushed));
   }
-  /// The parts of all threads of a team; once in its life.
+  /// Adds the parts of all threads of a team. A team calls it once.
   KOKKOS_INLINE_FUNCTION void add(const HostTeam&, const CastStats& part) const { add(part); }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add(const AnyMember& team, const CastStats& part) const {
     if (amax == nullptr && counts == nullptr) return;
     CastStats total;
 #if defined(__CUDA_ARCH__)
-    // Atomics to one address take their turns: one a team, not one a warp.
+    // Atomics to one address run one after the other: one for the team, not one for each warp.
     __shared__ std::int32_t of_warp[3][32];
     const unsigned rank = team.team_rank(), lane = rank % 32, warp = rank / 32, warps = team.team_size() / 32;
     total.amax = __reduce_max_sync(0xffffffffu, part.amax);

@@ -10,8 +10,8 @@
 
 namespace shard8::kernels {
 
-/// The parts of a sum over a whole tensor, one for each of a fixed number of stretches of it. Each
-/// part is written by one thread, so the total does not depend on the threads.
+/// Partial sums over a whole tensor, one for each of a fixed number of stretches. One thread writes each part, so the
+/// total does not depend on the number of threads.
 struct ChunkSums {
   static constexpr std::int64_t kChunks = 256;
   double part[kChunks] = {};
@@ -29,7 +29,7 @@ inline double* require_total(const char* kernel, const tensor::Tensor& total) {
   return reinterpret_cast<double*>(total.as<std::uint8_t>());
 }
 
-/// A device's threads take the elements [0, n) in packs, a thread every so many of them.
+/// On a device, threads take the elements [0, n) in packs, in turns.
 template <int N, class F>
 struct DeviceSum {
   using value_type = double;
@@ -59,12 +59,12 @@ struct DeviceSum {
   }
   KOKKOS_INLINE_FUNCTION void init(double& sum) const { sum = 0; }
   KOKKOS_INLINE_FUNCTION void join(double& sum, const double& other) const { sum += other; }
-  /// In place of a result: with one, Kokkos makes a name for a fence at every call.
+  /// Writes the total itself: with a result, Kokkos would allocate a name for a fence at every call.
   KOKKOS_INLINE_FUNCTION void final(double& sum) const { *total += sum; }
 };
 
-/// total += Σ f(w, i) for i in [0, n), in double and in an order that does not depend on threads; f is
-/// the sum of the elements of a width. On hosts host_chunk(first, last) is the sum of a stretch.
+/// total += Σ f(w, i) for i in [0, n), in double and in an order that does not depend on threads. f(w, i) is the sum
+/// over the elements of a width. On hosts host_chunk(first, last), the sum over a stretch, is used in its place.
 template <int N, class F, class HostChunk>
 void add_sum(const Exec& exec, const char* label, double* total, std::int64_t n, [[maybe_unused]] bool fits,
              [[maybe_unused]] const F& f, [[maybe_unused]] const HostChunk& host_chunk) {

@@ -8,8 +8,8 @@
 
 namespace shard8::kernels {
 
-/// Rows cut into chunks, each of which is summed over by one team into a row of partial sums. The
-/// cut depends on the number of rows alone, so the sums do not depend on the threads.
+/// Rows cut into chunks. One team sums a chunk into one row of partial sums. The chunks depend on the number of rows
+/// alone, so the sums do not depend on the number of threads.
 struct RowChunks {
   std::int64_t rows = 0, chunk_rows = 1;
 
@@ -26,7 +26,7 @@ struct RowChunks {
   }
 };
 
-/// A block of columns of add_partial_sums: on a device groups of threads take every kGroups-th chunk.
+/// A block of columns of add_partial_sums. On a device each group of threads takes every kGroups-th chunk.
 struct PartialSums {
   static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 32;
   static constexpr int kThreads = 1024;
@@ -82,8 +82,8 @@ struct PartialSums {
   KOKKOS_INLINE_FUNCTION std::int64_t blocks_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
-/// sums (H) += Σ_chunk partial (chunks, H), in a fixed order; partial may be used up. `more`, unless null, the same of
-/// as many partial sums after those.
+/// sums (H) += Σ_chunk partial (chunks, H), in a fixed order; partial may be overwritten. `more`, unless null, is a
+/// second vector of sums, whose partial sums follow those of the first.
 inline void add_partial_sums(const Exec& exec, const char* label, float* sums, float* partial, std::int64_t chunks,
                              std::int64_t hidden, float* more = nullptr) {
   if (chunks == 0) return;

@@ -27,14 +27,14 @@ void convert(const Exec& exec, Out* out, const In* in, std::int64_t count) {
       });
 }
 
-/// Several tensors, each in spans of its own.
+/// Casts of several tensors by one kernel; each tensor has its own spans.
 template <class Out, class In>
 struct ConvertEach {
   static constexpr std::int64_t kSpan = 8192;
   struct One {
     Out* out;
     const In* in;
-    std::int64_t count, end;  ///< spans, its own and those before
+    std::int64_t count, end;  ///< end: spans of this tensor and the ones before
     bool fits;
   };
   One each[kCastsAtOnce];

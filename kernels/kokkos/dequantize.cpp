@@ -10,8 +10,8 @@ namespace {
 
 constexpr auto kLabel = "shard8::kernels::dequantize";
 
-/// value·scale_inv, rounded once. Times a power of two, e8m0, it is exact in fp32: no product of the
-/// two is as small as the last place of the subnormal numbers.
+/// value·scale_inv, rounded once. With a power of two, e8m0, the product is exact in fp32: no such product is as small
+/// as the last place of the subnormal numbers.
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
 #if defined(__CUDA_ARCH__)
@@ -19,8 +19,8 @@ KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
 #endif
   return static_cast<Out>(value * static_cast<float>(scale_inv));
 }
-/// Otherwise it is exact in double. On its way to bf16 it is rounded to the odd one of its two fp32
-/// neighbours, so that the last rounding sees on which side of a tie it is.
+/// With any fp32 scale the product is exact in double. For bf16 it is first rounded to the odd one of its two fp32
+/// neighbours, so the rounding to bf16 sees on which side of a tie the product is.
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   if constexpr (std::is_same_v<Out, float>) {
@@ -30,7 +30,7 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
     return value * scale_inv;
   } else {
 #if defined(__CUDA_ARCH__)
-    // The same of the product in fp32 and what that misses, which fp32 holds unless it is subnormal.
+    // The same from the product in fp32 and its rounding error, which is an fp32 number unless it is subnormal.
     const float rounded = value * scale_inv, missing = fmaf(value, scale_inv, -rounded);
     if (value == 0 || (fabsf(rounded) >= 0x1p-100f && fabsf(rounded) <= FLT_MAX)) {
       const auto of_rounded = std::bit_cast<std::uint32_t>(rounded);
@@ -48,7 +48,8 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   }
 }
 
-/// The inverse scale of element i of a row: one for all, one for each, one for each 2^shift.
+/// The inverse scale of element i of a row. Same: one for all. Each: one for each element. OfBlocks: one for 2^shift
+/// elements.
 template <class Inverse>
 struct Same {
   Inverse inverse;
@@ -73,7 +74,7 @@ struct Each {
     KOKKOS_FORCEINLINE_FUNCTION Inverse operator[](int k) const { return words.template at<Inverse>(k); }
   };
 };
-/// Those of a pack, whatever row it is of.
+/// Scales of a pack of columns, which several rows share.
 template <class Scales>
 struct Held {
   Scales scales;
@@ -87,7 +88,7 @@ struct OfBlocks {
   const Inverse* inverses;
   int shift;
   KOKKOS_FORCEINLINE_FUNCTION Inverse at(std::int64_t i) const { return inverses[i >> shift]; }
-  /// No pack crosses a block.
+  /// A pack never crosses a block.
   template <int N>
   KOKKOS_FORCEINLINE_FUNCTION Same<Inverse> pack(std::int64_t i) const {
     return {at(i)};
@@ -99,8 +100,8 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Single&, Out* out, std::int6
                                               const Inverses& inverses) {
   out[i] = product<Out>(static_cast<float>(in[i]), inverses.at(i));
 }
-/// A product rounded to fp32 first goes wrong in bf16 only if it then lies in the middle of two bf16 (one
-/// with an e8m0 is exact); that, and NaN, is rare.
+/// A product that is rounded to fp32 first is wrong in bf16 only if it then lies in the middle of two bf16 (a product
+/// with e8m0 is exact). That is rare, and so is NaN: such packs are decoded element by element.
 template <class Out, class Q, class Inverses, int N, int kPacks>
 KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* out, std::int64_t i, const Q* in,
                                               const Inverses& inverses) {
@@ -136,7 +137,7 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* o
   }
 }
 
-/// One scale for all.
+/// Decodes a matrix with one scale for all.
 template <class Out, class Q>
 void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std::int64_t count) {
   constexpr int kN = kPack<Out>;
@@ -150,10 +151,10 @@ void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std:
       });
 }
 
-/// Rows that a device's team takes at once where they share scales.
+/// Rows with the same scales, which a team of a device takes at once.
 constexpr std::int64_t kSharing = 4;
 
-/// Elements c of kSharing rows that share the scales of their columns.
+/// Decodes the elements c of kSharing rows that share the scales of their columns.
 template <class Out, class Q, class Inverse>
 struct DecodeSharing {
   Out* out;
@@ -172,7 +173,7 @@ struct DecodeSharing {
   }
 };
 
-/// A stretch of block_rows rows of each column has a scale. On a device.
+/// On a device: decodes a matrix in which each block_rows rows of a column share a scale.
 template <class Out, class Q, class Inverse>
 void columns(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, std::int64_t rows, std::int64_t cols,
              std::int64_t block_rows, bool fits) {
@@ -185,7 +186,7 @@ void columns(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, 
       });
 }
 
-/// Blocks of block_rows rows and block_cols columns.
+/// Decodes a matrix with blocks of block_rows rows and block_cols columns.
 template <class Out, class Q, class Inverse>
 void blocks(const Exec& exec, Out* out, const Q* in, const Inverse* scale_inv, std::int64_t rows, std::int64_t cols,
             std::int64_t block_rows, std::int64_t block_cols) {

@@ -38,22 +38,7 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
       });
 }
 
-template <class Out, class In>
-void add(const Exec& exec, Out* out, const In* x, std::int64_t count) {
-  constexpr int kN = kPack<Out, In>;
-  const bool fits = packs_fit<kN>(kN, out, x);
-  for_spans(
-      exec, "shard8::kernels::add_to", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
-        row_packs<kN>(team, n, fits, [to = out + first, from = x + first](auto w, std::int64_t i) {
-          const auto a = w.load(to, i);
-          const auto b = w.load(from, i);
-          w.store(to, i, w.each([&](int j) { return a[j] + b[j]; }));
-        });
-      });
-}
-
-/// The sums of a chunk's rows; on a device a team has kColumns of the columns, and several rows on
-/// their way.
+/// Sums over a chunk's rows. On a device a team takes kColumns of the columns and loads several rows ahead.
 template <class T>
 struct ColumnSums {
   static constexpr std::int64_t kColumns = kTeamThreads * kPack<T>;
@@ -96,8 +81,8 @@ struct ColumnSums {
   KOKKOS_INLINE_FUNCTION std::int64_t teams_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
-/// sums += the sums of all rows, by a team of a device that has 64 bytes of each: a few threads beside each other have
-/// a row's, and as many rows as there are groups of them are on their way, several times over.
+/// sums += the column sums of all rows. A team of a device takes 64 bytes of each row: a few neighbouring threads share
+/// a row, each group of threads takes another row, and several rows of each group are loaded ahead.
 template <class T>
 struct SliceSums {
   static constexpr int kN = kPack<T>, kAcross = 4, kThreads = 1024, kGroups = kThreads / kAcross, kAtOnce = 8;
@@ -111,7 +96,7 @@ struct SliceSums {
   const T* dy;
   std::int64_t rows, hidden;
 
-  /// Whether there are whole slices, and enough of them for a device.
+  /// Whether the columns are whole slices, and enough slices to fill a device.
   static bool has(std::int64_t hidden) { return hidden % kColumns == 0 && hidden / kColumns >= 64; }
 
   template <class AnyMember>
@@ -146,7 +131,7 @@ struct SliceSums {
   }
 };
 
-/// Whether a device did it by SliceSums.
+/// Runs SliceSums on a device where it fits, and returns whether it ran.
 template <class T>
 bool slice_sums(const Exec& exec, float* sums, const T* dy, std::int64_t rows, std::int64_t hidden) {
   if constexpr (kHostExec) {
@@ -180,14 +165,6 @@ void residual_add(const Exec& exec, const tensor::Tensor& out, const tensor::Ten
     } else {
       residual(exec, out.as<T>(), x.as<T>(), y.as<T>(), bias.as<T>(), x.rows(), x.cols());
     }
-  });
-}
-
-void add_to(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x) {
-  require_count("add_to", "x", x, out.count());
-  dispatch_real(out.dtype, "add_to", [&]<class Out>(std::type_identity<Out>) {
-    dispatch_real(x.dtype, "add_to",
-                  [&]<class In>(std::type_identity<In>) { add(exec, out.as<Out>(), x.as<In>(), out.count()); });
   });
 }
 

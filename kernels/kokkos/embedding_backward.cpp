@@ -9,12 +9,12 @@ namespace {
 
 [[maybe_unused]] constexpr std::int64_t kColumns = 128;
 
-/// Where the tokens of each table row are: order[starts[r] … starts[r+1]) are those of row r, ascending.
+/// Tokens sorted by table row: order[starts[r] … starts[r+1]) are the tokens of row r, ascending.
 struct Sorted {
   std::int32_t *starts, *order;
 };
 
-/// The table row of each token, −1 of another rank's.
+/// The table row of each token; −1 for a token of another rank.
 struct TableRows {
   const std::int32_t* tokens;
   std::int64_t first_row, rows;
@@ -24,7 +24,7 @@ struct TableRows {
   }
 };
 
-/// A stable counting sort, for work in proportion to one pass over the tokens and the rows.
+/// A stable counting sort: its work is proportional to the tokens plus the rows.
 void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, std::int64_t count) {
   auto *starts = to.starts, *order = to.order;
   Kokkos::parallel_for(
@@ -48,7 +48,7 @@ void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, st
       });
 }
 
-/// A host's task: a table row and a block of its columns.
+/// On hosts: a task is a table row and a block of its columns.
 template <class T>
 void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sorted, std::int64_t rows,
                  std::int64_t hidden) {
@@ -65,8 +65,9 @@ void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sor
   });
 }
 
-/// On a device: of each table row that has tokens how many, and the last of them that came, as they come; of each token
-/// the one that came before it to its row; and the rows of many tokens, as they become that.
+/// On a device: linked lists of the tokens of each table row, in the order in which threads happen to add them. counts
+/// and last: for each row that has tokens, how many, and the one added last. before: for each token, the one added to
+/// its row before it. long_rows: the rows with more than kShort tokens, `longs` of them.
 struct Chains {
   static constexpr std::int32_t kNone = -1, kShort = 8;
   std::int32_t *counts, *last, *before, *long_rows, *longs;
@@ -91,16 +92,16 @@ void link(const Exec& exec, const Chains& chains, const TableRows& row_of, std::
       });
 }
 
-/// A device's team adds the tokens of a row in their order. The first teams, who begin first, take the rows of many
-/// tokens, each a block of columns, found by looks at all tokens; then there is a team for each token, of which that of
-/// the one that came first to a row takes it, found by steps along the chain.
+/// A team of a device adds the gradients of a row's tokens in ascending order. The first teams take the long rows, a
+/// block of columns each, and find a row's tokens by reading all tokens. Then there is one team for each token: the
+/// team of the token that was added first to a short row handles the row, and finds its tokens along the list.
 template <class T>
 struct AddTokens {
   static constexpr int kN = kPack<T>, kThreads = 128;
   static constexpr std::int64_t kBlock = kThreads * kN, kSpan = 32 * kThreads, kTeamsOfLong = 1024;
   using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(T) == 2 ? 6 : 5>;
   struct Scratch {
-    std::uint32_t marks[kThreads];  ///< of kSpan tokens, 32 a word
+    std::uint32_t marks[kThreads];  ///< one bit for each of kSpan tokens
     std::int32_t list[kSpan];
   };
   float* dtable;
@@ -120,7 +121,7 @@ struct AddTokens {
   }
 
  private:
-  /// The row of a token, if that came first to it, and few did.
+  /// Handles the row of `token` if the row is short and the token was added to it first.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add_short(const AnyMember& team, std::int64_t token, Scratch& scratch) const {
     const std::int64_t row = row_of(token);
@@ -139,7 +140,7 @@ struct AddTokens {
       add_list(team, out, 0, hidden, scratch.list, length);
     }
   }
-  /// A block of columns of a row.
+  /// Handles a block of columns of a long row.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void add_long(const AnyMember& team, std::int64_t row, std::int64_t column,
                                        Scratch& scratch) const {
@@ -149,7 +150,7 @@ struct AddTokens {
       add_list(team, dtable + row * hidden + column, column, columns, scratch.list, found);
     }
   }
-  /// Lists the tokens of a short chain from its last, ascending.
+  /// Writes the tokens of a short row to `list`, ascending. `last`: the token added last.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void sort_chain(const AnyMember& team, std::int32_t* list, std::int32_t last,
                                          int length) const {
@@ -165,7 +166,7 @@ struct AddTokens {
     });
     team.team_barrier();
   }
-  /// Lists the row's tokens among kSpan from `first`, ascending; how many these are.
+  /// Writes the row's tokens among the kSpan tokens from `first` on to scratch.list, ascending; returns how many.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION int find(const AnyMember& team, Scratch& scratch, std::int64_t row, std::int64_t first) const {
     constexpr int kAtOnce = 8;

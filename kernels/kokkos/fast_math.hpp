@@ -10,8 +10,8 @@
 
 namespace shard8::kernels {
 
-/// a·b + c, in one rounding where the unit has that as an instruction: said, rather than left to the
-/// compiler, which contracts in one loop and not in another, or in vector code and not in its rest.
+/// a·b + c with one rounding where the processor has an instruction for it. Explicit, because the compiler would
+/// contract in one loop and not in another, or in vector code and not in the rest of the loop.
 KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
   return Kokkos::fma(a, b, c);
@@ -20,11 +20,11 @@ KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #endif
 }
 
-/// e^x in fp32. On a GPU by its instruction for 2^y, with y = x·log2(e) in two parts: within 4 ulp.
-/// Elsewhere written so that a loop over it becomes vector code (a library call would not).
-/// x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts, so that n times the first is exact), a minimax
-/// polynomial of degree 6 for e^r, times 2^n. Within 2 ulp of e^x on [−87.33, 88.37]; 0 below (where
-/// results come near the subnormal), infinity above (from 2^127.5), NaN for NaN.
+/// e^x in fp32. A GPU uses its instruction for 2^y, with y = x·log2(e) in two parts: within 4 ulp. Hosts compute it
+/// such that a loop becomes vector code, unlike with a library call: x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts,
+/// so that n times the first is exact), a minimax polynomial of degree 6 for e^r, times 2^n: within 2 ulp of e^x on
+/// [−87.33, 88.37]. The result is 0 below (results would be nearly subnormal), infinity above (from 2^127.5), NaN for
+/// NaN.
 KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
 #if defined(__CUDA_ARCH__)
   constexpr float kLog2 = 1.44269504f, kLog2Rest = 1.92596303e-8f, kLn2 = 0.693147181f;
@@ -57,7 +57,7 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
 }
 
 #if defined(__CUDA_ARCH__)
-/// 1/(1 + 2^−y), where it is normal within 4 ulp of that of y; NaN of NaN.
+/// 1/(1 + 2^−y), within 4 ulp where the result is normal; NaN for NaN.
 __device__ __forceinline__ float fast_sigmoid_2(float y) {
   float power, s;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-y));
@@ -66,8 +66,8 @@ __device__ __forceinline__ float fast_sigmoid_2(float y) {
 }
 #endif
 
-/// 1/(1 + e^−x), within 4 ulp (8 on a GPU) where it is normal; of NaN that NaN, so that the sign of x·sigmoid(x)
-/// does not hang on the order of the factors.
+/// 1/(1 + e^−x), within 4 ulp (8 on a GPU) where the result is normal. A NaN gives the same NaN, so the sign of
+/// x·sigmoid(x) does not depend on the order of the factors.
 KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) {
 #if defined(__CUDA_ARCH__)
   float s;
@@ -78,8 +78,8 @@ KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) {
   return x == x ? s : x;
 }
 
-/// The same, of what is rounded to T: for bf16 on a GPU within 2^−17 of it where it is normal, in a third of the
-/// instructions.
+/// fast_sigmoid for results that are rounded to T: for bf16 on a GPU within a relative 2^−17 where the result is
+/// normal, in a third of the instructions.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION float fast_sigmoid_for(float x) {
 #if defined(__CUDA_ARCH__)

@@ -3,7 +3,7 @@
 #include "kernels/activation.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 
@@ -42,7 +42,7 @@ struct Forward {
     return w.load(x, i);
   }
   template <class W, class In>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In& in) const {
     return Parts<1, Values<W::kCount>>{{activated(w, in)}};
   }
 };
@@ -64,7 +64,7 @@ struct Backward {
     return In<typename W::template Lanes<T>>{w.load(x, i), w.load(da, i)};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In<Lanes>& in) const {
     return Parts<1, Values<W::kCount>>{{w.each([&](int j) {
       const float v = in.x[j];
       const float s = gate(v);
@@ -73,90 +73,90 @@ struct Backward {
     })}};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto beside(const W& w, const In<Lanes>& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto recompute(const W& w, const In<Lanes>& in) const {
     return activated(w, in.x);
   }
 };
 
-/// Of a flat tensor.
-template <class E, class Maker>
+/// The result of some elements of a flat tensor, written.
+template <class E, class Formula>
 struct Each {
-  Maker maker;
+  Formula formula;
   template <class W>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const Sink<E>& out, const W& w, std::int64_t i) const {
-    return out.put(w, i, maker.make(w, maker.load(w, i)).part[0]);
+  KOKKOS_FORCEINLINE_FUNCTION CastStats operator()(const RowWriter<E>& out, const W& w, std::int64_t i) const {
+    return out.put(w, i, formula.compute(w, formula.load(w, i)).part[0]);
   }
 };
 
-/// The same of what is cast, by a device: a thread whose part of a stretch may saturate makes it twice. Code to count
-/// that in each pack takes more registers, of which there are enough for fewer teams.
-template <class E, class Maker>
+/// As Each, for a cast on a device. A thread whose part of a stretch may saturate computes that part a second time, to
+/// count. Code that counts in each pack would take more registers, so fewer teams would run at once.
+template <class E, class Formula>
 struct CastEach {
-  using T = typename Maker::Type;
+  using T = typename Formula::Type;
   using Bounds = Kokkos::LaunchBounds<kTeamThreads, 5>;
   static constexpr int kN = kPack<T>, kPacks = 2;
 
-  Emitter<E> out;
-  Maker maker;
+  OutputWriter<E> out;
+  Formula formula;
   bool fits;
 
   template <class AnyTeam>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t first, std::int64_t n) const {
-    const Sink<E> sink = out.open(team, first);
-    const auto made = [&](auto w, std::int64_t i) { return maker.make(w, maker.load(w, first + i)).part[0]; };
+    const RowWriter<E> writer = out.open(team, first);
+    const auto result = [&](auto w, std::int64_t i) { return formula.compute(w, formula.load(w, first + i)).part[0]; };
     CastStats stats;
     std::uint32_t pair = 0;
     row_packs<kN, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
       if constexpr (decltype(w)::kCount == 1) {
-        stats += sink.put(w, first + i, made(w, i));
+        stats += writer.put(w, first + i, result(w, i));
       } else {
-        const auto lanes = w.template round_results<T>(made(w, i));
+        const auto lanes = w.template round_results<T>(result(w, i));
         SHARD8_UNROLL
         for (int u = 0; u < decltype(w)::kCount / kN; ++u) {
           const typename Packed<kN, 1>::template Lanes<T> pack{{lanes.pack[u]}};
-          stats.flushed += sink.put_unsaturated(Packed<kN, 1>{0}, first + i + u * w.stride, pack, pair);
+          stats.flushed += writer.put_unsaturated(Packed<kN, 1>{0}, first + i + u * w.stride, pack, pair);
         }
       }
     });
     CastStats more{magnitude_of(pair)};
-    if (may_saturate<typename E::Format>(pair, sink.scale)) {
+    if (may_saturate<typename E::Format>(pair, writer.scale)) {
       more = {};
       row_packs<kN, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
-        if constexpr (decltype(w)::kCount > 1) more += sink.put(w, first + i, made(w, i));
+        if constexpr (decltype(w)::kCount > 1) more += writer.put(w, first + i, result(w, i));
       });
-      more.flushed = 0;  // they were counted
+      more.flushed = 0;  // they were counted in the first pass
     }
     stats += more;
-    sink.totals.add(team, stats);
+    writer.totals.add(team, stats);
   }
 };
 
-/// Whether the transposed cast was left, too.
-template <class E, class Maker, class... T>
-bool leave(const Exec& exec, const char* label, const Emitter<E>& out, const Maker& maker, std::int64_t rows,
+/// Writes `out`; returns whether that included the transposed cast.
+template <class E, class Formula, class... T>
+bool write(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula, std::int64_t rows,
            const T*... inputs) {
-  constexpr int kN = kPack<typename Maker::Type>;
-  if (emit_tiles(exec, label, out, maker, rows, maker.cols, out.template fits<kN>(maker.cols, inputs...))) return true;
+  constexpr int kN = kPack<typename Formula::Type>;
+  if (write_tiles(exec, label, out, formula, rows, formula.cols, out.template fits<kN>(formula.cols, inputs...))) return true;
   const bool fits = out.template fits<kN>(kN, inputs...);
-  if constexpr (!kHostExec && E::kCast && !E::kPlain && kN == 8 && Maker::kInputs == 1) {
-    using Cast = CastEach<E, Maker>;
-    for_stretches<typename Cast::Bounds, 16384>(exec, label, rows * maker.cols, Cast{out, maker, fits});
+  if constexpr (!kHostExec && E::kCast && !E::kPlain && kN == 8 && Formula::kInputs == 1) {
+    using Cast = CastEach<E, Formula>;
+    for_stretches<typename Cast::Bounds, 16384>(exec, label, rows * formula.cols, Cast{out, formula, fits});
   } else {
-    emit_each<kN>(exec, label, out, rows * maker.cols, fits, Each<E, Maker>{maker});
+    write_each<kN>(exec, label, out, rows * formula.cols, fits, Each<E, Formula>{formula});
   }
   return false;
 }
 
 template <class E, class T>
-bool backward(const Exec& exec, const Emitter<E>& dx, const Backward<T>& maker, const tensor::Tensor& x,
-              const Outputs& again) {
+bool backward(const Exec& exec, const OutputWriter<E>& dx, const Backward<T>& formula, const tensor::Tensor& x,
+              const Outputs& recomputed) {
   constexpr auto kLabel = "shard8::kernels::gelu_backward";
-  if (!asks_for_nothing(again)) {
-    const bool fits = dx.template fits<kPack<T>>(maker.cols, maker.da, maker.x);
-    if (emit_tiles_beside(exec, kLabel, dx, maker, x.rows(), maker.cols, fits, again)) return E::kCast;
-    gelu_forward(exec, again, x);
+  if (!asks_for_nothing(recomputed)) {
+    const bool fits = dx.template fits<kPack<T>>(formula.cols, formula.da, formula.x);
+    if (write_tiles_and_recomputed(exec, kLabel, dx, formula, x.rows(), formula.cols, fits, recomputed)) return E::kCast;
+    gelu_forward(exec, recomputed, x);
   }
-  return leave(exec, kLabel, dx, maker, x.rows(), maker.da, maker.x);
+  return write(exec, kLabel, dx, formula, x.rows(), formula.da, formula.x);
 }
 
 }  // namespace
@@ -165,22 +165,22 @@ void gelu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& x) {
   constexpr auto kName = "gelu_forward";
   require_outputs(kName, "a", a, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const Forward<T> maker{x.as<T>(), x.cols()};
+    const Forward<T> formula{x.as<T>(), x.cols()};
     dispatch_outputs<T>(exec, kName, a, [&](const auto& out) {
-      return leave(exec, "shard8::kernels::gelu_forward", out, maker, x.rows(), maker.x);
+      return write(exec, "shard8::kernels::gelu_forward", out, formula, x.rows(), formula.x);
     });
   });
 }
 
 void gelu_backward(const Exec& exec, const Outputs& dx, const tensor::Tensor& da, const tensor::Tensor& x,
-                   const Outputs& again) {
+                   const Outputs& recomputed) {
   constexpr auto kName = "gelu_backward";
   require_outputs(kName, "dx", dx, x.count());
   require_count(kName, "da", da, x.count());
-  if (!asks_for_nothing(again)) require_outputs(kName, "again", again, x.count());
+  if (!asks_for_nothing(recomputed)) require_outputs(kName, "recomputed", recomputed, x.count());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const Backward<T> maker{da.as<T>(), x.as<T>(), x.cols()};
-    dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) { return backward(exec, out, maker, x, again); });
+    const Backward<T> formula{da.as<T>(), x.as<T>(), x.cols()};
+    dispatch_outputs<T>(exec, kName, dx, [&](const auto& out) { return backward(exec, out, formula, x, recomputed); });
   });
 }
 

@@ -11,10 +11,10 @@
 #include "kernels/kokkos/rounding.hpp"
 #include "tensor/bfloat16.hpp"
 
-/// How many elements one iteration of a kernel takes. Bodies are written once, for a width w:
-/// w.load(from, i) are the elements at i as floats, w.each(f) is f(j) for each of them, w.store(to,
-/// i, values) rounds them to where they go. On hosts the width is one, and loops become vector code;
-/// a GPU's thread takes packs of 16 bytes, several at once, so that enough of them are on their way.
+/// Widths: how many elements one iteration of a kernel takes. The body of a kernel is written once, for a width w.
+/// w.load(from, i) reads the elements at i, w.each(f) computes f(j) for each of them, w.store(to, i, values) rounds and
+/// writes them. On hosts the width is one element, and loops become vector code. A GPU's thread takes packs of 16 bytes,
+/// several at once, so that enough loads are under way.
 namespace shard8::kernels {
 
 /// Floats in registers.
@@ -76,7 +76,7 @@ struct Single {
   KOKKOS_FORCEINLINE_FUNCTION void store(T* to, std::int64_t i, const V& values) const {
     to[i] = static_cast<T>(values[0]);
   }
-  /// Element j of i as f(j) is.
+  /// Writes f(j), already of type T, as element i + j.
   template <class T, class F>
   KOKKOS_FORCEINLINE_FUNCTION void fill(T* to, std::int64_t i, const F& f) const {
     to[i] = f(0);
@@ -126,7 +126,7 @@ struct Packed {
     for (int j = 1; j < kCount; ++j) total += f(j);
     return total;
   }
-  /// The values by packs, each as pack(floats) makes it.
+  /// Lanes of T: each pack is pack(its floats).
   template <class T, class V, class F>
   KOKKOS_FORCEINLINE_FUNCTION Lanes<T> by_packs(const V& values, const F& pack) const {
     Lanes<T> lanes;
@@ -143,7 +143,7 @@ struct Packed {
   KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round(const V& values) const {
     return by_packs<T>(values, [](const float(&x)[N]) { return round_pack<T, N>(x); });
   }
-  /// The same of results of arithmetic, see rounding.hpp.
+  /// As round, for results of arithmetic, see rounding.hpp.
   template <class T, class V>
   KOKKOS_FORCEINLINE_FUNCTION Lanes<T> round_results(const V& values) const {
     return by_packs<T>(values, [](const float(&x)[N]) { return kernels::round_results<T, N>(x); });
@@ -179,12 +179,12 @@ struct Packed {
   }
 };
 
-/// Elements of 16 bytes of the widest of these types.
+/// How many elements of the widest of these types are 16 bytes.
 template <class... T>
 inline constexpr int kPack = 16 / static_cast<int>(std::max({sizeof(T)...}));
 
-/// Whether packs of N elements of a matrix with rows of `row` elements lie as their loads need it: no
-/// pack crosses a row, and all begin at multiples of their size.
+/// Whether a matrix with rows of `row` elements can be read in packs of N elements: no pack crosses the end of a row, and
+/// every pack begins at a multiple of its size.
 template <int N, class... T>
 bool packs_fit(std::int64_t row, const T*... data) {
   const auto aligned = [](const auto* p) {

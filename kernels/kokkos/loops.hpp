@@ -13,16 +13,15 @@
 #include "kernels/kokkos/team_sums.hpp"
 #include "tensor/exec.hpp"
 
-/// The few shapes of loop that the portable kernels are made of. A GPU spreads a row over the
-/// threads of a team; a host thread takes whole rows and runs along them in vector code. The
-/// `omp simd` pragmas let the compiler reorder the one sum that they name, in a way that depends on
-/// the build alone, never on the number of threads.
+/// The loops of the portable kernels. A GPU spreads a row over the threads of a team. A host thread takes whole rows, each
+/// in vector code. An `omp simd` pragma lets the compiler reorder the one sum that it names; the order depends on the
+/// build alone, never on the number of threads.
 namespace shard8::kernels {
 
 using tensor::Exec;
 
-/// Begins the body of a loop, for wherever it runs. On a device for nowhere else: a lambda for both, as
-/// KOKKOS_LAMBDA is, has what it captures on the host's heap, taken anew at each launch.
+/// Begins a lambda that is the body of a loop. For a device the lambda is for devices alone: one for hosts and devices, as
+/// KOKKOS_LAMBDA makes, keeps its captures on the host's heap and allocates them at each launch.
 #if defined(SHARD8_CUDA)
 #define SHARD8_LAMBDA [=] __device__
 #else
@@ -34,19 +33,19 @@ using Range = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
 using TeamPolicy = Kokkos::TeamPolicy<Exec>;
 using Member = TeamPolicy::member_type;
 
-/// A host thread, as the team of one that has a row to itself.
+/// A host thread as a team of one, which has a row to itself.
 struct HostTeam {};
 using Team = std::conditional_t<kHostExec, HostTeam, Member>;
 
-/// Threads of a team on a device, if nothing else is said; always whole warps.
+/// Threads of a team on a device by default. Teams are always whole warps.
 inline constexpr int kTeamThreads = 256;
 
-/// No bounds: registers as the compiler likes them. Kokkos::LaunchBounds<t, n>: so few that n teams of t
-/// threads have them on a multiprocessor at once.
+/// The compiler chooses how many registers a thread has. Kokkos::LaunchBounds<t, n> in its place: so few that n teams of t
+/// threads fit on a multiprocessor at once.
 using NoBounds = Kokkos::LaunchBounds<>;
 
-/// With a hint that a functor goes with its launch, as an argument: of more than 512 bytes it would be copied to one
-/// place on the device, for which the host waits until the kernel that had it before is through.
+/// The policy for `teams` teams. A hint makes Kokkos pass the functor as a kernel argument. Without it a functor above 512
+/// bytes is copied to one place on the device, and the host waits until the kernel that used the place before has ended.
 template <class Bounds>
 auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
   using Policy = Kokkos::TeamPolicy<Exec, Bounds, Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
@@ -54,7 +53,7 @@ auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
   return Policy(exec, static_cast<int>(teams), threads);
 }
 
-/// f(i) for i in [0, n); iterations may alias only at equal i.
+/// Calls f(i) for i in [0, n). Iterations may alias only at equal i.
 template <class F>
 void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   if (n <= 0) return;
@@ -71,7 +70,7 @@ void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   }
 }
 
-/// f(team, row) of a team's row.
+/// Calls f(team, row) for a team's row.
 template <class F>
 struct TeamRow {
   F f;
@@ -80,13 +79,13 @@ struct TeamRow {
   }
 };
 
-/// f(team, row) for row in [0, rows), by Kokkos teams.
+/// Calls f(team, row) for row in [0, rows), by Kokkos teams, on hosts too.
 template <class Bounds = NoBounds, class F>
 void team_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   Kokkos::parallel_for(label_of(label), team_policy<Bounds>(exec, rows, threads), TeamRow<F>{f});
 }
 
-/// f(team, row) for row in [0, rows).
+/// Calls f(team, row) for row in [0, rows).
 template <class Bounds = NoBounds, class F>
 void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   if (rows <= 0) return;
@@ -97,13 +96,13 @@ void for_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f
   }
 }
 
-/// f(team, row, scratch) of a team's row, with the team's Scratch.
+/// Calls f(team, row, scratch) for a team's row, with the team's Scratch.
 template <class Scratch, class F>
 struct TeamRowWith {
   F f;
   KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
 #if defined(__CUDA_ARCH__)
-    // An address that the compiler knows: it finds that of Kokkos' anew at each use, in 20 instructions.
+    // An address that the compiler knows. It computes the address of Kokkos' scratch at each use, in 20 instructions.
     __shared__ alignas(Scratch) unsigned char memory[sizeof(Scratch)];
 #else
     void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
@@ -112,7 +111,7 @@ struct TeamRowWith {
   }
 };
 
-/// f(team, row, scratch) by Kokkos teams, each with a Scratch in its fast memory.
+/// As team_rows: calls f(team, row, scratch), where each team has a Scratch in its fast memory.
 template <class Scratch, class Bounds = NoBounds, class F>
 void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   auto policy = team_policy<Bounds>(exec, rows, threads);
@@ -123,7 +122,7 @@ void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, cons
   Kokkos::parallel_for(label_of(label), policy, TeamRowWith<Scratch, F>{f});
 }
 
-/// As for_rows: f(team, row, scratch) with a Scratch that the team's threads share, not initialised.
+/// As for_rows: calls f(team, row, scratch). The team's threads share the Scratch, which is not initialised.
 template <class Scratch, class Bounds = NoBounds, class F>
 void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   static_assert(std::is_trivially_destructible_v<Scratch>);
@@ -138,7 +137,7 @@ void for_rows_with(const Exec& exec, const char* label, std::int64_t rows, const
   }
 }
 
-/// f(team, first, n) of a team's span of [0, count).
+/// Calls f(team, first, n) for a team's span of [0, count).
 template <class F>
 struct TeamSpan {
   F f;
@@ -150,20 +149,20 @@ struct TeamSpan {
   }
 };
 
-/// f(team, first, n) for spans that cover [0, count) of a flat tensor.
+/// Calls f(team, first, n) for spans that cover [0, count) of a flat tensor.
 template <class F>
 void for_spans(const Exec& exec, const char* label, std::int64_t count, const F& f) {
   constexpr std::int64_t kLength = kHostExec ? 2048 : 8192;
   for_rows(exec, label, (count + kLength - 1) / kLength, TeamSpan<F>{f, kLength, count});
 }
-/// The same, of kOnDevice elements on a device; one at least, if empty.
+/// As for_spans, with longer spans: kOnDevice elements on a device. An empty tensor has one span, of no elements.
 template <class Bounds = NoBounds, std::int64_t kOnDevice = 8192, class F>
 void for_stretches(const Exec& exec, const char* label, std::int64_t count, const F& f) {
   constexpr std::int64_t kLength = kHostExec ? 8192 : kOnDevice;
   for_rows<Bounds>(exec, label, count > kLength ? (count + kLength - 1) / kLength : 1, TeamSpan<F>{f, kLength, count});
 }
 
-/// As for_rows on hosts, where rows differ much in work.
+/// As for_rows, on hosts alone, for rows that differ much in work.
 template <class F>
 void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
   using Dynamic = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
@@ -171,7 +170,7 @@ void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, con
   Kokkos::parallel_for(label_of(label), Dynamic(exec, 0, rows), [=](std::int64_t row) { f(HostTeam{}, row); });
 }
 
-/// f(i) for i in [0, n) of a row, by the whole team.
+/// Calls f(i) for i in [0, n) of a row, by the whole team.
 template <class F>
 KOKKOS_INLINE_FUNCTION void row_for(const HostTeam&, std::int64_t n, const F f) {
 #pragma omp simd
@@ -183,8 +182,8 @@ KOKKOS_INLINE_FUNCTION void row_for(const AnyMember& team, std::int64_t n, const
   for (std::int64_t i = team.team_rank(); i < n; i += size) f(i);
 }
 
-/// f(w, i) for the elements [0, n) of a row, by the whole team: on a device in packs of N elements
-/// where `fits` (packs_fit), kPacks at once while there are enough.
+/// Calls f(w, i) for the elements [0, n) of a row, by the whole team. On a device, where `fits` (packs_fit), in packs of N
+/// elements, kPacks packs at once while there are enough.
 template <int N, int kPacks = 2, class F>
 KOKKOS_INLINE_FUNCTION void row_packs(const HostTeam&, std::int64_t n, bool, const F f) {
 #pragma omp simd
@@ -206,8 +205,7 @@ KOKKOS_INLINE_FUNCTION void row_packs(const AnyMember& team, std::int64_t n, boo
   for (std::int64_t i = done + rank; i < n; i += size) f(Single{}, i);
 }
 
-/// Σ f(w, i) of a row, known to the whole team. Hosts: fp32 over stretches, double from stretch to
-/// stretch.
+/// Σ f(w, i) of a row, known to the whole team. Hosts add in fp32 within stretches and in double from stretch to stretch.
 template <int N, int kPacks = 2, class F>
 KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, bool, const F f) {
   constexpr std::int64_t kStretch = 512;
@@ -228,7 +226,7 @@ KOKKOS_INLINE_FUNCTION float row_sum(const AnyMember& team, std::int64_t n, bool
   return team_total(team, sum, Add{});
 }
 
-/// max x[i] of a row, −inf for none.
+/// max x[i] of a row; −inf for an empty row.
 template <int N, int kPacks = 4>
 KOKKOS_INLINE_FUNCTION float row_max(const HostTeam&, std::int64_t n, bool, const float* x) {
   float largest = -std::numeric_limits<float>::infinity();
@@ -246,7 +244,7 @@ KOKKOS_INLINE_FUNCTION float row_max(const AnyMember& team, std::int64_t n, bool
   return team_total(team, largest, Larger{});
 }
 
-/// One action of the team's rather than of each of its threads.
+/// Calls f once for the team, rather than once for each of its threads.
 template <class F>
 KOKKOS_INLINE_FUNCTION void once(const HostTeam&, const F& f) {
   f();
@@ -256,7 +254,7 @@ KOKKOS_INLINE_FUNCTION void once(const AnyMember& team, const F& f) {
   if (team.team_rank() == 0) f();
 }
 
-/// What a read before the call must not see written after it.
+/// A barrier of the team: reads before it do not see writes after it.
 KOKKOS_INLINE_FUNCTION void row_barrier(const HostTeam&) {}
 template <class AnyMember>
 KOKKOS_INLINE_FUNCTION void row_barrier(const AnyMember& team) {

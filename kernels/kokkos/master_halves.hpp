@@ -10,7 +10,7 @@
 
 namespace shard8::kernels {
 
-/// An fp32 number as its bf16 rounding and what is missing, see kernels/master.hpp.
+/// An fp32 number as its bf16 rounding and the remainder, see kernels/master.hpp.
 struct MasterHalves {
   tensor::BFloat16 weight;
   std::int16_t remainder;
@@ -18,7 +18,7 @@ struct MasterHalves {
 
 KOKKOS_INLINE_FUNCTION MasterHalves split(float master) {
   const auto bits = std::bit_cast<std::uint32_t>(master);
-  // Rounding some NaNs up would make numbers of them.
+  // Rounded up, some NaNs would become numbers.
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t high = nan ? (bits >> 16) | 0x0040u : (bits + 0x8000u) >> 16;
   const std::uint32_t rest = nan ? 0u : bits - (high << 16);

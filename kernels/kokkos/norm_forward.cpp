@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/norm.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/norm_made.hpp"
+#include "kernels/kokkos/norm_values.hpp"
 #include "kernels/kokkos/portable.hpp"
 
 namespace shard8::kernels {
 namespace {
 
-/// What the forward of a norm reads and writes; mean and bias of LayerNorm alone.
+/// What the forward of a norm reads and writes. RMSNorm has neither mean nor bias.
 template <class T>
 struct NormForward {
   float *mean, *rstd;
@@ -19,32 +19,32 @@ struct NormForward {
   float eps;
 };
 
-/// The elements at i of a row of the result, rounded, of what x is there.
+/// The rounded results of the elements at i of a row, where x is `v`.
 template <bool kCentred, class T, class W>
 KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w, std::int64_t i,
                                             const typename W::template Lanes<T>& v, float m, float r) {
   typename W::template Lanes<T> bias{};
   if constexpr (kCentred) bias = w.load(at.bias, i);
-  return norm_made<kCentred, T>(w, v, w.load(at.weight, i), bias, m, r);
+  return norm_values<kCentred, T>(w, v, w.load(at.weight, i), bias, m, r);
 }
 
-/// A few rows by a team of a device, whose threads have 16 elements of a row in registers: it is read once, and
-/// the next one is on its way meanwhile.
+/// On a device a team takes a few rows. Each thread holds 16 elements of a row in registers, so a row is read once; the
+/// next row is loaded meanwhile.
 template <class T, class E, bool kCentred>
 struct NormForwardRows {
   static constexpr int kN = kPack<T>, kPacks = 16 / kN;
-  static constexpr std::int64_t kRows = E::kStats || kCentred ? 8 : 1;  ///< as measured
+  static constexpr std::int64_t kRows = E::kStats || kCentred ? 8 : 1;  ///< chosen by measurement
   using Width = Packed<kN, kPacks>;
   using Lanes = typename Width::template Lanes<T>;
 
-  Emitter<E> y;
+  OutputWriter<E> y;
   NormForward<T> at;
   std::int64_t rows;
 
-  /// The most threads of a team, and registers for a few teams at once.
+  /// The largest team, and how many teams of that size must fit in the registers of a multiprocessor.
   static constexpr int kMost = 512;
   using Bounds = Kokkos::LaunchBounds<kMost, sizeof(T) == 2 ? 2 : 1>;
-  /// Threads of a team for this many columns; 0 if they would not have all of them, or not all 16.
+  /// Threads of a team for `hidden` columns; 0 where whole warps cannot hold the row with exactly 16 elements a thread.
   static int threads(std::int64_t hidden) {
     const std::int64_t needed = hidden / (kN * kPacks);
     return hidden % (kN * kPacks * 32) == 0 && needed <= kMost ? static_cast<int>(needed) : 0;
@@ -55,7 +55,7 @@ struct NormForwardRows {
     const Width w{static_cast<std::int64_t>(team.team_size()) * kN};
     const std::int64_t i = static_cast<std::int64_t>(team.team_rank()) * kN, first = index * kRows;
     Lanes next = w.load(at.x + first * at.hidden, i);
-    const Sink<E> out = y.open(team, index);
+    const RowWriter<E> out = y.open(team, index);
     CastStats stats;
     if constexpr (kRows == 1) {
       stats = row_of(team, out, next, first, w, i);
@@ -72,7 +72,7 @@ struct NormForwardRows {
 
  private:
   template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats row_of(const AnyMember& team, const Sink<E>& out, const Lanes& v,
+  KOKKOS_FORCEINLINE_FUNCTION CastStats row_of(const AnyMember& team, const RowWriter<E>& out, const Lanes& v,
                                                std::int64_t row, const Width& w, std::int64_t i) const {
     const auto count = static_cast<float>(at.hidden);
     float m = 0;
@@ -84,7 +84,7 @@ struct NormForwardRows {
       if constexpr (kCentred) at.mean[row] = m;
       at.rstd[row] = r;
     }
-    const Sink<E> yr = out.from(row * at.hidden);
+    const RowWriter<E> yr = out.from(row * at.hidden);
     if constexpr (!E::kCast) return yr.put(w, i, norm_lanes<kCentred>(at, w, i, v, m, r));
     CastStats stats;  // a pack at a time, as registers allow
     const Packed<kN, 1> one{0};
@@ -99,7 +99,7 @@ struct NormForwardRows {
 
 /// Runs NormForwardRows on a device, where its packs fit and a team's threads hold a whole row; whether it did.
 template <bool kCentred, class T, class E>
-bool forward_by_rows(const Exec& exec, const char* label, const Emitter<E>& y, const NormForward<T>& at,
+bool forward_by_rows(const Exec& exec, const char* label, const OutputWriter<E>& y, const NormForward<T>& at,
                      std::int64_t rows, bool fits) {
   if constexpr (kHostExec) {
     return false;
@@ -113,7 +113,7 @@ bool forward_by_rows(const Exec& exec, const char* label, const Emitter<E>& y, c
 }
 
 template <class T, class E>
-void rmsnorm(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
+void rmsnorm(const Exec& exec, const OutputWriter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
              std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight);
@@ -129,15 +129,15 @@ void rmsnorm(const Exec& exec, const Emitter<E>& y, float* rstd, const T* x, con
         });
         const float r = 1.0f / Kokkos::sqrt(sum / static_cast<float>(hidden) + eps);
         once(team, [=] { rstd[row] = r; });
-        const Sink<E> yr = y.open(team, row).from(row * hidden);
-        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
-          return yr.put(w, i, rmsnorm_made<T>(w, w.load(xr, i), w.load(weight, i), r));
+        const RowWriter<E> yr = y.open(team, row).from(row * hidden);
+        write_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          return yr.put(w, i, rmsnorm_values<T>(w, w.load(xr, i), w.load(weight, i), r));
         });
       });
 }
 
 template <class T, class E>
-void layernorm(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
+void layernorm(const Exec& exec, const OutputWriter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
                const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight, bias);
@@ -162,9 +162,9 @@ void layernorm(const Exec& exec, const Emitter<E>& y, float* mean, float* rstd, 
           mean[row] = m;
           rstd[row] = r;
         });
-        const Sink<E> yr = y.open(team, row).from(row * hidden);
-        emit_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
-          return yr.put(w, i, layernorm_made(w, w.load(xr, i), w.load(weight, i), w.load(bias, i), m, r));
+        const RowWriter<E> yr = y.open(team, row).from(row * hidden);
+        write_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
+          return yr.put(w, i, layernorm_values(w, w.load(xr, i), w.load(weight, i), w.load(bias, i), m, r));
         });
       });
 }

@@ -1,7 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/cast_tiles.hpp"
+#include "kernels/kokkos/portable.hpp"
+#include "kernels/kokkos/transpose_tile.hpp"
+#include "kernels/quantize.hpp"
 
 namespace shard8::kernels {
 namespace {
@@ -14,16 +20,89 @@ void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals&
   for_stretches<Kokkos::LaunchBounds<kTeamThreads, kTeams>, 16384>(
       exec, "shard8::kernels::quantize", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float factor = *scale;
-        const CastTotals left = totals.seen(team);
+        const CastTotals running = totals.seen(team);
         const auto in = x.from(first);
         Q* const to = out + first;
         const auto stats = row_stats<kN, kPacks>(
             team, n, fits, [=](auto w, std::int64_t i) { return cast_lanes(w, to, i, in.load(w, i), factor); });
-        left.add(team, stats);
+        running.add(team, stats);
         once(team, [=] {
           if (first == 0) *scale_inv = 1.0f / factor;
         });
       });
+}
+
+/// A host thread's tile of both outputs.
+template <class Q, class Source>
+struct QuantizeTiles {
+  Q *out, *transposed;
+  float* scale_inv;
+  CastTotals totals;
+  Source x;
+  const float* scale;
+  std::int64_t rows, cols;
+
+  /// At least one: an empty matrix has an inverse scale, too.
+  std::int64_t count() const { return std::max<std::int64_t>(1, ByteTile::count(rows, cols)); }
+
+  void operator()(const HostTeam& team, std::int64_t index) const {
+    const QuantizeTiles at = *this;  // a copy: the compiler knows that stores of codes do not change it
+    const float factor = *at.scale;
+    CastStats stats;
+    if (at.rows * at.cols != 0) {
+      const auto tile = ByteTile::of(index, at.rows, at.cols);
+      for (std::int64_t r = tile.row0; r < tile.row0 + tile.rows; ++r) {
+        const auto in = at.x.from(r * at.cols + tile.col0);
+        Q* const to = at.out + r * at.cols + tile.col0;
+        stats += row_stats<1>(team, tile.cols, false,
+                              [=](auto w, std::int64_t c) { return cast_lanes(w, to, c, in.load(w, c), factor); });
+      }
+      transpose_tile(team, bytes_of(at.transposed), bytes_of(at.out), at.rows, at.cols, tile);
+    }
+    at.totals.add(stats);
+    if (index == 0) *at.scale_inv = 1.0f / factor;
+  }
+
+ private:
+  static std::uint8_t* bytes_of(Q* codes) { return reinterpret_cast<std::uint8_t*>(codes); }
+};
+
+/// The formula of a plain cast: the result is the source.
+template <class Source>
+struct Copied {
+  using Type = typename Source::Type;
+  static constexpr int kInputs = 1, kParts = 1;
+  Source x;
+  std::int64_t cols;
+
+  KOKKOS_FORCEINLINE_FUNCTION Copied row(std::int64_t r) const { return {x.from(r * cols), cols}; }
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
+    return x.load(w, i);
+  }
+  template <class W, class Lanes>
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W&, const Lanes& in) const {
+    return Parts<1, Lanes>{{in}};
+  }
+};
+
+/// Writes both outputs in one pass, and returns whether it did.
+template <class Q, class Source>
+bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, const CastTotals& totals,
+                    const Source& x, const float* scale, std::int64_t rows, std::int64_t cols,
+                    [[maybe_unused]] bool transposed_alone) {
+  constexpr auto kLabel = "shard8::kernels::quantize_transpose";
+  if constexpr (kHostExec) {
+    const QuantizeTiles<Q, Source> tiles{out, transposed, scale_inv, totals, x, scale, rows, cols};
+    for_rows(exec, kLabel, tiles.count(), tiles);
+    return true;
+  } else {
+    using T = typename Source::Type;
+    const OutputWriter<OutputTypes<T, Q, false, true>> writer{nullptr, out,        scale,           scale_inv,
+                                                              totals,  transposed, transposed_alone};
+    return rows * cols != 0 && write_tiles(exec, kLabel, writer, Copied<Source>{x, cols}, rows, cols,
+                                           writer.template fits<kPack<T>>(cols, x.x));
+  }
 }
 
 }  // namespace
@@ -36,6 +115,37 @@ void quantize(const Exec& exec, const tensor::Operand& out, const tensor::Tensor
       quantize_flat(exec, out.data.as<Q>(), out.scale_inv.as<float>(), totals, source, scale.as<float>(), x.count());
     });
   });
+}
+
+void quantize_transpose(const Exec& exec, const tensor::Operand& out, const tensor::Tensor& transposed,
+                        const tensor::Tensor& amax, const tensor::Tensor& x, const tensor::Tensor& scale,
+                        const CastOptions& options) {
+  constexpr auto kName = "quantize_transpose";
+  const auto totals = require_per_tensor(kName, out, amax, x, scale, options);
+  require_count(kName, "transposed", transposed, x.count());
+  bool written = false;
+  dispatch_float8(out.data.dtype, kName, [&]<class Q>(std::type_identity<Q>) {
+    dispatch_source(x, options.through_bf16, kName, [&](const auto& source) {
+      written = quantize_tiles(exec, out.data.as<Q>(), transposed.as<Q>(), out.scale_inv.as<float>(), totals, source,
+                               scale.as<float>(), x.rows(), x.cols(), options.transposed_alone);
+    });
+  });
+  if (written) return;
+  quantize(exec, out, amax, x, scale, options);
+  transpose_cast(exec, kName, transposed, out.data);
+}
+
+void transpose_bytes(const Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in) {
+  require_count("transpose_bytes", "out", out, in.count());
+  SHARD8_REQUIRE(tensor::size_of(in.dtype) == 1 && tensor::size_of(out.dtype) == 1,
+                 "transpose_bytes: {} of {}; elements of one byte are needed", tensor::name_of(out.dtype),
+                 tensor::name_of(in.dtype));
+  transpose_tiles(exec, "shard8::kernels::transpose_bytes", out, in);
+}
+
+void transpose_cast(const Exec& exec, const char* operator_name, const tensor::Tensor& transposed,
+                    const tensor::Tensor& cast) {
+  transpose_tiles(exec, label_of("shard8::kernels::", operator_name, "_transpose").c_str(), transposed, cast);
 }
 
 }  // namespace shard8::kernels

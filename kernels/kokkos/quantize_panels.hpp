@@ -6,7 +6,7 @@
 
 namespace shard8::kernels {
 
-/// Which blocks share a scale: stretches of a row, of a column, each of both, or squares.
+/// Which elements share a scale: stretches of a row, stretches of a column, both (two casts), or square blocks.
 enum class Blocks { row, column, both, square };
 
 /// A quantized matrix, on the device.
@@ -26,8 +26,8 @@ struct PanelScratch {
   alignas(64) float wide[kWidth];  ///< of the elements of one row
 };
 
-/// One pass over panels of kBlock rows and kWidth columns of x (rows, cols): the amaxes of all its
-/// blocks, their scales, then the casts, while the panel is in the cache.
+/// Quantizes x (rows, cols) in one pass over panels of kBlock rows and kWidth columns: first the amaxes of the panel's
+/// blocks, then their scales, then the casts, while the panel is in the cache.
 template <class Rule, Blocks kBlocks, class Source>
 struct PanelQuantizer {
   using Inverse = typename Rule::Inverse;
@@ -58,11 +58,11 @@ struct PanelQuantizer {
     once(team, [=, to = counts] {
       if (change != 0) Kokkos::atomic_max(&to->scale_change, static_cast<std::uint32_t>(change));
     });
-    row_barrier(team);  // the scratch is used again
+    row_barrier(team);  // before the next panel overwrites the scratch
   }
 
-  /// Writes an inverse scale; the change if it is to be known.
-  KOKKOS_INLINE_FUNCTION static std::int32_t leave(Inverse& place, Inverse inverse, bool compare) {
+  /// Writes an inverse scale; returns its change if `compare`, else 0.
+  KOKKOS_INLINE_FUNCTION static std::int32_t write_scale(Inverse& place, Inverse inverse, bool compare) {
     const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
     place = inverse;
     return change;
@@ -102,7 +102,7 @@ struct PanelQuantizer {
     }
   }
 
-  /// The scales of all blocks; the largest change of an inverse.
+  /// Writes the scales of all blocks; returns the largest change of an inverse.
   KOKKOS_INLINE_FUNCTION std::int32_t make_scales(const Team& team, const Panel& at, PanelScratch& scratch) const {
     std::int32_t change = 0;
     if constexpr (kRow) {
@@ -115,7 +115,7 @@ struct PanelQuantizer {
         const std::int64_t r = i / kPerRow, b = i % kPerRow;
         if (b >= blocks) return 0;
         scales[i] = Rule::scale(amaxes[i], floored);
-        return leave(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
+        return write_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
       });
     }
     if constexpr (kColumn) {
@@ -128,7 +128,7 @@ struct PanelQuantizer {
       row_for(team, at.cols, [=](std::int64_t c) { scales[c] = Rule::scale(amaxes[c], floored); });
       row_barrier(team);
       const std::int32_t other = row_largest(team, square ? 1 : at.cols, [=](std::int64_t c) {
-        return leave(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
+        return write_scale(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
       });
       change = other > change ? other : change;
     }

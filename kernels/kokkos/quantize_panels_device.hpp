@@ -6,8 +6,8 @@
 
 namespace shard8::kernels {
 
-/// As PanelQuantizer, where packs fit: a team of 256 threads holds 128 rows of 128 columns in registers, so
-/// that they are read once. kAcross neighbouring threads share a row, kPer groups of those a block of rows.
+/// As PanelQuantizer, on a device where packs fit: a team of 256 threads holds 128 rows of 128 columns in registers, so
+/// they are read once. kAcross neighbouring threads share a row; kPer groups of such threads share a block of rows.
 template <class Rule, Blocks kBlocks, class Source>
 struct PanelInRegisters {
   using Inverse = typename Rule::Inverse;
@@ -19,8 +19,8 @@ struct PanelInRegisters {
   using In = decltype(std::declval<Source>().load(Width{0}, 0));
   static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kWidth / kGroups;
   static constexpr int kDown = kWidth / kBlock, kPer = kGroups / kDown, kWarps = kThreads / 32;
-  static constexpr int kShare = kBlock / kN;                     ///< threads with a block along rows
-  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those find at once
+  static constexpr int kShare = kBlock / kN;                     ///< threads that share a block along rows
+  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those threads compute at once
   static constexpr bool kRow = Wide::kRow, kColumn = Wide::kColumn, kSquare = kBlocks == Blocks::square;
   static_assert(kShare <= 32 && kAcross <= 32 && kPer * kAcross % 32 == 0 && kRows % kEach == 0);
 
@@ -49,14 +49,14 @@ struct PanelInRegisters {
       if (inside && row < all.rows) in[r] = all.x.load(w, row * all.cols + col);
     }
     std::int32_t change = 0;
-    bool finite = false;  // known to be
+    bool finite = false;  // whether the whole panel is known to be finite
     if constexpr (kColumn) {
       find_columns(team, in, scratch);
-      const Made made = make_columns(team, panel, scratch);
-      change = made.change;
-      finite = kOfBf16<In> && !made.odd;
+      const Result result = compute_columns(team, panel, scratch);
+      change = result.change;
+      finite = kOfBf16<In> && !result.odd;
     }
-    // Of the rows that neighbours share each finds the scale of one.
+    // Each of the neighbours that share rows computes the scale of one row.
     float scales[kRows / kEach] = {};
     SHARD8_UNROLL
     for (int first = 0; kRow && first < kRows; first += kEach) {
@@ -69,7 +69,7 @@ struct PanelInRegisters {
       const std::int64_t row = row0 + (first + rank % kEach) * kPer;
       if (inside && rank % kShare < kEach && row < all.rows) {
         Inverse& place = all.row.scale_inv[row * (all.cols / kBlock) + col / kBlock];
-        const std::int32_t one = Wide::leave(place, Rule::inverse(amax, scale), all.compares);
+        const std::int32_t one = Wide::write_scale(place, Rule::inverse(amax, scale), all.compares);
         change = one > change ? one : change;
       }
     }
@@ -97,7 +97,7 @@ struct PanelInRegisters {
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (all.cols + kWidth - 1) / kWidth; }
-  /// A pack by its scales; where all of the panel is finite, nothing saturates.
+  /// Casts a pack by its scales. If the whole panel is finite, nothing saturates.
   template <bool kFinite, class Scales>
   KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(tensor::E4M3* to, const In& in, const Scales& scales) {
     CastStats stats;
@@ -118,7 +118,7 @@ struct PanelInRegisters {
     return stats;
   }
 
-  /// The largest magnitude of a pack; of NaN that of some NaN.
+  /// The largest magnitude of a pack; if there are NaNs, the magnitude of one of them.
   KOKKOS_FORCEINLINE_FUNCTION static std::int32_t larger_number(const In& in) {
     if constexpr (kOfBf16<In>) {
       return magnitude_of(largest_pair(in.pack[0]));
@@ -127,7 +127,7 @@ struct PanelInRegisters {
     }
   }
 
-  /// The amaxes of the panel's columns, of every warp.
+  /// Writes the amaxes of the panel's columns, one for each warp.
   template <class AnyMember, class Rows>
   KOKKOS_FORCEINLINE_FUNCTION void find_columns(const AnyMember& team, const Rows& in, Scratch& scratch) const {
     const int rank = team.team_rank(), column = rank % kAcross * kN;
@@ -162,14 +162,14 @@ struct PanelInRegisters {
   }
 
   /// The largest change of an inverse that this thread wrote, and whether a number of the panel is not finite.
-  struct Made {
+  struct Result {
     std::int32_t change;
     bool odd;
   };
-  /// Their scales.
+  /// Computes and writes the scales of the panel's columns.
   template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION Made make_columns(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
-    constexpr int kOf = kWarps / kDown;  // warps that have a block
+  KOKKOS_FORCEINLINE_FUNCTION Result compute_columns(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
+    constexpr int kOf = kWarps / kDown;  // warps that share a block
     const std::int64_t down = panel / across(), col0 = (panel - down * across()) * kWidth;
     std::int32_t change = 0;
     bool odd = false;
@@ -187,7 +187,7 @@ struct PanelInRegisters {
       const std::int64_t block_row = down * kDown + block;
       if (kSquare ? i == 0 : col0 + column < all.cols && block_row * kBlock < all.rows) {
         const std::int64_t at = kSquare ? panel : block_row * all.cols + col0 + column;
-        const std::int32_t one = Wide::leave(all.column.scale_inv[at], Rule::inverse(amax, scale), all.compares);
+        const std::int32_t one = Wide::write_scale(all.column.scale_inv[at], Rule::inverse(amax, scale), all.compares);
         change = one > change ? one : change;
       }
     }

@@ -22,7 +22,7 @@ KOKKOS_INLINE_FUNCTION std::uint64_t mix(std::uint64_t z) {
 void normal_fill(const Exec& exec, const tensor::Tensor& out, std::uint64_t key, const GlobalIndex& index,
                  double standard_deviation) {
   float* values = out.as<float>();
-  // A column, such as all that has one extent, is taken as a row; and a row may be all there is.
+  // A tensor of one column, such as every tensor with one extent, is filled as one row.
   const bool column = out.cols() == 1;
   const std::int64_t rows = column ? 1 : out.rows(), cols = column ? out.rows() : out.cols();
   const std::int64_t stride = column ? index.row_stride : index.col_stride;

@@ -11,8 +11,9 @@ namespace {
 /// (x1, x2) → (x1·cos − sign·x2·sin, x2·cos + sign·x1·sin) in a row of qkv.
 template <class T>
 struct Rotate {
-  static constexpr int kN = kPack<T>, kThreads = 64, kHeads = 5;  ///< all that 64 threads have of 40 heads of 128
-  using Bounds = Kokkos::LaunchBounds<kThreads, 10>;              ///< as measured
+  static constexpr int kN = kPack<T>, kThreads = 64,
+                       kHeads = 5;                    ///< heads of a thread: 64 threads then have 40 heads of 128
+  using Bounds = Kokkos::LaunchBounds<kThreads, 10>;  ///< chosen by measurement
   T* qkv;
   const float* table;
   std::int64_t width, seq, half, rotated_heads;
@@ -20,7 +21,8 @@ struct Rotate {
   bool fits;
 
   template <class W, class Angles>
-  KOKKOS_FORCEINLINE_FUNCTION void turn(const W& w, T* first, std::int64_t i, const Angles& c, const Angles& s) const {
+  KOKKOS_FORCEINLINE_FUNCTION void rotate(const W& w, T* first, std::int64_t i, const Angles& c,
+                                          const Angles& s) const {
     T* const second = first + half;
     const auto x1 = w.load(first, i), x2 = w.load(second, i);
     constexpr int kAngles = Angles::kCount;
@@ -32,18 +34,18 @@ struct Rotate {
 
   void operator()(const HostTeam& team, std::int64_t row) const {
     const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
-    const float turned = sign;
+    const float direction = sign;
     for (std::int64_t head = 0; head < rotated_heads; ++head) {
       T *first = qkv + row * width + head * 2 * half, *second = first + half;
       row_for(team, half, [=](std::int64_t i) {
         const float x1 = static_cast<float>(first[i]), x2 = static_cast<float>(second[i]);
-        const float c = cosine[i], s = turned * sine[i];
+        const float c = cosine[i], s = direction * sine[i];
         first[i] = static_cast<T>(x1 * c - x2 * s);
         second[i] = static_cast<T>(x2 * c + x1 * s);
       });
     }
   }
-  /// A thread has the same angles in all its heads.
+  /// All heads of a thread have the same angles.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t row) const {
     const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;
@@ -58,11 +60,12 @@ struct Rotate {
         const auto c = one.load(cosine, i), s = one.load(sine, i);
         const Packed<kN, kHeads> some{step * 2 * half};
         int head = at / per_head;
-        for (; head + (kHeads - 1) * step < heads; head += kHeads * step) turn(some, first + head * 2 * half, i, c, s);
-        for (; head < heads; head += step) turn(one, first + head * 2 * half, i, c, s);
+        for (; head + (kHeads - 1) * step < heads; head += kHeads * step)
+          rotate(some, first + head * 2 * half, i, c, s);
+        for (; head < heads; head += step) rotate(one, first + head * 2 * half, i, c, s);
       } else {
         const auto c = Single{}.load(cosine, i), s = Single{}.load(sine, i);
-        for (int head = at / per_head; head < heads; head += step) turn(Single{}, first + head * 2 * half, i, c, s);
+        for (int head = at / per_head; head < heads; head += step) rotate(Single{}, first + head * 2 * half, i, c, s);
       }
     }
   }
@@ -101,7 +104,7 @@ void rope_table(const Exec& exec, const tensor::Tensor& table, float theta) {
   for_rows(
       exec, "shard8::kernels::rope_table", seq, SHARD8_LAMBDA(const Team& team, std::int64_t position) {
         row_for(team, half, [=](std::int64_t i) {
-          // Every step rounded to fp32, as the reference's are; the functions themselves in double.
+          // Every step is rounded to fp32, as in the reference; sine and cosine themselves are computed in double.
           const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * half);
           const auto power = static_cast<float>(Kokkos::pow(static_cast<double>(theta), static_cast<double>(exponent)));
           const float angle = static_cast<float>(position) * (1.0f / power);

@@ -19,8 +19,8 @@
 #define SHARD8_NO_UNROLL
 #endif
 
-/// Packs of elements in registers, and their rounding: by instructions where a unit has them, with
-/// the bits of the scalar conversions of tensor/ always.
+/// Packs of elements in registers, and their conversions: by the instructions of tensor/words.hpp on GPUs, always with the
+/// bits of the scalar conversions of tensor/.
 namespace shard8::kernels {
 
 using tensor::larger_pair;
@@ -45,7 +45,7 @@ struct alignas(std::min(kBytes, 16)) Words {
       return std::bit_cast<T>(static_cast<std::uint8_t>(word[k / 4] >> (k % 4 * 8)));
     }
   }
-  /// The same, where the words were 0.
+  /// Sets element k, of type T. The words must be 0 there.
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION void put(int k, T value) {
     if constexpr (sizeof(T) == 4) {
@@ -76,8 +76,8 @@ KOKKOS_FORCEINLINE_FUNCTION void store_words(void* to, const Words<kBytes>& word
   std::memcpy(to, words.word, kBytes);
 #endif
 }
-/// The same in global memory. By instructions for vectors: the compiler stores words that come of two branches each
-/// alone.
+/// As store_words, to global memory, by an instruction that stores a vector. (The compiler stores words one by one if
+/// they come from two branches.)
 template <int kBytes>
 KOKKOS_FORCEINLINE_FUNCTION void store_global(void* to, const Words<kBytes>& words) {
 #if defined(__CUDA_ARCH__)
@@ -118,8 +118,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N* static_cast<int>(sizeof(T))> round_pack(con
   return words;
 }
 
-/// The same of results of arithmetic. CUDA devices make one NaN alone, which the instruction rounds as
-/// BFloat16 does.
+/// As round_pack, for results of arithmetic: CUDA devices make a single NaN, which round_pair rounds as BFloat16 does.
 template <class T, int N>
 KOKKOS_FORCEINLINE_FUNCTION Words<N* static_cast<int>(sizeof(T))> round_results(const float (&x)[N]) {
 #if defined(__CUDA_ARCH__)

@@ -3,7 +3,7 @@
 #include "kernels/activation.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 
@@ -33,7 +33,7 @@ struct Forward {
     return In<typename W::template Lanes<T>>{w.load(gate_up, i), w.load(gate_up + ffn, i)};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In<Lanes>& in) const {
     return Parts<1, Values<W::kCount>>{{activated<T>(w, in.gate, in.up)}};
   }
 };
@@ -56,7 +56,7 @@ struct Backward {
     return In<typename W::template Lanes<T>>{w.load(gate_up, i), w.load(gate_up + ffn, i), w.load(da, i)};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In<Lanes>& in) const {
     const Lanes &g = in.gate, &u = in.up, &d = in.da;
     const auto s = w.each([&](int j) { return fast_sigmoid_for<T>(g[j]); });
     return Parts<2, Values<W::kCount>>{
@@ -64,51 +64,51 @@ struct Backward {
          w.each([&](int j) { return d[j] * (g[j] * s[j]); })}};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto beside(const W& w, const In<Lanes>& in) const {
+  KOKKOS_FORCEINLINE_FUNCTION auto recompute(const W& w, const In<Lanes>& in) const {
     return activated<T>(w, in.gate, in.up);
   }
 };
 
-/// Whether the transposed cast was left, too.
+/// Writes the outputs; returns whether that included the transposed cast.
 template <class T, class E>
-bool forward(const Exec& exec, const Emitter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
+bool forward(const Exec& exec, const OutputWriter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
   constexpr int kN = kPack<T>;
   constexpr auto kLabel = "shard8::kernels::swiglu_forward";
   const bool fits = a.template fits<kN>(ffn, gate_up);
-  const Forward<T> maker{gate_up, ffn};
-  if (emit_tiles(exec, kLabel, a, maker, rows, ffn, fits)) return true;
+  const Forward<T> formula{gate_up, ffn};
+  if (write_tiles(exec, kLabel, a, formula, rows, ffn, fits)) return true;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
-        const Forward<T> of = maker.row(row);
-        const Sink<E> out = a.open(team, row).from(row * ffn);
-        emit_row<kN>(team, out, ffn, fits,
-                     [=](auto w, std::int64_t i) { return out.put(w, i, of.make(w, of.load(w, i)).part[0]); });
+        const Forward<T> of = formula.row(row);
+        const RowWriter<E> out = a.open(team, row).from(row * ffn);
+        write_row<kN>(team, out, ffn, fits,
+                     [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
       });
   return false;
 }
 
-/// Whether the transposed cast was left, too.
+/// Writes the outputs; returns whether that included the transposed cast.
 template <class T, class E>
-bool backward(const Exec& exec, const Emitter<E>& dgate_up, const T* da, const tensor::Tensor& input, std::int64_t rows,
-              std::int64_t ffn, const Outputs& again) {
+bool backward(const Exec& exec, const OutputWriter<E>& dgate_up, const T* da, const tensor::Tensor& input, std::int64_t rows,
+              std::int64_t ffn, const Outputs& recomputed) {
   constexpr int kN = kPack<T>;
   constexpr auto kLabel = "shard8::kernels::swiglu_backward";
   const T* const gate_up = input.as<T>();
   const bool fits = dgate_up.template fits<kN>(ffn, da, gate_up);
-  const Backward<T> maker{da, gate_up, ffn};
-  if (!asks_for_nothing(again)) {
-    if (emit_tiles_beside(exec, kLabel, dgate_up, maker, rows, ffn, fits, again)) return E::kCast;
-    swiglu_forward(exec, again, input);
+  const Backward<T> formula{da, gate_up, ffn};
+  if (!asks_for_nothing(recomputed)) {
+    if (write_tiles_and_recomputed(exec, kLabel, dgate_up, formula, rows, ffn, fits, recomputed)) return E::kCast;
+    swiglu_forward(exec, recomputed, input);
   }
-  if (emit_tiles(exec, kLabel, dgate_up, maker, rows, ffn, fits)) return true;
+  if (write_tiles(exec, kLabel, dgate_up, formula, rows, ffn, fits)) return true;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
-        const Backward<T> of = maker.row(row);
-        const Sink<E> dgate = dgate_up.open(team, row).from(row * 2 * ffn), dup = dgate.from(ffn);
-        emit_row<kN, 1>(team, dgate, ffn, fits, [=](auto w, std::int64_t i) {
-          const auto made = of.make(w, of.load(w, i));
-          CastStats stats = dgate.put(w, i, made.part[0]);
-          stats += dup.put(w, i, made.part[1]);
+        const Backward<T> of = formula.row(row);
+        const RowWriter<E> dgate = dgate_up.open(team, row).from(row * 2 * ffn), dup = dgate.from(ffn);
+        write_row<kN, 1>(team, dgate, ffn, fits, [=](auto w, std::int64_t i) {
+          const auto result = of.compute(w, of.load(w, i));
+          CastStats stats = dgate.put(w, i, result.part[0]);
+          stats += dup.put(w, i, result.part[1]);
           return stats;
         });
       });
@@ -131,15 +131,15 @@ void swiglu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& ga
 }
 
 void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Tensor& da, const tensor::Tensor& gate_up,
-                     const Outputs& again) {
+                     const Outputs& recomputed) {
   constexpr auto kName = "swiglu_backward";
   const auto rows = da.rows(), ffn = da.cols();
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
-  if (!asks_for_nothing(again)) require_outputs(kName, "again", again, rows * ffn);
+  if (!asks_for_nothing(recomputed)) require_outputs(kName, "recomputed", recomputed, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     dispatch_outputs<T>(exec, kName, dgate_up,
-                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up, rows, ffn, again); });
+                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up, rows, ffn, recomputed); });
   });
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-/// What the threads of a team make together, in an order that depends on the size of the team alone.
+/// Sums and maxima over the threads of a team, in an order that depends on the size of the team alone.
 namespace shard8::kernels {
 
 struct Add {
@@ -36,8 +36,8 @@ KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #endif
 }
 
-/// op over the values of a team's threads, known to all of them; a team of a device is of whole warps.
-/// With one barrier: a slot may be used again when another one was used since.
+/// op over the values of a team's threads, known to all of them. A team of a device has whole warps. The call has a single
+/// barrier, so a slot may be reused only after a call with another slot.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe_unused]] const Op& op,
                                         [[maybe_unused]] int slot) {
@@ -59,7 +59,7 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe
 #endif
 }
 
-/// Σ of the values of a team's threads, known to its first; once in its life.
+/// Σ of the values of a team's threads, known to its first thread. A team calls it once.
 template <class Member>
 KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #if defined(__CUDA_ARCH__)
@@ -78,7 +78,7 @@ KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #endif
 }
 
-/// The same as team_total, at any time.
+/// As team_total above, for any number of calls; it has a second barrier in place of slots.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const Op& op) {
   const float total = team_total(team, value, op, 0);
@@ -86,7 +86,7 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const O
   return total;
 }
 
-/// Two sums at once, as team_total with its slot.
+/// Two sums at once; `slot` as in team_total.
 struct TwoSums {
   float first, second;
 };
@@ -113,8 +113,8 @@ KOKKOS_INLINE_FUNCTION TwoSums team_sums(const Member& team, float first, float 
 }
 
 #if defined(__CUDA_ARCH__)
-/// Threads whose numbers differ by kHalf each keep the larger of half of the 2·kHalf values that both have;
-/// and so on for the halves of that. (Recursion: the values must stay in registers.)
+/// Two threads whose numbers differ by kHalf share 2·kHalf values: each keeps the larger ones of one half. The same
+/// follows for the halves of that half. (Recursion keeps the values in registers.)
 template <int kHalf, int kCount>
 __device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kCount]) {
   if constexpr (kHalf > 0) {
@@ -130,8 +130,8 @@ __device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kC
 }
 #endif
 
-/// Of each of kCount values, a power of two, the largest among kShare neighbouring threads of a warp:
-/// thread t of them is left with that of value t % kCount. For teams of a device.
+/// The largest among kShare neighbouring threads of a warp, for each of kCount values (a power of two). Thread t of the
+/// neighbours gets the largest of value t % kCount. For teams of a device.
 template <int kShare, int kCount>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int rank, std::int32_t (&value)[kCount]) {
   static_assert(kShare <= 32 && kCount <= kShare && (kCount & (kCount - 1)) == 0);
@@ -179,7 +179,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[mayb
 #endif
 }
 
-/// A barrier, and whether a thread of the team says so.
+/// A barrier. Returns whether `here` is true in any thread of the team.
 template <class Member>
 KOKKOS_FORCEINLINE_FUNCTION bool any_of_team([[maybe_unused]] const Member& team, bool here) {
 #if defined(__CUDA_ARCH__)

@@ -25,7 +25,7 @@ struct ByteTile {
   }
 };
 
-/// Exchanges what `mask` selects of b with the same of a shifted down.
+/// Exchanges the bits of b that `mask` selects with the same bits of a >> shift.
 inline void exchange(std::uint64_t& a, std::uint64_t& b, int shift, std::uint64_t mask) {
   const std::uint64_t t = ((a >> shift) ^ b) & mask;
   b ^= t;
@@ -33,7 +33,7 @@ inline void exchange(std::uint64_t& a, std::uint64_t& b, int shift, std::uint64_
 }
 
 /// out (8, 8) = inᵀ for rows of bytes `out_stride` and `in_stride` apart: halves of the words of
-/// rows four apart change places, then quarters of rows two apart, then bytes of neighbours.
+/// rows four apart are exchanged, then quarters of rows two apart, then bytes of neighbouring rows.
 inline void transpose_8x8(std::uint8_t* out, std::int64_t out_stride, const std::uint8_t* in, std::int64_t in_stride) {
   std::uint64_t row[8];
   for (int r = 0; r < 8; ++r) std::memcpy(&row[r], in + r * in_stride, 8);
@@ -57,12 +57,12 @@ inline void transpose_tile(const HostTeam&, std::uint8_t* out, const std::uint8_
   }
 }
 
-/// On a device a thread turns squares of 16 by 16 bytes in registers; 32 threads have 8 by 4 of them.
+/// On a device a thread transposes squares of 16 by 16 bytes in registers; 32 threads have 8 by 4 squares.
 struct ByteSquare {
   static constexpr std::int64_t kSide = 16, kHigh = 8, kWide = 4, kPerTeam = 8 * kHigh * kWide;
   std::int64_t row0, col0;
 
-  /// Of a matrix, those of one team.
+  /// How many teams a matrix needs.
   static std::int64_t teams(std::int64_t rows, std::int64_t cols) {
     return (tiles(rows, cols) * kHigh * kWide + kPerTeam - 1) / kPerTeam;
   }
@@ -105,7 +105,7 @@ KOKKOS_FORCEINLINE_FUNCTION void store_transposed(std::uint8_t* to, std::int64_t
   }
 }
 
-/// out (C, R) = in (R, C)ᵀ for one square of it; `whole`: all are, and lie on 16 bytes.
+/// out (C, R) = in (R, C)ᵀ for one square. `whole`: all squares are whole and aligned to 16 bytes (squares_fit).
 KOKKOS_INLINE_FUNCTION void transpose_square(std::uint8_t* out, const std::uint8_t* in, std::int64_t rows,
                                              std::int64_t cols, const ByteSquare& square, bool whole) {
   if (whole) {
@@ -120,7 +120,7 @@ KOKKOS_INLINE_FUNCTION void transpose_square(std::uint8_t* out, const std::uint8
   }
 }
 
-/// Whether all squares of a matrix and of its transpose are whole and lie on 16 bytes.
+/// Whether all squares of a matrix and of its transpose are whole and aligned to 16 bytes.
 template <class... T>
 bool squares_fit(std::int64_t rows, std::int64_t cols, const T*... data) {
   return rows % 16 == 0 && packs_fit<16>(cols, data...);

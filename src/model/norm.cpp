@@ -30,9 +30,9 @@ void Norm::again(const Context& context, const kernels::Outputs& y, const NormSt
                  const Affine& w) const {
   auto part = context.timer.part(profile::Part::elementwise);
   if (arch == deck::Arch::llama)
-    kernels::rmsnorm_again(context.exec, y, statistics.rstd, x, w.weight);
+    kernels::rmsnorm_recompute(context.exec, y, statistics.rstd, x, w.weight);
   else
-    kernels::layernorm_again(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
+    kernels::layernorm_recompute(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
 }
 
 void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const Tensor& dy, const Tensor& x,

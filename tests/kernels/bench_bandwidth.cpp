@@ -123,9 +123,9 @@ class Bench {
             [&](const auto& y) { kernels::layernorm_forward(exec_, y, mean, rstd, x, w, w, 1e-5f); });
     const Tensor cast = make(shape, DType::e4m3);
     const kernels::Outputs again = transposed_alone(cast, make({kHidden, tokens_}, DType::e4m3));
-    time("rmsnorm again, transposed", n + size(cast), [&] { kernels::rmsnorm_again(exec_, again, rstd, x, w); });
+    time("rmsnorm again, transposed", n + size(cast), [&] { kernels::rmsnorm_recompute(exec_, again, rstd, x, w); });
     time("layernorm again, transposed", n + size(cast),
-         [&] { kernels::layernorm_again(exec_, again, mean, rstd, x, w, w); });
+         [&] { kernels::layernorm_recompute(exec_, again, mean, rstd, x, w, w); });
     time("quantize again, transposed", n + size(cast), [&] {
       kernels::quantize_transpose(exec_, again.quantized, again.transposed, Tensor{}, x, scale(),
                                   {.transposed_alone = true});
@@ -226,8 +226,6 @@ class Bench {
     time("cast fp32 to bf16", 1.5 * n, [&] { kernels::cast(exec_, half, p); });
     time("cast bf16 to fp32", 1.5 * n, [&] { kernels::cast(exec_, m, half); });
     time("copy fp32", 2 * n, [&] { kernels::cast(exec_, m, g); });
-    time("add fp32 to fp32", 3 * n, [&] { kernels::add_to(exec_, m, g); });
-    time("add bf16 to fp32", 2.5 * n, [&] { kernels::add_to(exec_, m, half); });
     time("fill zero", n, [&] { kernels::fill_zero(exec_, m); });
     time("split master", 2 * n, [&] { kernels::split_master(exec_, half, rest, p); });
     time("join master", 2 * n, [&] { kernels::join_master(exec_, m, half, rest); });

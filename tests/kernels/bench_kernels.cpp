@@ -24,6 +24,7 @@
 #include "kernels/quantize.hpp"
 #include "kernels/random.hpp"
 #include "kernels/rope.hpp"
+#include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/buffer.hpp"
 
 namespace shard8::tests {
@@ -107,7 +108,7 @@ class Bench {
     const auto qkv = draw({kT, 3 * kH}), dout = draw({kT, kH});
     const Buffer o({kT, kH}, dtype_), lse({kBatch, kHeads, kSeq}, DType::fp32), dqkv({kT, 3 * kH}, dtype_);
     const auto work = Buffer::bytes(kernels::attention_workspace_bytes(s, exec_.concurrency()));
-    const double flops = kernels::attention_flops(s);
+    const double flops = tests::attention_flops(s);
     kernels::attention_forward(exec_, o, lse, qkv, s, work);
     time("attention forward", flops, 0, [&] { kernels::attention_forward(exec_, o, lse, qkv, s, work); });
     time("attention backward", 2.5 * flops, 0,
@@ -213,7 +214,6 @@ class Bench {
     time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, total, g); });
     time("cast fp32 to bf16", 0, 1.5 * size(p), [&] { kernels::cast(exec_, half, p); });
     time("cast bf16 to fp32", 0, 1.5 * size(p), [&] { kernels::cast(exec_, m, half); });
-    time("add fp32 to fp32", 0, 3 * size(p), [&] { kernels::add_to(exec_, m, g); });
     time("copy", 0, 2 * size(p), [&] { kernels::cast(exec_, m, g); });
     time("fill zero", 0, size(p), [&] { kernels::fill_zero(exec_, m); });
     time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n, 1}, 1); });

@@ -48,21 +48,6 @@ TEST(ResidualAdd, AddsInFp32AndRoundsOnce) {
   }
 }
 
-TEST(AddTo, AddsEveryPairOfTypes) {
-  for (const auto out_type : kReal) {
-    for (const auto in_type : kReal) {
-      const auto out = Buffer::normal({5001}, out_type, 1), x = Buffer::normal({5001}, in_type, 2);
-      auto want = out.get();
-      const auto added = x.get();
-      for (std::size_t i = 0; i < want.size(); ++i) {
-        want[i] = static_cast<double>(static_cast<float>(want[i]) + static_cast<float>(added[i]));
-      }
-      kernels::add_to(Exec(), out, x);
-      EXPECT_TRUE(same_bits(out.get(), Buffer({5001}, out_type, want).get()));
-    }
-  }
-}
-
 TEST(BiasGradient, IsTheSameSumOnAllThreads) {
   for (const auto& shape : {Shape{1, 3}, Shape{37, 65}, Shape{5000, 130}, Shape{1031, 2048}}) {
     for (const auto dtype : kReal) {

@@ -146,7 +146,6 @@ std::vector<Operator> operators(DType dtype) {
        }},
       {"residual_add", [=](const Exec& e) { kernels::residual_add(e, *y, *x, *y, none); }},
       {"residual_add", [=](const Exec& e) { kernels::residual_add(e, *y, *x, *y, *w); }},
-      {"add_to", [=](const Exec& e) { kernels::add_to(e, *dtable, *head); }},
       {"bias_gradient", [=](const Exec& e) { kernels::bias_gradient(e, *grad, *x, *work); }},
       {"cast", [=](const Exec& e) { kernels::cast(e, *dtable, *head); }},
       {"fill_zero", [=](const Exec& e) { kernels::fill_zero(e, *y); }},
@@ -163,8 +162,8 @@ std::vector<Operator> operators(DType dtype) {
        [=](const Exec& e) {
          kernels::layernorm_forward(e, *wide_y, *wide_mean, *wide_rstd, *wide_x, *wide_w, *wide_w, 1e-5f);
        }},
-      {"rmsnorm_again", [=](const Exec& e) { kernels::rmsnorm_again(e, *y, *rows, *x, *w); }},
-      {"layernorm_again", [=](const Exec& e) { kernels::layernorm_again(e, *y, *more, *rows, *x, *w, *w); }},
+      {"rmsnorm_recompute", [=](const Exec& e) { kernels::rmsnorm_recompute(e, *y, *rows, *x, *w); }},
+      {"layernorm_recompute", [=](const Exec& e) { kernels::layernorm_recompute(e, *y, *more, *rows, *x, *w, *w); }},
       {"rmsnorm_backward",
        [=](const Exec& e) { kernels::rmsnorm_backward(e, *y, *grad, *x, *x, *rows, *w, none, *work); }},
       {"layernorm_forward", [=](const Exec& e) { kernels::layernorm_forward(e, *y, *more, *rows, *x, *w, *w, 1e-5f); }},

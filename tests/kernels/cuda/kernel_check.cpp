@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/cuda/bias.hpp"
-#include "kernels/cuda/dequantize.hpp"
-#include "kernels/cuda/transpose.hpp"
+#include "kernels/cuda/gemm_operands.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/tensor.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"

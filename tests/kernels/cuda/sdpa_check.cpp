@@ -13,6 +13,7 @@
 #include "kernels/cuda/cudnn_check.hpp"
 #include "kernels/cuda/sdpa_parts.hpp"
 #include "tensor/cuda/stream.hpp"
+#include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"
 
@@ -115,7 +116,7 @@ void measure(AttentionShape s, std::size_t workspace_bytes, std::vector<std::str
   c.run(sdpa, stream);
   const auto forward = time_calls(stream, [&] { c.forward(sdpa, stream); });
   const auto backward = time_calls(stream, [&] { c.backward(sdpa, stream); });
-  const double flops = kernels::attention_flops(s);
+  const double flops = tests::attention_flops(s);
   table.push_back(fmt::format("{} {:>9.1f}   {:7.3f} {:6.1f} {:5.1f}   {:7.3f} {:6.1f} {:5.1f}   {}", text_of(s),
                               static_cast<double>(workspace_bytes) / (1 << 20), forward.device * 1e3,
                               flops / forward.device * 1e-12, forward.host * 1e6, backward.device * 1e3,

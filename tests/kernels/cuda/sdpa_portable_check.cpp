@@ -12,6 +12,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "tensor/cuda/stream.hpp"
+#include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"
 
@@ -125,7 +126,7 @@ void Checks::measure(const AttentionShape& s, const char* name) const {
       stream_, [&] { c.forward(exec_); }, 3);
   const auto backward = time_calls(
       stream_, [&] { c.backward(exec_); }, 3);
-  const double flops = kernels::attention_flops(s);
+  const double flops = tests::attention_flops(s);
   std::printf("%s %s   forward %8.3f ms %6.2f TFLOP/s, backward %8.3f ms %6.2f TFLOP/s\n", text_of(s).c_str(), name,
               forward.device * 1e3, flops / forward.device * 1e-12, backward.device * 1e3,
               2.5 * flops / backward.device * 1e-12);

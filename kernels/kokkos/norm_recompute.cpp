@@ -4,9 +4,9 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/emit.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/norm_made.hpp"
+#include "kernels/kokkos/norm_values.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -20,7 +20,7 @@ struct Rmsnorm {
   const T *x, *weight;
   const float* rstd;
   std::int64_t cols;
-  float by = 0;  ///< rstd of the row that this is
+  float row_rstd = 0;  ///< of the row that row() gave
 
   template <class Lanes>
   struct In {
@@ -34,9 +34,9 @@ struct Rmsnorm {
     return In<typename W::template Lanes<T>>{w.load(x, i), w.load(weight, i)};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    const auto made = rmsnorm_made<T>(w, in.x, in.weight, by);
-    return Parts<1, std::remove_const_t<decltype(made)>>{{made}};
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In<Lanes>& in) const {
+    const auto result = rmsnorm_values<T>(w, in.x, in.weight, row_rstd);
+    return Parts<1, std::remove_const_t<decltype(result)>>{{result}};
   }
 };
 
@@ -48,7 +48,7 @@ struct Layernorm {
   const T *x, *weight, *bias;
   const float *mean, *rstd;
   std::int64_t cols;
-  float middle = 0, by = 0;  ///< mean and rstd of the row that this is
+  float row_mean = 0, row_rstd = 0;  ///< of the row that row() gave
 
   template <class Lanes>
   struct In {
@@ -62,48 +62,48 @@ struct Layernorm {
     return In<typename W::template Lanes<T>>{w.load(x, i), w.load(weight, i), w.load(bias, i)};
   }
   template <class W, class Lanes>
-  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, const In<Lanes>& in) const {
-    return Parts<1, Values<W::kCount>>{{layernorm_made(w, in.x, in.weight, in.bias, middle, by)}};
+  KOKKOS_FORCEINLINE_FUNCTION auto compute(const W& w, const In<Lanes>& in) const {
+    return Parts<1, Values<W::kCount>>{{layernorm_values(w, in.x, in.weight, in.bias, row_mean, row_rstd)}};
   }
 };
 
-/// Whether the transposed cast was left, too.
-template <class E, class Maker>
-bool leave(const Exec& exec, const char* label, const Emitter<E>& y, const Maker& maker, std::int64_t rows, bool fits) {
-  constexpr int kN = kPack<typename Maker::Type>;
-  const std::int64_t cols = maker.cols;
-  if (emit_tiles(exec, label, y, maker, rows, cols, fits)) return true;
+/// Writes y; returns whether that included the transposed cast.
+template <class E, class Formula>
+bool write(const Exec& exec, const char* label, const OutputWriter<E>& y, const Formula& formula, std::int64_t rows, bool fits) {
+  constexpr int kN = kPack<typename Formula::Type>;
+  const std::int64_t cols = formula.cols;
+  if (write_tiles(exec, label, y, formula, rows, cols, fits)) return true;
   for_rows(
       exec, label, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
-        const Maker of = maker.row(row);
-        const Sink<E> out = y.open(team, row).from(row * cols);
-        emit_row<kN>(team, out, cols, fits,
-                     [=](auto w, std::int64_t i) { return out.put(w, i, of.make(w, of.load(w, i)).part[0]); });
+        const Formula of = formula.row(row);
+        const RowWriter<E> out = y.open(team, row).from(row * cols);
+        write_row<kN>(team, out, cols, fits,
+                     [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
       });
   return false;
 }
 
 }  // namespace
 
-void rmsnorm_again(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
+void rmsnorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                    const tensor::Tensor& weight) {
-  constexpr auto kName = "rmsnorm_again";
+  constexpr auto kName = "rmsnorm_recompute";
   const auto rows = x.rows(), hidden = x.cols();
   require_outputs(kName, "y", y, rows * hidden);
   require_count(kName, "rstd", rstd, rows);
   require_count(kName, "weight", weight, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const Rmsnorm<T> maker{x.as<T>(), weight.as<T>(), rstd.as<float>(), hidden};
+    const Rmsnorm<T> formula{x.as<T>(), weight.as<T>(), rstd.as<float>(), hidden};
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
-      const bool fits = out.template fits<kPack<T>>(hidden, maker.x, maker.weight);
-      return leave(exec, "shard8::kernels::rmsnorm_again", out, maker, rows, fits);
+      const bool fits = out.template fits<kPack<T>>(hidden, formula.x, formula.weight);
+      return write(exec, "shard8::kernels::rmsnorm_recompute", out, formula, rows, fits);
     });
   });
 }
 
-void layernorm_again(const Exec& exec, const Outputs& y, const tensor::Tensor& mean, const tensor::Tensor& rstd,
+void layernorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor& mean, const tensor::Tensor& rstd,
                      const tensor::Tensor& x, const tensor::Tensor& weight, const tensor::Tensor& bias) {
-  constexpr auto kName = "layernorm_again";
+  constexpr auto kName = "layernorm_recompute";
   const auto rows = x.rows(), hidden = x.cols();
   require_outputs(kName, "y", y, rows * hidden);
   require_count(kName, "mean", mean, rows);
@@ -111,10 +111,10 @@ void layernorm_again(const Exec& exec, const Outputs& y, const tensor::Tensor& m
   require_count(kName, "weight", weight, hidden);
   require_count(kName, "bias", bias, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const Layernorm<T> maker{x.as<T>(), weight.as<T>(), bias.as<T>(), mean.as<float>(), rstd.as<float>(), hidden};
+    const Layernorm<T> formula{x.as<T>(), weight.as<T>(), bias.as<T>(), mean.as<float>(), rstd.as<float>(), hidden};
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
-      const bool fits = out.template fits<kPack<T>>(hidden, maker.x, maker.weight, maker.bias);
-      return leave(exec, "shard8::kernels::layernorm_again", out, maker, rows, fits);
+      const bool fits = out.template fits<kPack<T>>(hidden, formula.x, formula.weight, formula.bias);
+      return write(exec, "shard8::kernels::layernorm_recompute", out, formula, rows, fits);
     });
   });
 }

@@ -1,12 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/delayed_scaling.hpp"
-
 #include "kernels/check/arguments.hpp"
+#include "kernels/delayed_scaling.hpp"
+#include "kernels/kokkos/cast.hpp"
 #include "kernels/kokkos/scale_change.hpp"
 
 namespace shard8::kernels {
 namespace {
+
+template <class Source>
+void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, std::int64_t count) {
+  constexpr int kN = kPack<typename Source::Type>;
+  const bool fits = packs_fit<kN>(kN, x.x);
+  for_stretches(
+      exec, "shard8::kernels::amax", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        const CastTotals totals = CastTotals{amax, nullptr}.seen(team);
+        totals.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
+      });
+}
 
 /// One tensor's new scale.
 struct DelayedUpdate {
@@ -23,7 +34,7 @@ struct DelayedUpdate {
     std::int32_t bits = now[i];
     for (std::int64_t h = 0; of == AmaxOf::all && h < filled; ++h)
       bits = past[h * stride + i] > bits ? past[h * stride + i] : bits;
-    leave(i, bits);
+    write_scale(i, bits);
   }
   /// On a device a team looks through the history of each.
   template <class AnyMember>
@@ -38,12 +49,12 @@ struct DelayedUpdate {
     row_barrier(team);
     once(team, [=, *this] {
       past[row * stride + i] = newest;
-      leave(i, bits);
+      write_scale(i, bits);
     });
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION void leave(std::int64_t i, std::int32_t bits) const {
+  KOKKOS_INLINE_FUNCTION void write_scale(std::int64_t i, std::int32_t bits) const {
     now[i] = 0;
     const float before = scales[i];
     const float after = scale_from_amax(std::bit_cast<float>(bits), rule, before);
@@ -62,6 +73,31 @@ void update_all(const Exec& exec, const char* label, std::int64_t tensors, const
 }
 
 }  // namespace
+
+void amax(const Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options) {
+  require_count("amax", "amax", amax, 1);
+  auto* bits = amax.as<std::int32_t>();
+  dispatch_source(x, options.through_bf16, "amax",
+                  [&](const auto& source) { largest_magnitude(exec, bits, source, x.count()); });
+}
+
+void scale_of_amax(const Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
+                   const tensor::Tensor& amax, const ScaleRule& rule, bool clear) {
+  constexpr auto kName = "scale_of_amax";
+  const std::int64_t n = amax.count();
+  require_count(kName, "scale", scale, n);
+  if (!change.empty()) require_count(kName, "change", change, n);
+  auto* scales = scale.as<float>();
+  auto* changes = change.empty() ? nullptr : change.as<std::int32_t>();
+  auto* bits = amax.as<std::int32_t>();
+  for_each(
+      exec, "shard8::kernels::scale_of_amax", n, SHARD8_LAMBDA(std::int64_t i) {
+        const float after = scale_from_amax(std::bit_cast<float>(bits[i]), rule, 1.0f);
+        if (changes != nullptr) changes[i] = largest_change(changes[i], scales[i], after);
+        scales[i] = after;
+        if (clear) bits[i] = 0;
+      });
+}
 
 void delayed_update(const Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                     const tensor::Tensor& history, const tensor::Tensor& amax, std::int64_t row, std::int64_t filled,

@@ -4,14 +4,14 @@
 #include "kernels/norm.hpp"
 #include "tests/kernels/fused.hpp"
 
-/// What backward makes again has the bytes that forward gave it.
+/// What backward makes recomputed has the bytes that forward gave it.
 namespace shard8::tests {
 namespace {
 
 // Rows and columns of no pack; whole packs; several tiles, not all whole.
 const std::vector<Shape> kShapes{{1, 1}, {3, 515}, {48, 80}, {32, 512}, {144, 264}};
 
-class Again : public WithFusedCase {};
+class Recompute : public WithFusedCase {};
 
 /// The cast alone, of which only the transposed one is read where the shape is a matrix.
 Outputs transposed_alone(Memory& memory) {
@@ -32,15 +32,15 @@ void expect_same_transposed(const Memory& got, const Memory& want) {
 }
 constexpr Parts kCast{false, false, true, DType::e4m3}, kPlain{true, false, false};
 
-TEST_P(Again, Rmsnorm) {
+TEST_P(Recompute, Rmsnorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
     const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2);
-    const Buffer rstd({shape[0]}, DType::fp32), forward(shape, dtype_), again(shape, dtype_);
+    const Buffer rstd({shape[0]}, DType::fp32), forward(shape, dtype_), recomputed(shape, dtype_);
     kernels::rmsnorm_forward(Exec(), forward, rstd, x, w, 1e-5f);
-    kernels::rmsnorm_again(Exec(), again, rstd, x, w);
-    EXPECT_TRUE(same_bits(bytes_of(again), bytes_of(forward)));
-    const auto run = [&](const Exec& exec, const Outputs& y) { kernels::rmsnorm_again(exec, y, rstd, x, w); };
+    kernels::rmsnorm_recompute(Exec(), recomputed, rstd, x, w);
+    EXPECT_TRUE(same_bits(bytes_of(recomputed), bytes_of(forward)));
+    const auto run = [&](const Exec& exec, const Outputs& y) { kernels::rmsnorm_recompute(exec, y, rstd, x, w); };
     expect_fused_equals_unfused(shape, dtype_, {x, w, rstd}, run);
     Memory want(shape, dtype_, kCast, 3), got(shape, dtype_, kCast, 3);
     kernels::rmsnorm_forward(Exec(), want.outputs(), rstd, x, w, 1e-5f);
@@ -49,17 +49,17 @@ TEST_P(Again, Rmsnorm) {
   }
 }
 
-TEST_P(Again, Layernorm) {
+TEST_P(Recompute, Layernorm) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
     const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
     const Buffer mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32), forward(shape, dtype_),
-        again(shape, dtype_);
+        recomputed(shape, dtype_);
     kernels::layernorm_forward(Exec(), forward.tensor(), mean, rstd, x, w, b, 1e-5f);
-    kernels::layernorm_again(Exec(), again.tensor(), mean, rstd, x, w, b);
-    EXPECT_TRUE(same_bits(bytes_of(again), bytes_of(forward)));
+    kernels::layernorm_recompute(Exec(), recomputed.tensor(), mean, rstd, x, w, b);
+    EXPECT_TRUE(same_bits(bytes_of(recomputed), bytes_of(forward)));
     const auto run = [&](const Exec& exec, const Outputs& y) {
-      kernels::layernorm_again(exec, y, mean, rstd, x, w, b);
+      kernels::layernorm_recompute(exec, y, mean, rstd, x, w, b);
     };
     expect_fused_equals_unfused(shape, dtype_, {x, w, b, mean, rstd}, run);
     Memory want(shape, dtype_, kCast, 3), got(shape, dtype_, kCast, 3);
@@ -69,58 +69,58 @@ TEST_P(Again, Layernorm) {
   }
 }
 
-/// forward(a) and backward(d, again) of a kind of activation, d of shape `wide`.
+/// forward(a) and backward(d, recomputed) of a kind of activation, d of shape `wide`.
 template <class Forward, class Backward>
-void expect_again(const Shape& shape, const Shape& wide, DType dtype, const Forward& forward,
+void expect_recomputed(const Shape& shape, const Shape& wide, DType dtype, const Forward& forward,
                   const Backward& backward) {
   for (const auto& parts : all_parts()) {
     SCOPED_TRACE(to_string(parts));
     Memory gradient(wide, dtype, parts, 30);
     backward(gradient.outputs(), Outputs());
     for (const auto& asked : {kPlain, kCast}) {
-      SCOPED_TRACE("again " + to_string(asked));
-      Memory want(shape, dtype, asked, 5), got(shape, dtype, asked, 5), beside(wide, dtype, parts, 30);
+      SCOPED_TRACE("recomputed " + to_string(asked));
+      Memory want(shape, dtype, asked, 5), got(shape, dtype, asked, 5), with_recomputed(wide, dtype, parts, 30);
       forward(want.outputs());
-      backward(beside.outputs(), got.outputs());
+      backward(with_recomputed.outputs(), got.outputs());
       expect_same(got, want);
-      expect_same(beside, gradient);
+      expect_same(with_recomputed, gradient);
     }
-    Memory want(shape, dtype, kCast, 5), got(shape, dtype, kCast, 5), beside(wide, dtype, parts, 30);
+    Memory want(shape, dtype, kCast, 5), got(shape, dtype, kCast, 5), with_recomputed(wide, dtype, parts, 30);
     forward(want.outputs());
-    backward(beside.outputs(), transposed_alone(got));
+    backward(with_recomputed.outputs(), transposed_alone(got));
     expect_same_transposed(got, want);
-    expect_same(beside, gradient);
-    Memory in_rows(wide, dtype, parts, 30), in_rows_beside(wide, dtype, parts, 30), once_more(shape, dtype, kCast, 5);
+    expect_same(with_recomputed, gradient);
+    Memory in_rows(wide, dtype, parts, 30), in_rows_with_recomputed(wide, dtype, parts, 30), once_more(shape, dtype, kCast, 5);
     backward(not_transposed(in_rows), Outputs());
-    backward(not_transposed(in_rows_beside), transposed_alone(once_more));
+    backward(not_transposed(in_rows_with_recomputed), transposed_alone(once_more));
     expect_same_transposed(once_more, want);
-    expect_same(in_rows_beside, in_rows);
+    expect_same(in_rows_with_recomputed, in_rows);
   }
 }
 
-TEST_P(Again, Swiglu) {
+TEST_P(Recompute, Swiglu) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
     const Shape wide{shape[0], 2 * shape[1]};
     const auto gate_up = input(wide, 1), da = normal(shape, 2);
-    expect_again(
+    expect_recomputed(
         shape, wide, dtype_, [&](const Outputs& a) { kernels::swiglu_forward(Exec(), a, gate_up); },
-        [&](const Outputs& d, const Outputs& again) { kernels::swiglu_backward(Exec(), d, da, gate_up, again); });
+        [&](const Outputs& d, const Outputs& recomputed) { kernels::swiglu_backward(Exec(), d, da, gate_up, recomputed); });
   }
 }
 
-TEST_P(Again, Gelu) {
+TEST_P(Recompute, Gelu) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
     const auto x = input(shape, 1), da = normal(shape, 2);
-    expect_again(
+    expect_recomputed(
         shape, shape, dtype_, [&](const Outputs& a) { kernels::gelu_forward(Exec(), a, x); },
-        [&](const Outputs& d, const Outputs& again) { kernels::gelu_backward(Exec(), d, da, x, again); });
+        [&](const Outputs& d, const Outputs& recomputed) { kernels::gelu_backward(Exec(), d, da, x, recomputed); });
   }
 }
 
 /// The gradient over its input, of which the activation is made, too.
-TEST_P(Again, InPlace) {
+TEST_P(Recompute, InPlace) {
   const Shape shape{144, 264}, wide{144, 528};
   const auto gate_up = input(wide, 1), da = normal(shape, 2);
   Memory want(shape, dtype_, kCast, 5), got(shape, dtype_, kCast, 5);
@@ -134,7 +134,7 @@ TEST_P(Again, InPlace) {
 }
 
 /// The same with a cast of the gradient, with the larger scale some of which saturates.
-TEST_P(Again, InPlaceWithACast) {
+TEST_P(Recompute, InPlaceWithACast) {
   const Shape shape{144, 264}, wide{144, 528};
   const auto gate_up = input(wide, 1), da = normal(shape, 2);
   const bool tiny = GetParam().kind == Kind::zero || GetParam().kind == Kind::subnormal;
@@ -152,7 +152,7 @@ TEST_P(Again, InPlaceWithACast) {
   }
 }
 
-TEST_P(Again, QuantizeTranspose) {
+TEST_P(Recompute, QuantizeTranspose) {
   for (const auto& shape : kShapes) {
     SCOPED_TRACE(to_string(shape));
     const auto x = input(shape, 1);
@@ -164,7 +164,7 @@ TEST_P(Again, QuantizeTranspose) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Again, ::testing::ValuesIn(fused_cases()), label);
+INSTANTIATE_TEST_SUITE_P(, Recompute, ::testing::ValuesIn(fused_cases()), label);
 
 }  // namespace
 }  // namespace shard8::tests

@@ -6,12 +6,12 @@
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/lanes.hpp"
 
-/// What norms make of elements of a row of x, of weight and of bias, in the width w.
+/// The formulas of norms for some elements of a row of x, in the width w.
 namespace shard8::kernels {
 
-/// weight · T(x·rstd): of packs of bf16 lanes that are rounded, else Values that are not.
+/// weight · T(x·rstd). Packs of bf16 give lanes, which are rounded; other types give Values, which are not.
 template <class T, class W, class Lanes>
-KOKKOS_FORCEINLINE_FUNCTION auto rmsnorm_made(const W& w, const Lanes& x, const Lanes& weight, float rstd) {
+KOKKOS_FORCEINLINE_FUNCTION auto rmsnorm_values(const W& w, const Lanes& x, const Lanes& weight, float rstd) {
   const auto normed = w.template round_results<T>(w.each([&](int j) { return x[j] * rstd; }));
   if constexpr (kOfBf16<Lanes>) {
     return w.multiply(weight, normed);
@@ -20,23 +20,23 @@ KOKKOS_FORCEINLINE_FUNCTION auto rmsnorm_made(const W& w, const Lanes& x, const 
   }
 }
 
-/// weight·(x − mean)·rstd + bias, not rounded.
+/// weight·(x − mean)·rstd + bias, as Values, which are not rounded.
 template <class W, class Lanes>
-KOKKOS_FORCEINLINE_FUNCTION auto layernorm_made(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
+KOKKOS_FORCEINLINE_FUNCTION auto layernorm_values(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
                                                 float mean, float rstd) {
   return w.each([&](int j) { return multiply_add((x[j] - mean) * rstd, weight[j], bias[j]); });
 }
 
-/// One or the other as lanes of T; bias and mean of the centred one alone.
+/// The result of LayerNorm (kCentred) or RMSNorm as lanes of T. RMSNorm reads neither bias nor mean.
 template <bool kCentred, class T, class W, class Lanes>
-KOKKOS_FORCEINLINE_FUNCTION Lanes norm_made(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
+KOKKOS_FORCEINLINE_FUNCTION Lanes norm_values(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
                                             float mean, float rstd) {
   if constexpr (kCentred) {
-    return w.template round_results<T>(layernorm_made(w, x, weight, bias, mean, rstd));
+    return w.template round_results<T>(layernorm_values(w, x, weight, bias, mean, rstd));
   } else if constexpr (kOfBf16<Lanes>) {
-    return rmsnorm_made<T>(w, x, weight, rstd);
+    return rmsnorm_values<T>(w, x, weight, rstd);
   } else {
-    return w.template round_results<T>(rmsnorm_made<T>(w, x, weight, rstd));
+    return w.template round_results<T>(rmsnorm_values<T>(w, x, weight, rstd));
   }
 }
 
