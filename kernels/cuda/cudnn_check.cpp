@@ -6,17 +6,10 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/short_path.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {
-
-// Folder and file name are enough to find a line, and do not tell where it was built.
-std::string_view short_path(std::string_view path) {
-  const auto file = path.rfind('/');
-  if (file == std::string_view::npos || file == 0) return path;
-  const auto folder = path.rfind('/', file - 1);
-  return folder == std::string_view::npos ? path : path.substr(folder + 1);
-}
 
 // cuDNN loads the libraries beside it when they are first used.
 bool lacks_something(cudnnStatus_t status) {
@@ -50,7 +43,7 @@ std::string cudnn_text(cudnnStatus_t status) {
 void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line) {
   const bool environment = lacks_something(status);
   base::fail(environment ? base::ExitCode::environment : base::ExitCode::failed, "cudnn: {} gave {}, {}, at {}:{}{}",
-             expression, cudnn_text(status), cudnn_version(), short_path(file), line,
+             expression, cudnn_text(status), cudnn_version(), base::short_path(file), line,
              environment ? "; check that all of its libraries (libcudnn_*.so.9) are on the library path" : "");
 }
 

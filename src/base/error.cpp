@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 
-#include <string_view>
+#include "base/short_path.hpp"
 
 namespace shard8::base {
-namespace {
 
 // Messages show folder and file name: enough to find the line, without the path of the build.
 std::string_view short_path(std::string_view path) {
@@ -14,8 +13,6 @@ std::string_view short_path(std::string_view path) {
   const auto folder = path.rfind('/', file - 1);
   return folder == std::string_view::npos ? path : path.substr(folder + 1);
 }
-
-}  // namespace
 
 void require_failed(const char* expression, const char* file, int line, const std::string& message) {
   fail(ExitCode::failed, "{} (requirement '{}' does not hold at {}:{})", message, expression, short_path(file), line);

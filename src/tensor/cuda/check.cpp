@@ -3,22 +3,13 @@
 #include "tensor/cuda/check.hpp"
 
 #include <string>
-#include <string_view>
-
 #include "base/error.hpp"
+#include "base/short_path.hpp"
 
 namespace shard8::tensor::cuda {
 namespace {
 
 using base::ExitCode;
-
-// Folder and file name are enough to find a line, and do not tell where it was built.
-std::string_view short_path(std::string_view path) {
-  const auto file = path.rfind('/');
-  if (file == std::string_view::npos || file == 0) return path;
-  const auto folder = path.rfind('/', file - 1);
-  return folder == std::string_view::npos ? path : path.substr(folder + 1);
-}
 
 std::string current_device() {
   int device = -1;
@@ -40,7 +31,7 @@ const char* advice(cudaError_t status) {
   }
 }
 
-// What the machine lacks is no failure of the run.
+// A device or memory that the machine lacks is an error of the environment, not of the run.
 ExitCode code_of(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:
@@ -57,7 +48,7 @@ ExitCode code_of(cudaError_t status) {
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
   base::fail(code_of(status), "cuda: {} gave {} ({}: {}) on {} at {}:{}{}", expression, static_cast<int>(status),
-             cudaGetErrorName(status), cudaGetErrorString(status), current_device(), short_path(file), line,
+             cudaGetErrorName(status), cudaGetErrorString(status), current_device(), base::short_path(file), line,
              advice(status));
 }
 

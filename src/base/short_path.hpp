@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace shard8::base {
+
+/// The last folder and the file name of a source's path: enough to find a line, without the place where it was built.
+std::string_view short_path(std::string_view path);
+
+}  // namespace shard8::base
