@@ -27,7 +27,7 @@ namespace {
       what);
 }
 
-/// One product a line, the slowest first: those are where the time goes.
+/// A table with one matrix product a line, the slowest first.
 std::string table(std::vector<kernels::Libraries::Choice> choices) {
   std::sort(choices.begin(), choices.end(),
             [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
@@ -44,11 +44,11 @@ std::string table(std::vector<kernels::Libraries::Choice> choices) {
   return text;
 }
 
-/// Every matrix product of the deck, on its operands, as a run chooses them, beside the best that the
-/// library has.
+/// Times every matrix product of the deck on its operands: with the algorithm that a run chooses, and with the best of
+/// an exhaustive search.
 int bench_gemm(Job& job) {
   deck::Config config = job.deck.config;
-  config.data.kind = deck::DataKind::synthetic;  // no step is made
+  config.data.kind = deck::DataKind::synthetic;  // no step is trained
   config.data.path.clear();
   config.model.init_file.clear();
   const base::Logger logger(job.world.rank(), job.world.size());

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "app/commands.hpp"
-#include "app/threads.hpp"
+#include "app/process.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/table.hpp"
@@ -16,7 +16,7 @@
 namespace shard8::app {
 
 void print_warnings(const deck::LoadResult& deck) {
-  for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // lost: no reason to end
+  for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // a lost warning ends nothing
 }
 
 int check_command(const DeckArguments& arguments, bool ranks_only) {

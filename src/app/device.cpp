@@ -17,13 +17,14 @@ namespace shard8::app {
 
 namespace {
 
-/// What a deck may ask for is decided by what was built.
+/// Error(environment) when the deck asks for a device or a backend that this program was not built for.
 void check_build(const deck::MeshConfig& mesh) {
   const auto refuse = [](std::string_view key, std::string_view value, std::string_view otherwise) {
-    base::fail(base::ExitCode::environment,
-               "{} = {}, but this program was built for {}: leave {} out, or use a build {} (a build is for what its "
-               "Kokkos is for; `shard8 info` says which)",
-               key, value, tensor::kDevice ? "CUDA devices" : "hosts", key, otherwise);
+    base::fail(
+        base::ExitCode::environment,
+        "{} = {}, but this program was built for {}: leave {} out, or use a build {} (the backends of the Kokkos "
+        "library decide which a build is; `shard8 info` shows it)",
+        key, value, tensor::kDevice ? "CUDA devices" : "hosts", key, otherwise);
   };
   const auto other = tensor::kDevice ? deck::Device::host : deck::Device::cuda;
   const auto moves = tensor::kDevice ? deck::Backend::mpi : deck::Backend::nccl;
@@ -48,7 +49,7 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
           "{} has no CUDA device that this process sees: check the driver with nvidia-smi, CUDA_VISIBLE_DEVICES, "
           "and what the job asked for (--gpus-per-node)",
           node.host);
-    // A launcher may give each rank a device of its own to see.
+    // A launcher may let each rank see one device, its own.
     if (devices > 1 && node.ranks > devices)
       base::fail(
           base::ExitCode::environment,
@@ -64,7 +65,7 @@ void attach_device(comm::Communicator& world, const tensor::Exec& exec, const co
   comm::nccl::Settings settings;
   settings.limits = limits;
   settings.alarm = [&environment](const std::string& what) { environment.abort(base::ExitCode::failed, what); };
-  // World and model exchange scales and what is like them.
+  // The groups world and model exchange small tensors only: scales, amaxes, sums of squares.
   world.attach(comm::nccl::make_device(world, tensor::cuda::stream_of(exec), settings), {.compute = true});
 }
 

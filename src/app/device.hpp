@@ -13,9 +13,9 @@
 
 namespace shard8::app {
 
-/// The device of this rank, among those that it sees: one rank a device; 0 on hosts. Collective.
-/// AgreedError(environment), with both numbers, when the deck asks for what this build is not for, or
-/// a node has more ranks than devices.
+/// The index of this rank's device among those that the process sees, one rank a device; 0 on hosts. Collective.
+/// AgreedError(environment), with both numbers, when the deck asks for a device or backend that this program was not
+/// built for, or a node has more ranks than devices.
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node);
 
 /// Has the tensors of `world`, and of what is split from it, moved between devices; nothing on hosts.
@@ -28,7 +28,7 @@ std::vector<std::string> describe_devices();
 
 /// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
 std::string device_name();
-/// Bytes of this rank's device that are taken, by whomever; 0 on hosts.
+/// Bytes of this rank's device that any process has taken; 0 on hosts.
 std::size_t device_memory_taken();
 
 }  // namespace shard8::app

@@ -5,8 +5,7 @@
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
-#include "app/environment.hpp"
-#include "app/threads.hpp"
+#include "app/process.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
 #include "io/io_thread.hpp"

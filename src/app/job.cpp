@@ -8,7 +8,7 @@
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
-#include "app/threads.hpp"
+#include "app/process.hpp"
 #include "comm/agree.hpp"
 
 namespace shard8::app {
@@ -37,7 +37,7 @@ void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) 
       world.size());
 }
 
-/// All ranks see the same environment, so its fault is everybody's.
+/// A wrong variable is an error of all ranks: they see the same environment.
 int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
   try {
     return choose_threads(node);

@@ -14,8 +14,8 @@
 
 namespace shard8::app {
 
-/// What the ranks of a deck have before they do anything: checked, started, with a device each where
-/// there are devices.
+/// What a rank has once ranks, deck and devices are checked and Kokkos runs. Each rank has a device of its own where
+/// the program was built for devices.
 struct Job {
   comm::Node node;
   const deck::LoadResult& deck;
@@ -24,8 +24,8 @@ struct Job {
   const tensor::Runtime& runtime;
 };
 
-/// Starts MPI, reads the deck on rank 0, checks it, the number of ranks and the devices on every rank,
-/// and returns what `body` returns, or the exit code of an error (run_guarded).
+/// Starts MPI, reads the deck on rank 0, and checks the deck, the number of ranks and the devices on every rank.
+/// Returns what `body` returns, or the exit code of an error (comm::run_guarded).
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body);
 
 }  // namespace shard8::app

@@ -13,7 +13,7 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
-#include "app/process_memory.hpp"
+#include "app/process.hpp"
 #include "app/run_report.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -39,7 +39,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Read by one rank; whole files of tokens only when the deck asks for the ratio.
+/// The entropy of the data's unigrams, in nats, which rank 0 finds. A file of tokens is read whole for it, so only when
+/// the deck asks for the ratio.
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
                                       const deck::Config& config) {
   if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
@@ -49,7 +50,7 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
   return entropy[0];
 }
 
-/// Whether rank 0's output ends on a terminal: a launcher puts a pipe in between, so scripts/run says it.
+/// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
 bool on_terminal() {
   const char* const said = std::getenv("SHARD8_TERMINAL");
   return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
@@ -89,7 +90,7 @@ class Run {
   const comm::Communicator& world() const { return assembly_.mesh().world; }
 
   void open() {
-    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first: all else may take minutes
+    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first of all: the rest may take minutes
     comm::agree(world(), [&] {
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
@@ -105,7 +106,8 @@ class Run {
     if (tensor::kDevice) profile::require_writable(io::temporary_of(output(deck::OutputConfig::kAlgorithms)));
   }
 
-  /// Last, once the header is out: what an earlier run left is replaced only by a run that starts.
+  /// Replaces the files of an earlier run. Called once nothing of the start can fail any more and the header is
+  /// printed: a run that does not start changes no file.
   void start_output() {
     comm::agree_on_root(world(), 0, [&] {
       require_standard_output();
@@ -166,7 +168,7 @@ class Run {
     return memory;
   }
 
-  /// Of the linears of layers.
+  /// The kind of product that the linears of layers compute: the report's MFU compares with its peak.
   profile::Products products() const {
     const auto& recipe = setup().weights.recipe;
     if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;

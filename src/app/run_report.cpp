@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "app/environment.hpp"
+#include "app/process.hpp"
 #include "base/version.hpp"
 #include "comm/library.hpp"
 #include "io/io_thread.hpp"

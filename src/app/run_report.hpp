@@ -12,15 +12,15 @@
 
 namespace shard8::app {
 
-/// How figures of all ranks of the mesh come together.
+/// Gathers a report's figures over all ranks of `world`.
 profile::Gather gather_over(const comm::Communicator& world);
 
-/// Memory of a run: what the plan says and what the process took, the largest of all ranks.
+/// Bytes of memory of a run: what the plan says, and what was measured, the largest of all ranks.
 struct MemoryFigures {
   tensor::MemoryBytes arenas{};
   std::uint64_t reduction_buffers = 0;
   std::uint64_t planned = 0;   ///< arenas and reduction buffers
-  std::uint64_t measured = 0;  ///< growth of the peak resident set since start-up
+  std::uint64_t measured = 0;  ///< hosts: growth of the peak resident set; devices: memory taken since start-up
 };
 
 /// Version, deck, memory and environment for summary.json.

@@ -45,7 +45,7 @@ class DeviceClock final : public profile::StepClock {
     if (before_.events.size() < now_.events.size()) make_room();
     return total;
   }
-  /// Each is asked of the library: while the device works, not when a step ends.
+  /// Every difference of two events is a call of the library. To be called while the device works, not at a step's end.
   std::span<const double> pieces() override {
     const Marks& step = open_ ? before_ : now_;
     seconds_.assign(1, gap_);
@@ -56,13 +56,13 @@ class DeviceClock final : public profile::StepClock {
   bool sparing() const override { return true; }
 
  private:
-  /// Marks for a step like this one, and room for some more.
+  /// Takes memory for steps with up to twice as many marks as this one.
   void make_room() {
     for (Marks* marks : {&before_, &now_}) marks->events.reserve(2 * now_.used);
     seconds_.reserve(2 * now_.used);
     while (before_.events.size() < now_.events.size()) before_.events.emplace_back(Event::Times::yes);
   }
-  /// Of one step, or the one before it: made in the first steps, then used again.
+  /// The events of a step. The first steps create them; later steps record them again.
   struct Marks {
     std::vector<Event> events;
     std::size_t used = 0;

@@ -10,8 +10,8 @@
 
 namespace shard8::train {
 
-/// The clock of what `exec` computes: the host's own where hosts compute; on a device events in its
-/// stream, read when the step is over.
+/// A clock that times steps on `exec`: on hosts the host's own; on a device events in its stream, which are read once
+/// the step is over.
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
 
 /// Error(environment) with the bytes that are needed and free when this rank's device has not enough memory for a run;

@@ -14,7 +14,7 @@ namespace shard8::train {
 
 namespace {
 
-/// What is not finite after a step, and what to try.
+/// The message of a step whose loss or gradient norm is not finite, with what to try.
 std::string divergence(const StepResult& r) {
   const auto shown = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
   std::string what;

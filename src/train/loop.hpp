@@ -19,10 +19,10 @@ struct Steps {
   std::int64_t first_timed() const { return first + timing_skip; }
 };
 
-/// What is done beside training, on this rank. Hooks may be empty.
+/// Functions that the loop calls on this rank. Each may be empty.
 struct LoopHooks {
-  std::function<void(std::int64_t step)> before;        ///< a step: where timing begins, say
-  std::function<void(const StepResult& result)> after;  ///< a step: metrics, progress
+  std::function<void(std::int64_t step)> before;        ///< called before each step
+  std::function<void(const StepResult& result)> after;  ///< called after each step
   /// Whether the run is to stop before the step of this number, though it is not the end. Asked between steps. Every
   /// rank must answer alike.
   std::function<bool(std::int64_t next)> stops_before;

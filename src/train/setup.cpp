@@ -9,7 +9,7 @@ namespace shard8::train {
 
 namespace {
 
-/// Of all that is not in FP8. A loaded deck has resolved `auto`.
+/// The dtype in which parameters that are not in FP8 are gathered. A loaded deck has resolved `auto`.
 tensor::DType gather_dtype(const deck::Config& config) {
   SHARD8_REQUIRE(config.fsdp.gather != deck::Gather::automatic, "fsdp.gather was not resolved");
   if (config.fsdp.gather == deck::Gather::fp8) return model::dtype_of(config.precision.compute);

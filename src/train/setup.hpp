@@ -13,7 +13,8 @@
 
 namespace shard8::train {
 
-/// Everything that follows from the deck and a place in the mesh, before any memory or message.
+/// Everything that follows from the deck and a rank's place in the mesh. Making one takes no memory and communicates
+/// nothing.
 struct Setup {
   deck::Config config;
   deck::Layout layout;
@@ -23,15 +24,15 @@ struct Setup {
   fsdp::Options fsdp;
   std::vector<model::UnitSpec> units;
   model::WeightFormat weights;
-  int threads = 1;  ///< that kernels of this rank use
+  int threads = 1;  ///< of this rank's kernels
 
   static Setup make(const deck::Config& config, const comm::MeshPlace& place, int threads);
-  /// The data group with the micro-batch that the layout came to.
+  /// The deck's group data with the micro-batch of the layout.
   deck::DataConfig data() const;
   /// [unit][parameter]: whether every tensor rank holds it.
   std::vector<std::vector<bool>> replicated() const;
-  /// [unit][parameter]: whether this rank counts it in the norm of the gradients: what all tensor ranks hold,
-  /// the first.
+  /// [unit][parameter]: whether this rank counts it in the norm of the gradients. Parameters that every tensor rank
+  /// holds are counted by tensor rank 0.
   std::vector<std::vector<bool>> counted() const;
 };
 

@@ -12,7 +12,7 @@ namespace shard8::train {
 
 namespace {
 
-/// After a layer's backward nobody reads what was kept for it.
+/// By unit, memory in which its gradient shards may lie: a layer's kept activations are not read after its backward.
 std::vector<tensor::Tensor> lent_to_units(const model::Activations& activations) {
   std::vector<tensor::Tensor> lent(activations.layers.size() + 1);
   for (std::size_t layer = 0; layer < activations.layers.size(); ++layer)
@@ -33,7 +33,8 @@ State::State(const Setup& setup, tensor::ArenaSet set)
                                                            tensor::DType::u8)) {}
 
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers) {
-  constexpr std::size_t kEnough = std::size_t{256} << 20;  // turns then take far longer than their beginnings
+  constexpr std::size_t kEnough =
+      std::size_t{256} << 20;  // chosen: with so much, each round of a reduction takes far longer than its start
   std::size_t most = 0;
   for (int unit = 0; unit < static_cast<int>(buffers.units().size()); ++unit) {
     std::size_t bytes = 0;

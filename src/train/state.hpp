@@ -11,26 +11,26 @@
 
 namespace shard8::train {
 
-/// All memory of a rank's training, laid out in this one place. With measuring arenas it is the
-/// plan; with arenas of the plan's sizes it is the run.
+/// All memory of a rank's training, laid out in this one constructor. Measuring arenas give the plan; arenas of the
+/// plan's sizes give the run's memory.
 struct State {
   tensor::ArenaSet arenas;
   model::Activations activations;
-  fsdp::UnitBuffers units;  ///< gradient shards of a layer may lie where its activations were
+  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its activations
   fp8::ScalingState scaling;
   optim::Adamw optimizer;
-  tensor::Tensor squares;  ///< of the gradients, their sum, a double as 8 bytes of u8
+  tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 };
 
-/// Bytes that State takes for this setup, by kind.
+/// Bytes of State for this setup, by kind of memory.
 tensor::MemoryBytes state_bytes(const Setup& setup);
 
-/// Bytes for comm::Communicator::reduce_memory of the shard group: what the largest unit's gradients have use
-/// for, but not so much that what else is done with memory would suffer.
+/// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the gradients of the largest unit can
+/// use, at most 256 MiB.
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
 }  // namespace shard8::train

@@ -19,7 +19,7 @@
 
 namespace shard8::train {
 
-/// What one step did, the same on every rank.
+/// The figures of one step, the same on every rank but for `seconds`.
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
   double loss = 0;           ///< mean over the global batch's tokens

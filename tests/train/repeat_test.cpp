@@ -9,7 +9,7 @@
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 
-// What must not change a bit of a training: running it again, and computing again in place of keeping.
+// What changes no bit of a training: running it a second time, recomputing activations, gathering earlier or later.
 
 namespace shard8 {
 namespace {
@@ -45,7 +45,7 @@ TEST(Repeat, SameBits) {
   }
 }
 
-// When weights are gathered changes no value of them.
+// Gathering weights earlier or later changes no value.
 TEST(Repeat, SameBitsWheneverGathered) {
   for (const Variant& v : variants()) {
     if ((v.arch == std::string("llama")) != (v.compute == std::string("fp32"))) continue;
@@ -60,8 +60,8 @@ TEST(Repeat, SameBitsWheneverGathered) {
   }
 }
 
-// Without clipping a unit is updated as soon as its gradients are reduced; with a bound that none comes to,
-// when all are.
+// Without clipping, a unit is updated as soon as its own gradients are reduced. With a bound that no norm reaches, units
+// are updated after all gradients are reduced.
 TEST(Repeat, SameBitsWhenNothingIsClipped) {
   for (const Variant& v : variants()) {
     SCOPED_TRACE(test::name_of(v));

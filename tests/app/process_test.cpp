@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "app/process_memory.hpp"
+#include "app/process.hpp"
 
 namespace shard8 {
 namespace {

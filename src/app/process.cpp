@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "app/process.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "profile/summary_file.hpp"
+
+namespace shard8::app {
+
+int threads_from_environment() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  const std::string_view all(text);
+  const std::string_view first = all.substr(0, all.find(','));  // a list is for nested regions
+  int threads = 0;
+  const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
+  if (error != std::errc() || end != first.data() + first.size() || threads < 1)
+    base::fail(base::ExitCode::environment, "OMP_NUM_THREADS is '{}': set it to a positive number or unset it", text);
+  return threads;
+}
+
+int choose_threads(const comm::Node& node) {
+  const int asked = threads_from_environment();
+  return asked > 0 ? asked : std::max(1, node.cores / node.ranks);
+}
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    words >> name >> kib;
+    if (name == "VmRSS:") memory.resident = kib * 1024;
+    if (name == "VmHWM:") memory.peak = kib * 1024;
+  }
+  if (memory.peak == 0)
+    base::fail(base::ExitCode::environment, "/proc/self/status does not tell the memory of this process");
+  return memory;
+}
+
+std::uint64_t memory_growth(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
+
+std::vector<std::pair<std::string, std::string>> relevant_environment() {
+  // Of threads, memory, devices and their libraries, networks, file systems, and the job.
+  constexpr std::string_view kPrefixes[] = {"OMP_",         "GOMP_",
+                                            "KMP_",         "OPENBLAS_",
+                                            "MKL_",         "BLIS_",
+                                            "GOTO_",        "KOKKOS_",
+                                            "MALLOC_",      "GLIBC_TUNABLES",
+                                            "LD_PRELOAD",   "CUDA_",
+                                            "CUBLAS",       "CUDNN_",
+                                            "NVIDIA_",      "NCCL_",
+                                            "MPIR_",        "MPICH_",
+                                            "UCX_",         "FI_",
+                                            "PSM",          "HDF5_",
+                                            "SHARD8_",      "SLURM_JOB_ID",
+                                            "SLURM_NTASKS", "SLURM_CPUS_PER_TASK"};
+  return profile::variables_with(environ, kPrefixes);
+}
+
+}  // namespace shard8::app
