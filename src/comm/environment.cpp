@@ -52,6 +52,7 @@ struct Environment::Life {
   MPI_Comm world{};
   int rank = 0, size = 1;
   std::atomic<bool> started = false;  // MPI is, and the above are set
+  std::atomic<bool> finalizing = false;  // MPI_Finalize was called: MPI_Abort may find no communicator any more
   bool over = false;
   std::atomic<std::thread::id> ender{};  // the thread that ends the job
 
@@ -68,7 +69,8 @@ struct Environment::Life {
       exit_after(kAbortTime, code);
       // A launcher may drop what it has not yet read from the ranks when it ends the job.
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      MPI_Abort(world, code);
+      // The launcher ends the others when a process leaves with a code that is not 0.
+      if (!finalizing) MPI_Abort(world, code);
     }
     ::_exit(code);
   }
@@ -113,6 +115,7 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
 Environment::~Environment() {
   if (std::uncaught_exceptions() > 0) abort(base::ExitCode::failed, "left by an exception before the end of the run");
   const HostWaits::Wait wait(&waits_, {.operation = "MPI_Finalize"});
+  life_->finalizing = true;
   MPI_Finalize();
   life_->over = true;
 }

@@ -229,7 +229,7 @@ void ModuleOperations::norm_forward(Linear linear, Purpose purpose) {
   const std::uint64_t statistics = (llama() ? 1 : 2) * bytes_of({DType::fp32}, y.rows);
   const std::uint64_t read = plain(y.rows * y.cols + (llama() ? 1 : 2) * y.cols) + (again ? statistics : 0);
   const std::string_view name =
-      llama() ? (again ? "rmsnorm_again" : "rmsnorm_forward") : (again ? "layernorm_again" : "layernorm_forward");
+      llama() ? (again ? "rmsnorm_recompute" : "rmsnorm_forward") : (again ? "layernorm_recompute" : "layernorm_forward");
   make(name, y, read, false, purpose, again ? 0 : statistics);
 }
 
