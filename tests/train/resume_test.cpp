@@ -112,13 +112,15 @@ std::vector<Case> cases() {
         // Both on one rank; on a mesh one of them, another for the next recipe and the next mesh.
         if (test::world_size() > 1 && other != ((meshes + recipes) % 2 == 0)) continue;
         test::Fp8Variant v;
+        // Block scales need 128 tokens of a micro-batch on a tensor rank, which is a sequence.
+        const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
         v.mesh = mesh;
         v.recipe = recipe;
         v.arch = mesh[2] == 2 || other ? "gpt2" : "llama";
         v.weights = other ? "bf16" : "fp8";
         if (test::ranks_of(v) != test::world_size()) continue;
         const bool delayed = recipe == std::string("delayed");
-        all.push_back({test::name_of(v), test::fp8_deck(v, kSteps, 2, 2, delayed ? ", amax_history: 2" : "",
+        all.push_back({test::name_of(v), test::fp8_deck(v, kSteps, 2, batch, delayed ? ", amax_history: 2" : "",
                                                         other ? ", master: bf16_remainder, moments: bf16" : "")});
       }
     }
