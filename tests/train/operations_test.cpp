@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
+#include <string>
 
 #include "deck/load.hpp"
 #include "train/operations.hpp"
@@ -98,6 +101,31 @@ TEST(Waits, AreForEveryCollectiveOnce) {
         EXPECT_EQ(first.ahead.size(), middle.ahead.size());
         EXPECT_TRUE(last.ahead.empty());
       }
+}
+
+// docs/step.txt, for those who want to read a step: two layers in FP8 on two shards of two tensor ranks.
+TEST(Listing, IsInTheDocuments) {
+  const auto config = deck::load_text(R"(
+model: {arch: llama, hidden: 256, ffn: 512, layers: 2, heads: 4, kv_heads: 2, vocab: 512, seq: 256}
+mesh: {shard: 2, tensor: 2}
+fp8: {recipe: current}
+optimizer: {lr: 0.01}
+data: {kind: synthetic, batch: 2}
+run: {steps: 3}
+)",
+                                      "step.yaml")
+                          .config;
+  auto setup = train::Setup::make(config, {}, 1);
+  const train::State state(setup, tensor::ArenaSet::measure());
+  const auto step = train::step_operations(setup, state.units);
+  std::string text;
+  for (std::size_t i = 0; i < step.list.size(); ++i) text += fmt::format("{:>3} | {}\n", i, to_text(step.list[i]));
+  std::ifstream in(SHARD8_SOURCE_DIR "/docs/step.txt");
+  std::stringstream stored;
+  stored << in.rdbuf();
+  if (stored.str() == text || tensor::kDevice) return;  // devices have other kernels
+  std::ofstream("step.txt") << text;
+  FAIL() << "docs/step.txt is another list; the list of now is written to " << std::filesystem::absolute("step.txt");
 }
 
 // 405 billion parameters on 4,096 ranks, 126 layers.
