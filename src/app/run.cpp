@@ -19,7 +19,7 @@
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
-#include "data/entropy.hpp"
+#include "data/dataset.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "io/durable_file.hpp"

@@ -30,7 +30,7 @@ Loader::~Loader() {
   if (reading_) wait();
 }
 
-/// Fills next_, on the I/O thread.
+/// Reads a step into next_. The I/O thread runs it.
 void Loader::load(std::int64_t step) {
   const auto seq = dataset_->seq();
   sequences_.resize(static_cast<std::size_t>(slots_.count * (seq + 1)));
@@ -48,7 +48,7 @@ void Loader::load(std::int64_t step) {
   std::fill_n(next_.weights.data(), slots_.count * seq, 1.0f);
 }
 
-/// What is posted is so small that it takes no memory.
+/// The posted function captures one pointer, so that posting it allocates nothing.
 void Loader::start(std::int64_t step) {
   next_.step = step;
   done_ = false;
@@ -77,7 +77,7 @@ void Loader::read_ahead(std::int64_t step) {
 }
 
 void Loader::advance_to(std::int64_t step) {
-  if (reading_ && next_.step != step) {  // not asked for: dropped, errors too
+  if (reading_ && next_.step != step) {  // another step was read ahead: drop it and its error
     wait();
     error_ = nullptr;
   }

@@ -16,23 +16,23 @@
 
 namespace shard8::data {
 
-/// What a data rank computes at once: mb sequences of seq tokens, each array (mb, seq) row-major.
-/// Sequences that the batch does not fill are padding: token 0, target 0, weight 0; they come last.
+/// The sequences that a data rank computes at once: mb sequences of seq tokens, each array (mb, seq) row-major.
+/// Sequences that the batch does not fill are padding of token 0, target 0 and weight 0; they come last.
 struct MicroBatch {
   std::span<const std::int32_t> tokens;
-  std::span<const std::int32_t> targets;  ///< the token after each
-  std::span<const float> weights;         ///< of each token in the loss: 1, padding 0
-  std::int64_t sequences = 0;             ///< that are real
+  std::span<const std::int32_t> targets;  ///< the token after each token
+  std::span<const float> weights;         ///< the weight of each token in the loss: 1, of padding 0
+  std::int64_t sequences = 0;             ///< the number of sequences that are no padding
 };
 
-/// The samples of one data rank, read one step ahead on the I/O thread. Data rank p of P takes
-/// sequences p, p+P, ... of each step in order; every rank has the same number of micro-batches.
+/// Loads the samples of one data rank, one step ahead on the I/O thread. Data rank p of P takes
+/// sequences p, p+P, ... of each step in order. Every rank has the same number of micro-batches.
 class Loader {
  public:
-  /// Opens the data (errors: open_dataset). config.micro_batch 0: all the rank's sequences.
+  /// Opens the data. A config.micro_batch of 0 means all sequences of the rank. Errors are those of open_dataset().
   Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
          std::int64_t data_rank, io::IoThread& io);
-  /// Waits for the read ahead.
+  /// Waits until the I/O thread has ended the read that is under way.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -46,10 +46,9 @@ class Loader {
   /// Real tokens in a step over all data ranks: batch·seq.
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
-  /// Micro-batch j of step s (both from 0). The first call for a step waits for its data and
-  /// starts reading step s+1; any step may be asked for, but only the one after the last is
-  /// quick. The spans hold until the next call for another step. Errors of reading step s come
-  /// out here (see Dataset::read).
+  /// Micro-batch j of step s, both from 0. The first call for a step waits for the step's data and starts reading step
+  /// s+1. Steps may come in any order, but only the step after the last one has been read ahead. The spans hold until
+  /// the next call for another step. Errors of reading step s are thrown here, see Dataset::read().
   MicroBatch get(std::int64_t step, std::int64_t j);
 
  private:
@@ -67,17 +66,17 @@ class Loader {
 
   io::IoThread& io_;
   std::unique_ptr<Dataset> dataset_;
-  Slots slots_;  // of this rank in every step
+  Slots slots_;  // the sequences of this rank in every step
   std::int64_t micro_batch_ = 0;
   std::int64_t micro_batches_ = 0;
-  Step current_, next_;                  // memory of both is kept from step to step
-  std::vector<std::int32_t> sequences_;  // as they are read
-  // next_, sequences_ and error_ are the I/O thread's from start() until wait().
+  Step current_, next_;                  // both keep their memory from step to step
+  std::vector<std::int32_t> sequences_;  // (count, seq+1), as they are read
+  // From start() until wait() the I/O thread alone uses next_, sequences_ and error_.
   bool reading_ = false;
   std::exception_ptr error_;
   std::mutex mutex_;
   std::condition_variable read_;
-  bool done_ = false;  // by mutex_
+  bool done_ = false;  // guarded by mutex_
 };
 
 }  // namespace shard8::data

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bytes_dataset.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "data/dataset_kinds.hpp"
 
 namespace shard8::data {
 
@@ -18,10 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kByteValues = 256;
-constexpr std::size_t kKeptOpen = 128;  // files; far below the usual limit of 1024 descriptors
-constexpr std::size_t kPiece = 4 * 1024 * 1024;
+constexpr std::size_t kKeptOpen = 128;           // files; chosen far below the usual limit of 1024 descriptors
+constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes of a histogram's read; chosen, bounds its memory
 
-/// The files of a folder, or the one file. What is not there is left for opening to report.
+/// The files of a folder in bytewise order, or the path itself if it is no folder. Opening a missing file reports it.
 std::vector<std::string> files_of(const std::string& path) {
   std::error_code status;
   if (!fs::is_directory(path, status)) return {path};
@@ -85,7 +84,7 @@ std::string BytesDataset::description() const {
 }
 
 void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) const {
-  // The last part that does not begin after the first byte.
+  // The part that holds the byte `first`: the last one that begins at it or before.
   auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
                                [](std::int64_t at, const Part& p) { return at < p.first; }) -
               1;

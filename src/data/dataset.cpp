@@ -3,11 +3,10 @@
 #include "data/dataset.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
-#include "data/bytes_dataset.hpp"
-#include "data/synthetic_dataset.hpp"
-#include "data/token_dataset.hpp"
+#include "data/dataset_kinds.hpp"
 
 namespace shard8::data {
 
@@ -46,5 +45,20 @@ std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64
   }
   return std::make_unique<SyntheticDataset>(config, seq, vocab);
 }
+
+double entropy_nats(std::span<const std::uint64_t> counts) {
+  // Where many tokens are about equally frequent the two terms nearly cancel: sum in long double.
+  long double total = 0.0L;
+  long double weighted = 0.0L;
+  for (const auto count : counts) {
+    if (count == 0) continue;
+    const auto c = static_cast<long double>(count);
+    total += c;
+    weighted += c * std::log(c);
+  }
+  return total > 0.0L ? static_cast<double>(std::log(total) - weighted / total) : 0.0;
+}
+
+double unigram_entropy(const Dataset& dataset) { return entropy_nats(dataset.histogram()); }
 
 }  // namespace shard8::data

@@ -14,15 +14,15 @@
 
 namespace shard8::data {
 
-/// Sequences first, first + stride, ... (count of them) of a step.
+/// `count` sequences of a step: number first, first + stride, first + 2·stride, ...
 struct Slots {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t stride = 1;
 };
 
-/// What training reads: at step s, sequences 0 to batch-1 of seq+1 tokens. They depend on the data,
-/// the step, batch, seq and seed alone. Calls are safe from any thread.
+/// The data of a training. Step s reads sequences 0 to batch-1 of seq+1 tokens each. The sequences of a step depend on
+/// the data, the step, batch, seq and seed alone. All functions may be called from any thread.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -33,21 +33,18 @@ class Dataset {
   std::int64_t seq() const { return sizes_.seq; }
   std::int64_t vocab() const { return sizes_.vocab; }
 
-  /// Different sequences there are; 0 when they never repeat.
-  virtual std::int64_t samples() const = 0;
-
-  /// Steps that the data is good for; none: any number.
+  /// The number of steps that the data has; none if the data has any number of steps.
   virtual std::optional<std::int64_t> steps_available() const { return std::nullopt; }
 
   /// One line for people: kind, path, sizes.
   virtual std::string description() const = 0;
 
-  /// Reads sequences of a step: out (count, seq+1). Error(failed) on a token outside the
-  /// vocabulary (with its value and position), a step past the last one, a fault of the file.
+  /// Reads sequences of a step into out (count, seq+1). Error(failed) on a token outside the
+  /// vocabulary (with its value and position), a step past the last one, or a file that cannot be read.
   virtual void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const = 0;
 
-  /// How often each token (vocab) is in the whole data, which is read once, piece by piece. For
-  /// synthetic data, 1 each.
+  /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data: 1 for
+  /// each token.
   virtual std::vector<std::uint64_t> histogram() const = 0;
 
  protected:
@@ -56,23 +53,29 @@ class Dataset {
   };
   explicit Dataset(const Sizes& sizes) : sizes_(sizes) {}
 
-  /// The buffer and slots of read(), checked.
+  /// Checks the arguments of read(). Error(failed) unless the slots are in the batch and out has their size.
   void require_slots(std::span<const std::int32_t> out, const Slots& slots) const;
 
-  /// Error(failed) "where: token V ... ".
+  /// Throws Error(failed) "where: token V is outside the vocabulary ...".
   [[noreturn]] void fail_vocabulary(const std::string& where, std::int64_t token) const;
 
-  /// Index of the first token outside [0, vocab), or tokens.size().
+  /// The index of the first token outside [0, vocab), or tokens.size() if there is none.
   std::size_t first_outside(std::span<const std::int32_t> tokens) const;
 
  private:
   Sizes sizes_;
 };
 
-/// Opens what the deck's group data asks for, for sequences of seq tokens below vocab. Error(deck)
-/// when data and deck do not go together: bytes with vocab < 256, fewer than seq+1 tokens, slabs of
-/// another shape, no such file.
+/// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. Error(deck) when the data do not
+/// fit the deck: bytes with vocab < 256, fewer than seq+1 tokens, slabs of another shape, a missing file.
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
                                       io::IoThread& io);
+
+/// The entropy in nats of the distribution with these counts: ln(n) - sum(c·ln(c))/n with n = sum(c). It is the
+/// loss of the best model that ignores the context. 0 if all counts are 0.
+double entropy_nats(std::span<const std::uint64_t> counts);
+
+/// The unigram entropy in nats of the whole data. It reads all of the data: call it on one rank.
+double unigram_entropy(const Dataset& dataset);
 
 }  // namespace shard8::data

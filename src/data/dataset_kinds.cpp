@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "data/stream_dataset.hpp"
+#include "data/dataset_kinds.hpp"
 
 #include <fmt/format.h>
 
@@ -34,6 +34,29 @@ void StreamDataset::read(std::span<std::int32_t> out, std::int64_t step, const S
     const std::int64_t sample = order(number % samples_);
     read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
   }
+}
+
+SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
+    : Dataset({config.batch, seq, vocab}), seed_(config.seed) {}
+
+std::string SyntheticDataset::description() const { return fmt::format("synthetic: uniform over {} tokens", vocab()); }
+
+void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
+  require_slots(out, slots);
+  auto* token = out.data();
+  for (std::int64_t k = 0; k < slots.count; ++k) {
+    const auto sequence = static_cast<std::uint64_t>(step * batch() + slots.first + k * slots.stride);
+    const std::uint64_t key = mix64(mix64(seed_) ^ sequence);
+    for (std::int64_t t = 0; t <= seq(); ++t) {
+      // The high bits choose: value · vocab / 2^32 (Lemire, 2019), uniform to 2^-32 · vocab.
+      const std::uint64_t value = mix64(key ^ static_cast<std::uint64_t>(t)) >> 32;
+      *token++ = static_cast<std::int32_t>((value * static_cast<std::uint64_t>(vocab())) >> 32);
+    }
+  }
+}
+
+std::vector<std::uint64_t> SyntheticDataset::histogram() const {
+  return std::vector<std::uint64_t>(static_cast<std::size_t>(vocab()), 1);
 }
 
 }  // namespace shard8::data

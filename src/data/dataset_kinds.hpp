@@ -2,20 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "data/dataset.hpp"
+#include "io/input_file.hpp"
+#include "io/token_file.hpp"
 
 namespace shard8::data {
 
-/// A stream of L tokens cut into N = (L-1)/seq samples: sample i is tokens [i·seq, i·seq + seq],
-/// seq inputs and their successors. Sequence b of step s is number g = s·batch + b of an endless
-/// row of epochs: sample permutation(g mod N) of epoch g / N, each epoch in an order of its own.
+/// A stream of L tokens cut into N = (L-1)/seq samples. Sample i is tokens [i·seq, i·seq + seq]: seq inputs and the
+/// token after each. Sequence b of step s has the number g = s·batch + b. It is sample permutation(g mod N) of epoch
+/// g / N; each epoch has a permutation of its own.
 class StreamDataset : public Dataset {
  public:
-  std::int64_t samples() const final { return samples_; }
   void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const final;
 
  protected:
-  /// `name` is what the stream was read from. Error(deck) when it is too short for one sample.
+  /// `name` is the path in messages. Error(deck) when the stream is too short for one sample.
   StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
                 const std::string& name);
 
@@ -25,12 +33,95 @@ class StreamDataset : public Dataset {
   std::string samples_text() const;
 
  private:
-  /// Tokens [first, first + out.size()) of the stream, each checked against the vocabulary.
+  /// Reads tokens [first, first + out.size()) of the stream and checks each against the vocabulary.
   virtual void read_tokens(std::span<std::int32_t> out, std::int64_t first) const = 0;
 
   std::uint64_t seed_;
   std::int64_t length_;
   std::int64_t samples_;
+};
+
+/// Text, one token a byte: a file, or the files of a folder, joined in the bytewise order of their names. Names that
+/// begin with a dot are left out. A folder inside the folder is an error. The sizes of the files must not change after
+/// opening.
+class BytesDataset final : public StreamDataset {
+ public:
+  /// Error(deck) when vocab < 256, or when config.path cannot be read.
+  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
+
+  std::string description() const override;
+  std::vector<std::uint64_t> histogram() const override;
+
+ private:
+  struct Part {
+    std::string path;
+    std::int64_t first = 0;  ///< position in the stream of the part's first byte
+    std::int64_t size = 0;
+    std::optional<io::InputFile> file;  ///< kept open if there are few files
+  };
+  struct Parts {
+    std::vector<Part> list;
+    std::int64_t length = 0;
+  };
+  static Parts find_parts(const std::string& path);
+
+  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts);
+
+  void read_tokens(std::span<std::int32_t> out, std::int64_t first) const override;
+  void read_bytes(std::span<std::byte> out, std::int64_t first) const;
+
+  std::string path_;
+  std::vector<Part> parts_;
+};
+
+/// Opens an HDF5 dataset of one dimension (a stream) or of three (slabs). Error(deck) for any other number.
+std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                            io::IoThread& io);
+
+/// HDF5 tokens (L) as one stream.
+class TokenStream final : public StreamDataset {
+ public:
+  TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+              std::unique_ptr<io::TokenFile> file);
+
+  std::string description() const override;
+  std::vector<std::uint64_t> histogram() const override;
+
+ private:
+  void read_tokens(std::span<std::int32_t> out, std::int64_t first) const override;
+
+  std::unique_ptr<io::TokenFile> file_;
+};
+
+/// HDF5 tokens (steps, batch, seq+1). Step s reads slab s as it is.
+class TokenSlabs final : public Dataset {
+ public:
+  /// Error(deck) unless the slabs are (config.batch, seq+1).
+  TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::unique_ptr<io::TokenFile> file);
+
+  std::optional<std::int64_t> steps_available() const override { return steps(); }
+  std::string description() const override;
+  void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const override;
+  std::vector<std::uint64_t> histogram() const override;
+
+ private:
+  std::int64_t steps() const { return file_->shape()[0]; }
+
+  std::unique_ptr<io::TokenFile> file_;
+};
+
+/// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence b of step s is a
+/// function of (seed, s·batch + b, t) alone. It reads no file and never repeats. The lowest loss on it is ln(vocab).
+class SyntheticDataset final : public Dataset {
+ public:
+  SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
+
+  std::string description() const override;
+  void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const override;
+  std::vector<std::uint64_t> histogram() const override;
+
+ private:
+  std::uint64_t seed_;
 };
 
 }  // namespace shard8::data

@@ -7,8 +7,8 @@
 
 namespace shard8::data {
 
-/// The finaliser of splitmix64 (Steele, Lea and Flood, 2014): a bijection of 64-bit integers whose
-/// every output bit depends on every input bit.
+/// The finaliser of splitmix64: a bijection of 64-bit integers. Every bit of the result depends on every bit of x.
+/// Source: Steele, Lea and Flood, 2014.
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -16,15 +16,16 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A pseudo-random permutation of [0, size) that needs no memory: a Feistel network over the least
-/// 2^b >= size, walked along its cycle until it is back inside (Black and Rogaway, 2002; fewer than
-/// two rounds of the network on average). Integers alone: the same on every machine.
+/// A pseudo-random permutation of [0, size) that needs no memory: a Feistel network on b bits, with the least b for
+/// which 2^b >= size. Results outside [0, size) go through the network again until one lies inside, on average fewer
+/// than two passes. It computes with integers alone, so it is the same on every machine. Source: Black and Rogaway,
+/// 2002.
 class Permutation {
  public:
-  /// size >= 1.
+  /// A permutation for each (seed, epoch). Error(failed) unless size >= 1.
   Permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch);
 
-  /// Where i of [0, size) goes.
+  /// The image of i. Error(failed) unless i is in [0, size).
   std::int64_t operator()(std::int64_t i) const;
 
  private:

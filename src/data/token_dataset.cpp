@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "data/token_dataset.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,12 +7,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "data/dataset_kinds.hpp"
 
 namespace shard8::data {
 
 namespace {
 
-/// Counts a file's tokens; outside(index, token) is called for the first one that has no place.
+/// How often each token of [0, vocab) occurs in the file. Calls outside(index, token), which must throw, for the first
+/// token outside that range.
 template <class Outside>
 std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab, Outside&& outside) {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));

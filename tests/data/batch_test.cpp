@@ -56,8 +56,8 @@ Source text(const test::TempFolder& folder, std::int64_t batch) {
   return out;
 }
 
-/// What all data ranks get of a step, put back in the order of the batch: (batch, seq + 1). Looks
-/// at shapes, shifts, weights and padding on the way.
+/// The sequences that all data ranks load for a step, in the order of the batch: (batch, seq + 1). Checks shapes, targets,
+/// weights and padding of each micro-batch.
 std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ranks, std::int64_t micro_batch,
                                       std::int64_t step, io::IoThread& io) {
   const auto batch = source.config.batch;
@@ -169,7 +169,7 @@ TEST(Loader, StepsInAnyOrder) {
   }
 }
 
-// The file is emptied after step 0 was asked for: who has read step 1 ahead does not notice.
+// The file is emptied after step 0 was loaded: a loader that has read step 1 ahead does not notice.
 TEST(Loader, ReadsTheNextStepAhead) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -182,7 +182,7 @@ TEST(Loader, ReadsTheNextStepAhead) {
   const auto ahead = loader.get(1, 0);
   EXPECT_EQ(ahead.sequences, 4);
   test::expect_error([&] { untouched.get(1, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});
-  // Step 2 is read after the change: its error comes when it is asked for, and again.
+  // Step 2 is read after the change: each call for it throws the error.
   test::expect_error([&] { loader.get(2, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});
   test::expect_error([&] { loader.get(2, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});
   EXPECT_EQ(loader.get(1, 0).sequences, 4);

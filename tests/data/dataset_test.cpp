@@ -38,7 +38,7 @@ std::vector<std::int32_t> read_step(const data::Dataset& dataset, std::int64_t s
   return read(dataset, step, {0, dataset.batch(), 1});
 }
 
-/// Any slots of a step are the same sequences as in the whole step.
+/// Expects that each choice of slots reads the same sequences as a read of the whole step.
 void expect_slots_agree(const data::Dataset& dataset, std::int64_t step) {
   const auto whole = read_step(dataset, step);
   const auto width = static_cast<std::size_t>(dataset.seq() + 1);
@@ -53,7 +53,7 @@ void expect_slots_agree(const data::Dataset& dataset, std::int64_t step) {
   }
 }
 
-/// Sequences of a stream 0, 1, 2, ...: the first token says which sample it is.
+/// The samples of a step, for a stream of the tokens 0, 1, 2, ...: the first token tells the number of its sample.
 std::vector<std::int64_t> samples_of_step(const data::Dataset& dataset, std::int64_t step) {
   const auto tokens = read_step(dataset, step);
   const auto width = static_cast<std::size_t>(dataset.seq() + 1);
@@ -68,7 +68,7 @@ std::vector<std::int64_t> samples_of_step(const data::Dataset& dataset, std::int
   return out;
 }
 
-/// A file t.h5:/t with the tokens 0, 1, ..., length-1.
+/// Writes a file t.h5:/t with the tokens 0, 1, ..., length-1 and returns its path.
 std::string counting_stream(const test::TempFolder& folder, std::int64_t length) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -80,8 +80,8 @@ std::string counting_stream(const test::TempFolder& folder, std::int64_t length)
 
 }  // namespace
 
-// Samples of seq + 1 tokens that overlap by one; what is left at the end is not used. 7 a step do
-// not divide 33, so steps straddle epochs.
+// Samples have seq + 1 tokens and overlap by one; tokens left over at the end are not used. A step of 7 samples does
+// not divide an epoch of 33, so some steps span two epochs.
 TEST(Stream, EverySampleOnceAnEpoch) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -89,7 +89,7 @@ TEST(Stream, EverySampleOnceAnEpoch) {
   for (const std::int64_t rest : {1, 2, 3}) {
     const auto path = counting_stream(folder, kSamples * kSeq + rest);
     const auto dataset = data::open_dataset(config(deck::DataKind::tokens, path, kBatch), kSeq, 1000, io);
-    ASSERT_EQ(dataset->samples(), kSamples);
+    ASSERT_NE(dataset->description().find("33 samples of 3 tokens"), std::string::npos) << dataset->description();
     EXPECT_EQ(dataset->steps_available(), std::nullopt);
     std::vector<std::int64_t> seen;
     for (std::int64_t step = 0; step < kSamples; ++step) {  // kBatch epochs
@@ -121,7 +121,7 @@ TEST(Stream, OrderIsOneOfStepAndSeed) {
   expect_slots_agree(*reference, 17);
   EXPECT_EQ(samples_of_step(*open(6, 3), 17), samples_of_step(*reference, 17));
   EXPECT_NE(samples_of_step(*open(6, 4), 17), samples_of_step(*reference, 17));
-  // A step of another batch takes other pieces of the same row of samples.
+  // A larger batch takes longer pieces of the same sequence of samples.
   auto joined = samples_of_step(*reference, 34);
   for (const auto sample : samples_of_step(*reference, 35)) joined.push_back(sample);
   EXPECT_EQ(samples_of_step(*open(12, 3), 17), joined);
@@ -181,7 +181,7 @@ TEST(Bytes, FilesOfAFolderInBytewiseOrder) {
       << dataset->description();
 }
 
-// Few files stay open, many are opened for each read: both must give the same.
+// A few files stay open; many files are opened for each read. Both must read the same tokens.
 TEST(Bytes, ManyFilesReadAsOne) {
   const test::TempFolder many;
   const test::TempFolder one;
@@ -227,7 +227,7 @@ TEST(Slabs, AreConsumedAsTheyAre) {
   const io::TokenFile file(io, kGold);
   const auto dataset = data::open_dataset(config(deck::DataKind::tokens, kGold, 8), 32, 256, io);
   EXPECT_EQ(dataset->steps_available(), 20);
-  EXPECT_EQ(dataset->samples(), 160);
+  EXPECT_NE(dataset->description().find("20 slabs of 8 sequences"), std::string::npos) << dataset->description();
   for (const std::int64_t step : {0, 7, 19}) {
     std::vector<std::int32_t> slab(8 * 33);
     const std::vector<io::Range> ranges = {{step, 1, 1}, {0, 8, 1}, {0, 33, 1}};
@@ -256,7 +256,7 @@ TEST(Slabs, SayWhatIsWrong) {
       read(*small, step, {1, 3, 2});
     } catch (const base::Error& error) {
       message = error.what();
-      // The position in the message leads to the token.
+      // The position in the message is that of the token.
       long s = -1, b = -1, t = -1;
       const auto at = message.find("slab ");
       ASSERT_EQ(std::sscanf(message.c_str() + at, "slab %ld, sequence %ld, position %ld", &s, &b, &t), 3) << message;
@@ -280,7 +280,6 @@ TEST(Synthetic, IsUniformAndNeverRepeats) {
   io::IoThread io;
   constexpr std::int64_t kVocab = 11, kSeq = 99, kBatch = 10, kSteps = 20;
   const auto dataset = data::open_dataset(config(deck::DataKind::synthetic, "", kBatch), kSeq, kVocab, io);
-  EXPECT_EQ(dataset->samples(), 0);
   EXPECT_EQ(dataset->steps_available(), std::nullopt);
   expect_slots_agree(*dataset, 3);
   std::vector<double> counts(kVocab);

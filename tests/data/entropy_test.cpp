@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "data/entropy.hpp"
+#include "data/dataset.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Entropy, OfCounts) {
 
 TEST(Entropy, OfAText) {
   const test::TempFolder folder;
-  // abracadabra: a 5, b 2, r 2, c 1, d 1, of 11.
+  // Letters of abracadabra: a 5, b 2, r 2, c 1, d 1, together 11.
   test::write_bytes(folder / "text", "abracadabra");
   const auto term = [](double count) { return -count / 11.0 * std::log(count / 11.0); };
   EXPECT_NEAR(entropy_of(deck::DataKind::bytes, folder / "text", 1, 4, 256), term(5) + 2 * term(2) + 2 * term(1),
@@ -55,7 +55,7 @@ TEST(Entropy, OfALongTextInPieces) {
               1e-14);
 }
 
-// NumPy's -sum(p·ln p) over all the tokens of tests/gold/*_tiny.h5.
+// The expected values are NumPy's -sum(p·ln p) over all tokens of tests/gold/*_tiny.h5.
 TEST(Entropy, OfTheGold) {
   const std::string gold = SHARD8_SOURCE_DIR "/tests/gold/";
   EXPECT_NEAR(entropy_of(deck::DataKind::tokens, gold + "llama_tiny.h5:/tokens", 8, 32, 256), 4.939124931471237, 1e-13);

@@ -57,8 +57,8 @@ TEST(Permutation, DependsOnSeedAndEpochAlone) {
   EXPECT_NE(order(1000, 7, 5), reference);
 }
 
-// Where 0 goes is uniform over epochs: a chi-square of 15 degrees of freedom is above 45 with a
-// probability of 1e-4, and these are fixed numbers.
+// The image of an element is uniform over epochs. A chi-square of 15 degrees of freedom is above 45 with a
+// probability of 1e-4; seed and epochs are fixed, so the test always computes the same values.
 TEST(Permutation, ShufflesEvenly) {
   constexpr int kCells = 16, kDraws = 16'000;
   for (const std::int64_t from : {0, 1, 500, 999}) {
@@ -79,8 +79,8 @@ TEST(Permutation, ShufflesEvenly) {
   }
 }
 
-// The same formulas written down in Python gave these; a change would silently change every run's
-// order of samples.
+// The expected values come from the same formulas written in Python. A change of them would silently change the order of
+// samples in every run.
 TEST(Permutation, StaysWhatItWas) {
   EXPECT_EQ(order(10, 1234, 0), (std::vector<std::int64_t>{4, 2, 7, 8, 1, 5, 6, 3, 9, 0}));
   EXPECT_EQ(order(10, 1234, 1), (std::vector<std::int64_t>{2, 5, 7, 9, 6, 1, 0, 4, 8, 3}));
