@@ -30,7 +30,7 @@ std::string suite_of_case(std::string_view name) {
   return suite;
 }
 
-// Instances/AllGather/0 -> AllGather: the part that is no number and no instance's name.
+// Whether one part of a full name is the suite: GoogleTest writes Instances/AllGather/0 for parameters and types.
 bool is_instance_of(std::string_view full, std::string_view suite) {
   while (!full.empty()) {
     const auto slash = full.find('/');
@@ -48,7 +48,7 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-// The value after `flag`, both taken out of argv; empty if it is not there.
+// Removes `flag` and the value after it from argv and returns the value; empty if argv does not have the flag.
 std::string take(int& argc, char** argv, std::string_view flag) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (argv[i] != flag) continue;

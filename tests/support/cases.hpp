@@ -4,9 +4,9 @@
 
 namespace shard8::tests {
 
-/// Initializes GoogleTest and obeys `--case NAME` (run the suite of that name in snake case
-/// only) and `--cases A,B,...` (all cases of this executable). False, with the reason on
-/// stderr, if nothing would run or a suite is in no case.
+/// Initialises GoogleTest and reads two options: `--case NAME` runs only the suite of that name in snake case;
+/// `--cases A,B,...` lists all cases of this executable. Returns false, with the reason on stderr, if no test would
+/// run or if a suite is in no case.
 bool init_cases(int& argc, char** argv);
 
 }  // namespace shard8::tests

@@ -16,7 +16,7 @@
 
 namespace shard8::tests {
 
-/// Enough digits to tell any two fp32 values apart, and most doubles.
+/// The value with twelve digits: enough to tell any two fp32 values apart, and most doubles.
 template <class T>
 std::string digits(T value) {
   std::ostringstream text;
@@ -24,13 +24,13 @@ std::string digits(T value) {
   return text.str();
 }
 
-/// |got − want| ≤ absolute + relative·|want|, element by element.
+/// Allows |got − want| ≤ absolute + relative·|want|, element by element.
 struct Tolerance {
   double relative = 0, absolute = 0;
 };
 
-/// Success, or the worst element (by error over what is allowed): where, both values, and how many
-/// are out of tolerance. NaN is never close, not even to NaN.
+/// Whether all elements are within the tolerance. A failure names the element with the largest error relative to its
+/// tolerance, both values, and how many elements are out of tolerance. NaN is close to nothing, not even to NaN.
 template <class Got, class Want>
 ::testing::AssertionResult all_close(std::span<const Got> got, std::span<const Want> want, Tolerance tolerance) {
   if (got.size() != want.size()) {
@@ -61,7 +61,7 @@ template <class Got, class Want>
   return all_close(std::span<const Got>(got), std::span<const Want>(want), tolerance);
 }
 
-/// Success, or the first element whose bytes differ, with both values.
+/// Whether all elements have the same bytes. A failure names the first element that differs, with both values.
 template <class T>
 ::testing::AssertionResult same_bits(std::span<const T> got, std::span<const T> want) {
   if (got.size() != want.size()) {
@@ -85,7 +85,7 @@ template <class T>
   return same_bits(std::span<const T>(got), std::span<const T>(want));
 }
 
-/// sqrt(Σ (got − want)²) / sqrt(Σ want²).
+/// sqrt(Σ (got − want)²) / sqrt(Σ want²); the numerator alone where the denominator is 0.
 template <class Got, class Want>
 double relative_distance(const std::vector<Got>& got, const std::vector<Want>& want) {
   double error = 0, norm = 0;

@@ -42,7 +42,7 @@ Execution::Execution(int device) : instance_(std::make_unique<Instance>(device))
 Execution::~Execution() = default;
 
 const tensor::Exec& exec() {
-  if (current == nullptr) std::abort();  // the program's main function makes no Execution
+  if (current == nullptr) std::abort();  // the main function of the program constructed no Execution
   return *current;
 }
 

@@ -8,11 +8,11 @@
 
 namespace shard8::tests {
 
-/// Kokkos from here to the end of scope; one per test program, made by its main function. On a device
-/// with an instance of its own, whose stream does not wait for the default one.
+/// Starts Kokkos, and ends it at the end of the scope. The main function of a test program constructs exactly one. On a
+/// device the execution space instance has a stream of its own, which does not wait for the default stream.
 class Execution {
  public:
-  /// `device` among those that this process sees; hosts have none.
+  /// `device` is a number among the devices that this process sees. Hosts ignore it.
   explicit Execution(int device);
   ~Execution();
   Execution(const Execution&) = delete;
@@ -23,9 +23,9 @@ class Execution {
   std::unique_ptr<Instance> instance_;
 };
 
-/// The instance that tests compute on.
+/// The execution space instance that tests compute on. Aborts if there is no Execution.
 const tensor::Exec& exec();
-/// Threads that its kernels run on; on a device 1, as tensor::Runtime has it.
+/// The number of threads that kernels of exec() run on; 1 on a device, as in tensor::Runtime.
 int threads();
 
 }  // namespace shard8::tests

@@ -10,14 +10,15 @@
 
 namespace shard8::tests {
 
-/// An 8-bit format from its definition, in double precision and by search, as plain as can be.
+/// An 8-bit floating-point format written from its definition alone: a list of all magnitudes in double precision,
+/// which encoding searches. Source: OCP 8-bit Floating Point Specification (OFP8) 1.0.
 class Float8Reference {
  public:
   static Float8Reference e4m3() { return {4, 3, 448.0, false}; }
   static Float8Reference e5m2() { return {5, 2, 57344.0, true}; }
 
   double largest() const { return magnitudes_.back(); }
-  /// The finite magnitudes in order; the index is the code.
+  /// The finite magnitudes in ascending order. The index is the code without its sign bit.
   const std::vector<double>& magnitudes() const { return magnitudes_; }
 
   double decode(std::uint8_t code) const {
@@ -28,7 +29,8 @@ class Float8Reference {
     return std::copysign(magnitude, code >= 128 ? -1.0 : 1.0);
   }
 
-  /// To nearest, ties to the even code, saturating; NaN gives 0x7f; the sign of x in every case.
+  /// Rounds to nearest, ties to the even code, and saturates. NaN gives 0x7f. The result has the sign of x in every
+  /// case.
   std::uint8_t encode(double x) const {
     const auto sign = static_cast<std::uint8_t>(std::signbit(x) ? 0x80 : 0);
     if (std::isnan(x)) return sign | 0x7f;

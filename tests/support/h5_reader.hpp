@@ -11,13 +11,14 @@
 
 namespace shard8::tests {
 
-/// A data set as it is stored: fp32 (float) or bytes (std::uint8_t), any number of dimensions.
+/// A dataset of an HDF5 file, row-major: fp32 (float) or bytes (std::uint8_t), of any number of dimensions.
 template <class T>
 struct H5Array {
   std::vector<std::int64_t> shape;
   std::vector<T> values;
 };
 
+/// Reads a dataset. Error(failed) if the dataset is missing or is stored as another type than T.
 template <class T>
 H5Array<T> h5_read(const std::string& path, const std::string& name) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::uint8_t>);

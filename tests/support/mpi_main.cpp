@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Nothing, on every rank, where tests need devices and there are not as many as ranks.
+/// The device of this rank; nothing, on every rank, where tests need devices and there are fewer devices than ranks.
 std::optional<int> device_of(MPI_Comm comm) {
 #if defined(SHARD8_CUDA)
   return shard8::tests::rank_device(comm);
@@ -25,8 +25,8 @@ std::optional<int> device_of(MPI_Comm comm) {
 #endif
 }
 
-// The test fails on every rank if it fails on one. Rank 0 prints GoogleTest's own lines, the
-// others only their failures.
+// Runs the tests. They fail on every rank if they fail on one. Rank 0 prints GoogleTest's own lines; the other ranks
+// print only their failures.
 int run(int argc, char** argv, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);

@@ -11,11 +11,11 @@
 
 namespace shard8::tests {
 
-/// What CTest takes for "skipped".
+/// The exit code that CTest reads as "skipped".
 inline constexpr int kSkipped = 77;
 
-/// The device of this rank: each rank of a node has one of its own. Nothing, on every rank and with the
-/// reason on stderr, where there are not as many. Collective.
+/// The number of this rank's device: each rank of a node has a device of its own. If any node has fewer devices than
+/// ranks, every rank gets nothing, and rank 0 writes the reason to stderr. Collective over `world`.
 inline std::optional<int> rank_device(MPI_Comm world) {
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

@@ -14,7 +14,7 @@ void RankPrinter::OnTestStart(const ::testing::TestInfo& info) {
   test_ = std::string(info.test_suite_name()) + "." + info.name();
 }
 
-// GoogleTest holds its lock here: nothing of it may be asked.
+// GoogleTest holds its lock here, so that this function must not call GoogleTest.
 void RankPrinter::OnTestPartResult(const ::testing::TestPartResult& result) {
   if (rank_ == 0 || result.passed()) return;
   std::string text = "[rank " + std::to_string(rank_) + "] ";

@@ -9,10 +9,10 @@
 
 namespace shard8::tests {
 
-/// Prints the failures of a rank other than 0 (GoogleTest's own printer serves that one), each
-/// once and with the rank before it. After each test
-/// the ranks meet; if this rank failed and another does not come within 20 s (it may wait
-/// in a collective that this one left), the job is aborted with the name of the test.
+/// Prints the failures of a rank other than 0, each once, with the rank in front. GoogleTest's own printer prints those
+/// of rank 0. After each test the ranks wait for each other. If this rank failed and another rank does not arrive
+/// within 20 s, the job is aborted with the name of the test: the other rank may wait in a collective that this rank
+/// left.
 class RankPrinter : public ::testing::EmptyTestEventListener {
  public:
   RankPrinter(MPI_Comm comm, int rank);
