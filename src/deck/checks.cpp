@@ -133,7 +133,7 @@ void check_mesh(const Checker& check, const Config& config) {
 }
 
 void check_weights(const Checker& check, const Config& config) {
-  const bool fp8_kept = config.fp8.on() && config.fp8.weights == Fp8Weights::fp8;  // then see check_fp8
+  const bool fp8_kept = config.fp8.on() && config.fp8.weights == Fp8Weights::fp8;  // check_fp8 reports it
   if (check.sound({"precision.compute", "fsdp.gather"}) && config.precision.compute == FloatType::fp32 &&
       config.fsdp.gather == Gather::bf16 && !fp8_kept) {
     check.fail(

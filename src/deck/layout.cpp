@@ -45,7 +45,7 @@ std::string describe_schedule(const Config& config) {
 }
 
 std::string describe_weights(const Config& config) {
-  const bool fp8 = config.fp8.on();  // with a line of its own
+  const bool fp8 = config.fp8.on();  // the FP8 linears have a line of their own
   return fmt::format("{}gathered as {}, {} ahead, {} after forward; recompute {}", fp8 ? "all but FP8 linears " : "",
                      fp8 ? to_string(config.precision.compute) : to_string(config.fsdp.gather), config.fsdp.prefetch,
                      config.fsdp.reshard_after_forward ? "freed" : "kept", to_string(config.model.recompute));

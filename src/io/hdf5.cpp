@@ -51,7 +51,7 @@ herr_t refuse_special_files(const char* parent, const char*, const char* child, 
   return 0;
 }
 
-/// How links are followed.
+/// The access properties with which links are followed.
 H5Handle link_access() {
   H5Handle access(SHARD8_H5("HDF5", H5Pcreate(H5P_LINK_ACCESS)), H5Pclose);
   SHARD8_H5("HDF5", H5Pset_elink_cb(access.id(), refuse_special_files, nullptr));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// The keys of FP8: what their defaults become, what goes together, and which sizes fit.
+// The keys of FP8: their defaults, values that contradict each other, and sizes that fit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Config with(const Overrides& overrides, const char* deck = kFittingDeck) {
   return load_text(deck, "a.yaml", overrides).config;
 }
 
-// The first lines of all errors, without the place, or nothing.
+// The first line of each error, without its place.
 std::string errors_of(const Overrides& overrides, const char* deck = kFittingDeck) {
   try {
     with(overrides, deck);
@@ -140,8 +140,8 @@ TEST(Fp8, the_echo_says_what_was_made_of_defaults) {
 }
 
 TEST(Fp8, gather_with_recipe_weights_and_compute) {
-  // Allowed: with FP8 weights fp8 alone; else fp8 or the compute type; without a recipe all but fp8,
-  // and bf16 not under fp32.
+  // Allowed besides auto: with FP8 weights fp8; with other weights fp8 or the compute type; without a recipe fp32 or
+  // bf16, but bf16 only with compute bf16.
   for (const std::string recipe : {"none", "delayed", "current", "block", "mxfp8"}) {
     for (const std::string weights : {"fp8", "bf16"}) {
       for (const std::string compute : {"bf16", "fp32"}) {
@@ -215,7 +215,7 @@ TEST(Fp8, sizes_that_fit) {
 }
 
 TEST(Fp8, parts_of_qkv) {
-  // Scales of tensors: [q;k;v] of a rank as a whole; scales of blocks: each of the three.
+  // With scales of tensors the width of a rank's [q;k;v] counts, with scales of blocks the width of each part.
   const Overrides narrow = {"model.hidden=64", "model.ffn=64", "model.heads=16"};
   const auto errors = [&narrow](const std::string& recipe, const std::string& kv_heads, const std::string& tensor) {
     Overrides overrides = narrow;

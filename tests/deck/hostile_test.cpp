@@ -23,8 +23,8 @@ std::string repeated(std::string_view text, std::size_t times) {
   return out;
 }
 
-// What load_text says of a deck, which must be refused with exit code 2 within a few seconds: the time is
-// linear in the deck's size, and a quadratic one takes minutes here.
+// The message with which load_text refuses a deck: exit code 2, within seconds. Time that is quadratic in the deck's
+// size would be minutes here.
 std::string refusal(const std::string& deck, const std::string& name) {
   const auto begin = std::chrono::steady_clock::now();
   std::string message;
@@ -77,7 +77,7 @@ TEST(Hostile, yaml_with_an_error_in_every_word) {
   refusal("model: {" + repeated("a: 1,", kDeep) + "}", "a.yaml");
 }
 
-// Namelists have no nesting; what would open one in Fortran is passed over word by word.
+// Namelists have no nesting. What would open a level in Fortran is skipped word by word.
 TEST(Hostile, namelists_with_an_error_in_every_word) {
   for (const std::string_view word : {"(", "%", "a%", "b(", "&a ", "$a ", "b ", "b=,", "b=1,", "b=(", "'", "\"a", "/",
                                       "!", ";", "b=1*", "&end ", "&\n"}) {

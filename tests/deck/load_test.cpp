@@ -93,7 +93,7 @@ TEST(Load, defaults_are_those_of_the_structs) {
   expected.optimizer.lr = 1e-3;
   expected.data.batch = 8;
   expected.run.steps = 20;
-  // What depends on other keys.
+  // Defaults that depend on other keys.
   expected.model.kv_heads = 4;
   expected.optimizer.decay_steps = 20;
   expected.fsdp.gather = Gather::bf16;
@@ -213,7 +213,7 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
   };
   EXPECT_EQ(warnings(kYamlDeck, {}).size(), 1u);  // data.path of a synthetic stream
   EXPECT_TRUE(warnings(kLeastDeck, {"fp8.recipe=delayed", "fp8.margin=3"}).empty());
-  // Of the deck's own keys, with their places, when the command line switches off what reads them.
+  // The command line switches off what reads these keys of the deck: the warnings show their places in the deck.
   const auto of_deck = warnings(kYamlDeck, {"fp8.recipe=current"});
   ASSERT_EQ(of_deck.size(), 4u);
   EXPECT_EQ(of_deck[0],
@@ -233,7 +233,7 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
     EXPECT_NE(found[0].find("command line:" + given + ": warning: "), std::string::npos) << found[0];
     EXPECT_NE(found[0].find("nothing reads it with " + because), std::string::npos) << found[0];
   }
-  // A default says nothing that was not so without it.
+  // A key that is given its default value causes no warning.
   for (const char* given :
        {"fp8.format=auto", "fp8.amax_algo=max", "fp8.margin=0", "data.path=", "model.init_seed=1234"})
     EXPECT_TRUE(warnings(kLeastDeck, {given}).empty()) << given;
@@ -258,7 +258,7 @@ TEST(Load, output_files_are_none_that_are_read) {
   fs::create_symlink("../tokens.h5", folder.path() / "links/summary.json");
   const std::string deck = folder.file("a.yaml", kLeastDeck);
   const std::string here = folder.path().string();
-  // The overrides, of which the first is to blame, and what is said.
+  // The overrides, the first of which is to blame, and the message.
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"output.metrics=a.yaml", "output.dir=" + here}, "/a.yaml' is the deck"},
       {{"output.dir=" + here + "/text/..", "verify.gold=gold.jsonl", "verify.tolerance=0"}, ""},
@@ -295,7 +295,7 @@ TEST(Load, output_files_are_none_that_are_read) {
 
 TEST(Load, what_a_micro_batch_holds_is_bounded) {
   const std::vector<std::string> long_ones = {"model.seq=2147483647", "data.batch=2147483647"};
-  // As many, but not at once; nor in too many pieces.
+  // The same batch in smaller micro-batches is allowed, but not in too many of them.
   const std::vector<std::string> pieces = {"data.batch=2147483647", "data.micro_batch=1000"};
   EXPECT_EQ(message_of(kLeastDeck, "a.yaml", pieces), "");
   EXPECT_EQ(message_of(kLeastDeck, "a.yaml", {pieces[0], "data.micro_batch=100"})
@@ -306,7 +306,7 @@ TEST(Load, what_a_micro_batch_holds_is_bounded) {
                 .find("micro-batch * model.seq * model.vocab / mesh.tensor * model.layers = 2147483647 * 2147483647 * "
                       "256 * 2 = about 2.4e+21 elements of activations are too many"),
             std::string::npos);
-  // The caret is at what is larger than it should be.
+  // The caret is at the largest factor.
   EXPECT_EQ(
       message_of(kLeastDeck, "a.yaml", {"model.ffn=2147483647", "data.micro_batch=1000000000", "data.batch=2000000000"})
           .find("command line:model.ffn=2147483647: error: micro-batch * model.seq * model.ffn * model.layers = "

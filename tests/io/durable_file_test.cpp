@@ -59,7 +59,7 @@ TEST(InputFile, ReadsAnywhere) {
                      {"/a'", "bytes 8 to 11", "but it has 10 (it had 10"});
 }
 
-/// Opened so as not to wait for the writer of a FIFO, but read as any file.
+/// A file is opened with O_NONBLOCK, which must be cleared before it is read.
 TEST(InputFile, ReadsWaitForTheirBytes) {
   const test::TempFolder folder;
   test::write_bytes(folder / "a", "0123456789");

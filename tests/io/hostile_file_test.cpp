@@ -39,7 +39,7 @@ void external_link(const test::H5Writer& writer, const std::string& name, const 
 
 }  // namespace
 
-// Where values are nested, printed or passed over. Each of them once took as many stack frames as levels.
+// Nesting in every place of a header: values that are read, printed or skipped.
 TEST(HostileSafetensors, DeepNestingIsRefused) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -103,7 +103,7 @@ TEST(HostileSafetensors, WhatAHeaderMayAskForIsBounded) {
   test::expect_error([&] { io::open_tensor_file(io, index); }, base::ExitCode::failed, {"'weight_map' is there twice"});
 }
 
-// A message names what is wrong, not a file's worth of it, and sends nothing to the terminal but text.
+// A message shows names of the file cut to a length, without control characters.
 TEST(HostileSafetensors, MessagesStayShortAndPrintable) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -124,7 +124,7 @@ TEST(HostileSafetensors, MessagesStayShortAndPrintable) {
   }
 }
 
-// Names are followed link by link: in a circle of groups as far as the name goes, and no further.
+// Names are followed link by link. Groups may be linked in a circle: the length of a name bounds the way.
 TEST(HostileHdf5, DeepAndCircularGroups) {
   const test::TempFolder folder;
   io::IoThread io;
