@@ -7,7 +7,7 @@
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "base/version.hpp"
-#include "comm/library.hpp"
+#include "comm/launch.hpp"
 #include "io/io_thread.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/runtime.hpp"

@@ -8,7 +8,7 @@
 
 #include "app/process.hpp"
 #include "base/version.hpp"
-#include "comm/library.hpp"
+#include "comm/launch.hpp"
 #include "io/io_thread.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/exec.hpp"

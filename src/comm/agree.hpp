@@ -10,7 +10,7 @@
 
 namespace shard8::comm {
 
-/// An error that every rank of a group throws alike, so that nobody waits for anybody.
+/// An error that every rank of a group throws with the same code and message, so that no rank waits for another one.
 class AgreedError : public base::Error {
  public:
   AgreedError(base::ExitCode code, const std::string& message, int ranks) : Error(code, message), ranks_(ranks) {}
@@ -21,13 +21,13 @@ class AgreedError : public base::Error {
   int ranks_;
 };
 
-/// Runs `action`, which must not communicate within `group` in a way that one rank's error could
-/// leave hanging, on every rank. If it throws on any, all ranks throw AgreedError with the code and
-/// message of the lowest rank that failed ("rank N: " in front unless all failed). Collective.
+/// Runs `action` on every rank. Collective. `action` must not communicate with ranks of `group`: if one rank threw, the
+/// others would wait for it. If `action` throws on any rank, all ranks throw AgreedError with the code and message of
+/// the lowest rank that failed, behind "rank N: " unless all failed.
 void agree(const Communicator& group, const std::function<void()>& action);
 
-/// Runs `action` on the root alone. If it throws, all ranks throw AgreedError with its code and its
-/// message as it is: the work was everybody's. Collective.
+/// Runs `action` on rank `root` alone. Collective. If it throws, all ranks throw AgreedError with its code and its
+/// message without a rank's number: the root did the work for all ranks.
 void agree_on_root(const Communicator& group, int root, const std::function<void()>& action);
 
 }  // namespace shard8::comm

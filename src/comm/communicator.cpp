@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/check.hpp"
 #include "comm/device.hpp"
 #include "comm/group.hpp"
 #include "tensor/alignment.hpp"

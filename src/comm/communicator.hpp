@@ -12,8 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/lanes.hpp"
-#include "comm/limits.hpp"
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
@@ -26,23 +24,43 @@ class DeviceMemory;
 class Group;
 class HostWaits;
 
-/// A group of ranks and its collectives, on host memory by MPI or, once a device is attached, tensors
-/// on device memory by the device's library. Move-only; frees what it duplicated. Every
-/// collective must be called by all ranks of the group in the same order. All are nonblocking
-/// underneath and wait as `waiting` says. A group of one does nothing and records nothing (outputs
-/// are still filled). Every status is checked (Error(failed) with operation, group and rank).
+/// From where on a collective is done in another way, with the same result.
+struct Limits {
+  /// Longest message in bytes. A longer one is cut, because MPI counts are ints.
+  std::size_t message_bytes = std::size_t{1} << 30;
+  /// Largest group whose ranks send to each other directly. In a larger group the number of messages would be the
+  /// cost, and the library's collectives move the data.
+  int direct_ranks = 32;
+};
+
+/// On a device: the streams on which a group's collectives run. An operation that has no stream of its own runs on the
+/// compute stream, in that stream's order, if the group has that lane.
+struct DeviceLanes {
+  bool compute = false;  ///< the compute stream: for what is waited for at once
+  bool gather = false;   ///< all-gathers on a stream of their own
+  bool reduce = false;   ///< reductions on another
+
+  bool any() const { return compute || gather || reduce; }
+};
+
+/// A group of ranks and its collectives. Tensors are in host memory and travel by MPI, or, once a device is attached,
+/// in device memory and travel by the device's library. Move-only; frees what it duplicated.
 ///
-/// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end), so
-/// a result depends on neither message sizes nor library algorithms, and is the same on every rank.
-/// On a device the same holds of reduce-scatters in gather_memory and with reduce_memory. Of others the library's order
-/// does, the same on every rank and in every run on the same machine; sums of bf16 are rounded to bf16 after each
-/// addition; and in a maximum of floats NaN need not win.
+/// All ranks of the group must call the same collectives in the same order. All are nonblocking underneath, and wait as
+/// `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status is checked:
+/// Error(failed) with operation, group and rank.
 ///
-/// On a device a collective sees what the compute stream was given before the call, and the host waits
-/// for none: see Request. What runs on which stream is chosen by the lanes of the group.
+/// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end). So a result does
+/// not depend on message sizes or library algorithms, and is the same on every rank. On a device this holds for
+/// reduce-scatters in gather_memory and with reduce_memory. Other sums on a device have the library's order, which is
+/// the same on every rank and in every run on the same machine. They round sums of bf16 after each addition, and in
+/// their maximum of floats NaN need not win.
 ///
-/// A grouped call of several dtypes is logged once under each, with that dtype's bytes and its share
-/// of the time by bytes.
+/// On a device a collective sees what the compute stream was given before the call, and the host does not wait: see
+/// Request. The lanes of the group choose the stream of each operation.
+///
+/// A grouped call of several dtypes is recorded once for each dtype, with the bytes of that dtype and its share of the
+/// time by bytes.
 class Communicator {
  public:
   /// Duplicates `comm`; `name` is what reports and errors call the group. `waits`, which may be null and must live
@@ -53,61 +71,61 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  /// Ranks of equal color, ordered by key. No collective may be under way on any rank. `lanes` count
-  /// where a device is attached.
+  /// A group for each color, of the ranks that gave it, ordered by key. Collective. No collective may be under way on
+  /// any rank. `lanes` count where a device is attached.
   Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
 
-  /// From now on tensors are in the memory of `device`, here and in what is split from this. Collective,
-  /// before anything was split. Small host values stay with MPI.
+  /// From now on tensors are in the memory of `device`, in this group and in its splits. Collective, before the first
+  /// split. Small host values still travel by MPI.
   void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
   /// Null on hosts.
   Device* device() const;
-  /// Memory in which all_gather_in_place is fastest, and reduce_scatter of wholes that lie in it, if both are
-  /// on the compute stream; null on hosts and in a group of one. Collective, with as many bytes on every rank;
-  /// tensors of one call must lie at the same places in it.
+  /// Memory in which all_gather_in_place is fastest, and on the compute stream reduce_scatter of wholes that lie in it,
+  /// too. Null on hosts and in a group of one. Collective, with the same bytes on every rank. Tensors of one call must
+  /// lie at the same offsets on every rank.
   std::shared_ptr<DeviceMemory> gather_memory(std::size_t bytes) const;
-  /// Memory with which reduce_scatter is fastest: it is used while it is held, and lies apart from all
-  /// tensors. The less there is of it, the more turns a call takes; more than reduce_memory_bytes() for each
-  /// of its items is of no use. Null on hosts, in a group of one, and where the device has no use for it.
-  /// Collective, with as many bytes on every rank.
+  /// Memory with which reduce_scatter is fastest, as long as it is held. No tensor may lie in it. With less memory a
+  /// call takes more turns; more than reduce_memory_bytes() for each item of a call does not help. Null on hosts, in a
+  /// group of one, and where the device cannot use it. Collective, with the same bytes on every rank.
   std::shared_ptr<DeviceMemory> reduce_memory(std::size_t bytes) const;
   static std::size_t reduce_memory_bytes(std::size_t shard_bytes, int group_size);
 
-  /// Another handle of the same group: what lives longer than this object and needs the group.
+  /// Another handle of the same group, for an owner that lives longer than this object.
   Communicator same() const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   const std::string& name() const;
   Waiting waiting() const;
-  HostWaits* waits() const;
+  HostWaits* waits() const;  ///< as given to the constructor
 
-  /// In place: each of `whole` (N·R, ...) has this rank's rows at [rank·R, (rank+1)·R) and receives
-  /// the others'. One grouped call; any dtype. Where `own`, if it is given, has a tensor (R, ...) that is
-  /// not empty, this rank's rows lie there and are received too; it must stay as it is until waited for.
+  /// All-gather in place, as one grouped call. Each tensor of `whole` (N·R, ...), of any dtype, has this rank's rows at
+  /// [rank·R, (rank+1)·R) and receives the other ranks' rows. `own` is empty or has one tensor for each of `whole`:
+  /// where own[i] (R, ...) is not empty, this rank's rows lie there and are copied into whole[i]. The caller must not
+  /// change own[i] until the request is complete.
   [[nodiscard]] Request all_gather_in_place(std::span<const tensor::Tensor> whole,
                                             std::span<const tensor::Tensor> own = {}) const;
 
-  /// One item of a grouped reduce-scatter: out (R, ...) = Σ over ranks of this rank's rows of
-  /// whole (N·R, ...), and the addend last, if there is one. out may be those rows of whole, or the addend.
-  /// whole may be overwritten.
+  /// One item of a grouped reduce-scatter: out (R, ...) = Σ over ranks of this rank's rows of whole (N·R, ...), plus
+  /// the addend (R, ...) if there is one, which is added last. out may be this rank's rows of whole, or the addend. The
+  /// call may overwrite whole.
   struct ReduceScatterItem {
     tensor::Tensor out, whole, addend = {};
   };
-  /// fp32 or bf16. Both tensors must stay alive until waited for.
+  /// Tensors are fp32 or bf16. They must live until the request is complete.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items) const;
 
   enum class Reduce : std::uint8_t { sum, max };
-  /// In place over all of `items` as one call; fp32 or bf16. The maximum of i32, too, as signed
-  /// integers: of bit patterns of floats ≥ 0 that is the largest float, and NaN wins.
+  /// All-reduce in place of all `items`, as one grouped call. Tensors are fp32 or bf16; a maximum takes i32, too, as
+  /// signed integers. The maximum of the bit patterns of floats >= 0 is the largest float, and NaN wins.
   [[nodiscard]] Request all_reduce(std::span<const tensor::Tensor> items, Reduce reduce) const;
 
-  /// out (N·R, ...) gathered from every rank's in (R, ...); blocking.
+  /// out (N·R, ...) = every rank's in (R, ...), in rank order. Blocks.
   void all_gather(const tensor::Tensor& out, const tensor::Tensor& in) const;
-  /// out (R, ...) of in (N·R, ...), and the addend; blocking.
+  /// out (R, ...) = Σ over ranks of this rank's rows of in (N·R, ...), plus the addend. Blocks.
   void reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in, const tensor::Tensor& addend = {}) const;
 
-  /// Small host values, blocking (not recorded: they are control, not traffic).
+  /// Small host values, in place. Blocks. Not recorded: they are control, not traffic.
   void all_reduce(std::span<double> values, Reduce reduce) const;
   void all_reduce(std::span<std::uint64_t> values, Reduce reduce) const;
   /// Every rank's values, concatenated in rank order, on every rank.
@@ -116,19 +134,19 @@ class Communicator {
   void broadcast(std::string& value, int root) const;
   void barrier() const;
 
-  /// Lets outstanding nonblocking collectives of this process advance; cheap, called between kernels.
+  /// Advances the collectives of this process that are under way. Cheap: call it between kernels.
   void progress() const;
-  /// Has the log those calls on the device that are complete and waited for by now: called once a step, and
-  /// where the host has waited for the compute stream before the log is read. Nothing on hosts.
+  /// Records the calls on the device that are complete and that the compute stream has waited for. Call it once a step,
+  /// and before the log is read, when the host has waited for the compute stream. Does nothing on hosts.
   void record_device_calls() const;
-  /// What comes from now on is like what came, and takes no longer: the limit of steps holds for waits, and a device
-  /// makes ready for it.
+  /// Says that all steps from now on are like the first one. The limit of steps holds for waits, and a device allocates
+  /// what later steps could need.
   void first_step_over() const;
 
-  /// Memory that this group holds to receive sums in: the most that was ever needed at once.
+  /// Bytes that this group holds to receive parts of sums: the most that were ever needed at once.
   std::size_t scratch_bytes() const;
-  /// What one reduce-scatter of wholes of together `whole_bytes`, or one all-reduce of `bytes`, takes
-  /// of it while under way; at most, for `items` tensors.
+  /// The most of scratch_bytes() that one reduce-scatter of `items` tensors takes, whose wholes have `whole_bytes`
+  /// together, or one all-reduce of `bytes`.
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "comm/check.hpp"
 #include "comm/communicator.hpp"
 #include "comm/group.hpp"
 

@@ -22,8 +22,8 @@ struct DTypeBytes {
   std::string_view dtype;
   std::uint64_t bytes = 0;
 };
-/// One tensor more, where there are any. `sizes`, a vector, begins empty, and has one entry for each dtype
-/// that has bytes, as they come; if none has, one of no bytes with the first tensor's dtype.
+/// Adds a tensor to `sizes`, a vector that begins empty and gets one entry for each dtype that has bytes, in the order
+/// in which they come. If no tensor has bytes, it has one entry of 0 bytes with the first tensor's dtype.
 template <class Sizes>
 void add_bytes(Sizes& sizes, const tensor::Tensor& t) {
   const DTypeBytes more{name_of(t.dtype), t.bytes()};
@@ -40,7 +40,7 @@ void add_bytes(Sizes& sizes, const tensor::Tensor& t) {
     found->bytes += more.bytes;
   }
 }
-/// All of a call; of no tensor, one entry of no bytes of "none".
+/// Adds all tensors of a call. A call of no tensors gets one entry of 0 bytes of the dtype "none".
 template <class Sizes>
 void add_all_bytes(Sizes& sizes, std::span<const tensor::Tensor> tensors) {
   for (const tensor::Tensor& t : tensors) add_bytes(sizes, t);
@@ -50,12 +50,13 @@ void add_all_bytes(Sizes& sizes, std::span<const tensor::Tensor> tensors) {
 /// Tells the log's watcher of a call that is issued, once for each dtype.
 void record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                   std::span<const DTypeBytes> sizes);
-/// Records a call under each dtype with its share of the time by bytes.
+/// Records a call once for each dtype, with its share of the time by bytes.
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                  std::span<const DTypeBytes> sizes, double total_s, double exposed_s);
 
-/// Throw Error(failed) naming the operation and the group: elements without memory; rows that do
-/// not divide by the ranks; a dtype that cannot be reduced (summed: fp32 and bf16; maximum: i32, too).
+/// Each throws Error(failed), which names the operation and the group: require_data for elements without memory,
+/// require_rows for rows that do not divide by the ranks, require_summable for a dtype other than fp32 and bf16,
+/// require_comparable for a dtype other than those and i32.
 void require_data(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_rows(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_summable(const tensor::Tensor& t, const Group& group, std::string_view operation);

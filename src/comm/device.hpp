@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/lanes.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/tensor.hpp"
 
@@ -17,21 +16,21 @@
 
 namespace shard8::comm {
 
-/// A collective under way beside the compute stream. It belongs to the device and is used again.
+/// A collective under way on another stream than the compute stream. The device owns it and uses it again.
 class DeviceCall {
  public:
-  /// What the compute stream is given from now on waits for it; the host does not. Its user must not
-  /// look at it again.
+  /// What the compute stream is given from now on waits for the collective. The host does not. The caller must not use
+  /// this object afterwards.
   virtual void wait() = 0;
-  /// Whether it is complete.
+  /// True when the collective is complete.
   virtual bool test() = 0;
 
  protected:
   ~DeviceCall() = default;
 };
 
-/// Memory of the device with which a group's collectives are fastest: as much on every rank. Freed by all
-/// ranks together, before the communicator.
+/// Memory of the device with which a group's collectives are fastest, of the same size on every rank. All ranks of the
+/// group must free it together, before the communicator.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -39,8 +38,8 @@ class DeviceMemory {
   virtual std::size_t bytes() const = 0;
 };
 
-/// The collectives of a group of several ranks, as Communicator has them, on tensors that its checks
-/// have passed. Null stands for one on the compute stream: complete in its order.
+/// The collectives of a group of several ranks, as Communicator declares them, on tensors that Communicator has
+/// checked. A null DeviceCall means that the collective is on the compute stream, in that stream's order.
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
@@ -48,9 +47,9 @@ class DeviceGroup {
                                           std::span<const tensor::Tensor> own) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
-  /// Collective over `group`, which this belongs to; see Communicator::gather_memory.
+  /// See Communicator::gather_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
-  /// The same; see Communicator::reduce_memory.
+  /// See Communicator::reduce_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) = 0;
 };
 
@@ -61,14 +60,14 @@ class Device {
   /// Collective over `group`, which has several ranks; `log` may be null.
   virtual std::unique_ptr<DeviceGroup> make_group(const Communicator& group, DeviceLanes lanes,
                                                   profile::CollectiveLog* log) = 0;
-  /// In the order of the compute stream, within the device.
+  /// Copies within the device, in the order of the compute stream.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// Records measured calls that are complete and were waited for.
+  /// Records the measured calls that are complete and were waited for.
   virtual void record_calls() = 0;
-  /// As Communicator::first_step_over().
+  /// See Communicator::first_step_over().
   virtual void first_step_over() = 0;
-  /// One line on each choice made: the library, how each group gathers, and what was asked for but is
-  /// not active and why.
+  /// Lines for the report's header: the library, how each group gathers, and what was asked for but is not active, with
+  /// the reason.
   virtual std::vector<std::string> describe() const = 0;
 };
 

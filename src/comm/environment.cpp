@@ -16,7 +16,7 @@
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
-#include "comm/check.hpp"
+#include "comm/group.hpp"
 #include "comm/launch.hpp"
 
 namespace shard8::comm {

@@ -15,9 +15,9 @@
 
 namespace shard8::comm {
 
-/// MPI from here to the end of its life; one per process. A rank that leaves by exit() or by an
-/// exception while it lives ends the whole job: the others would wait for it for ever. A rank whose host waits for
-/// others for longer than a limit ends the job, too, with a message that names the wait.
+/// Initialises MPI and ends it; one per process. While it lives, a rank that ends by exit() or by an exception ends the
+/// whole job, because the other ranks would wait for it for ever. A rank whose host waits for other ranks longer than a
+/// limit ends the job, too, with a message that names the wait.
 class Environment {
  public:
   /// Initialises MPI with MPI_THREAD_FUNNELED; `world` is the communicator of all ranks. Throws
@@ -36,11 +36,11 @@ class Environment {
   /// From now on.
   void set_hang_limits(const HangLimits& limits);
 
-  /// Error(environment) when the ranks were not started as one job (see launch.hpp).
+  /// Throws Error(environment) when the ranks were not started as one job (see launch.hpp).
   void check_launch() const;
 
-  /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code` (never 0). Any thread may call it:
-  /// if MPI_Abort does not return within kAbortTime, this process leaves, and the launcher ends the others.
+  /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code`, or with 5 in place of 0. Any thread may
+  /// call it. If MPI_Abort hangs for kAbortTime, this process ends by itself, and the launcher ends the others.
   [[noreturn]] void abort(base::ExitCode code, std::string_view message) const;
 
   static constexpr std::chrono::seconds kAbortTime{5};

@@ -13,10 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/limits.hpp"
 #include "comm/scratch.hpp"
-#include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/tensor.hpp"
 
@@ -28,7 +27,7 @@ class PendingCollective;
 
 /// What a communicator and all its splits share: the collectives under way in this process.
 struct Engine {
-  /// How many there are at a time depends on when they complete: this many take no further memory.
+  /// How many are under way at a time depends on when they complete. This many allocate nothing.
   static constexpr std::size_t kOutstanding = 64;
   explicit Engine(HostWaits* of_host = nullptr) : waits(of_host) { outstanding.reserve(kOutstanding); }
 
@@ -41,7 +40,8 @@ struct Engine {
 
   /// Advances every outstanding collective.
   void advance();
-  /// Advances those that have a stage left to start. Peers may wait for it, so every wait calls it.
+  /// Advances those, other than `but`, that have a stage left to start. Peers may wait for that stage, so every wait
+  /// calls this.
   void advance_staged(const PendingCollective* but);
   bool any_staged(const PendingCollective* but) const;
 };
@@ -49,21 +49,21 @@ struct Engine {
 /// The state of a communicator, kept alive by it and by its pending collectives.
 class Group {
  public:
-  /// Bytes of the longest list that `memory` keeps: messages of a call.
+  /// Bytes of the longest list (messages of a call) that `memory` keeps.
   static constexpr std::size_t kLargestKept = std::size_t{64} << 10;
 
-  /// Takes over `owned`.
+  /// Owns `owned` from now on.
   Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
         std::shared_ptr<Engine> shared);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// The group's collectives on the device; null where tensors are in the memory of hosts. Throws
-  /// Error(failed) when it has none for `operation`.
+  /// The group's collectives on the device; null where tensors are in host memory. Throws Error(failed), which names
+  /// `operation`, when tensors are on a device and the group was given no lane of it.
   DeviceGroup* on_device(std::string_view operation) const;
 
-  /// Within this rank's memory; nothing where `to` is `from`'s own memory.
+  /// Copies within this rank's memory. Does nothing where `to` is the memory of `from`.
   void copy(std::byte* to, const tensor::Tensor& from) const;
 
   /// What a wait of this group is called.
@@ -81,10 +81,15 @@ class Group {
   std::shared_ptr<Engine> engine;
   std::unique_ptr<DeviceGroup> device;
   ScratchPool scratch;
-  /// Of what describes collectives under way; kept for those to come, so that a steady state allocates nothing.
+  /// Memory of collectives under way and of their lists. It is kept and used again, so that a steady state allocates
+  /// nothing.
   std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
-  std::vector<std::byte> control;  ///< every rank's small values, likewise
-  unsigned sequence = 0;           ///< collectives started; makes tags
+  std::vector<std::byte> control;  ///< every rank's small values; kept, too
+  unsigned sequence = 0;           ///< collectives started; tags are made from it
 };
+
+/// Throws Error(failed) with the call, what it was for, the group, this rank and MPI's own message unless `status` is
+/// MPI_SUCCESS. `group` may be null before there is one.
+void check_mpi(int status, std::string_view call, std::string_view purpose, const Group* group);
 
 }  // namespace shard8::comm

@@ -3,9 +3,14 @@
 #include "comm/launch.hpp"
 
 #include <fmt/format.h>
+#include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
+
+#include "base/error.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -42,6 +47,15 @@ std::optional<std::string> launch_problem(const Variables& variable, int ranks) 
       "slurm started {} tasks in this step, but mpi counts {} rank{}: the launcher did not connect them; start with "
       "srun --mpi=pmi2 (or the type that `srun --mpi=list` has for this mpi library), or with mpiexec",
       *tasks, ranks, ranks == 1 ? "" : "s");
+}
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  SHARD8_REQUIRE(MPI_Get_library_version(text.data(), &length) == MPI_SUCCESS, "MPI does not tell its version");
+  std::string line(text.data(), std::find(text.begin(), text.begin() + length, '\n'));
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return line;
 }
 
 }  // namespace shard8::comm

@@ -12,9 +12,12 @@ namespace shard8::comm {
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 Variables process_variables();
 
-/// What is wrong with how the ranks were started, or nothing: Slurm started several tasks of a step,
-/// but MPI counts one rank, because the launcher did not speak MPI's process management (as after
-/// `srun --mpi=none`, where each task would train alone).
+/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm started several tasks of a step but
+/// MPI counts one rank, because the launcher did not speak MPI's process management. After `srun --mpi=none`, for
+/// example, each task would train alone.
 std::optional<std::string> launch_problem(const Variables& variable, int ranks);
+
+/// One line that names the MPI library and its version. Works before MPI is initialised.
+std::string library_version();
 
 }  // namespace shard8::comm

@@ -6,7 +6,7 @@
 
 namespace shard8::comm {
 
-/// Extents of the mesh; ranks = product, tensor varies fastest, replicate slowest.
+/// Extents of the mesh. The number of ranks is their product; tensor varies fastest, replicate slowest.
 struct MeshShape {
   int replicate = 1, shard = 1, tensor = 1;
   int ranks() const { return replicate * shard * tensor; }
@@ -32,7 +32,8 @@ struct Mesh {
   int data_rank() const { return place.replicate * shape.shard + place.shard; }
 };
 
-/// Splits `world`, which must have shape.ranks() ranks (Error(environment) with both numbers).
+/// Splits `world` into the groups of a mesh. Collective. Throws Error(environment) with both numbers when `world` does
+/// not have shape.ranks() ranks.
 Mesh make_mesh(Communicator world, const MeshShape& shape);
 
 }  // namespace shard8::comm

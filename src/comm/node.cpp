@@ -11,7 +11,7 @@
 #include <fstream>
 #include <thread>
 
-#include "comm/check.hpp"
+#include "comm/group.hpp"
 #include "comm/host_waits.hpp"
 
 namespace shard8::comm {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/check.hpp"
+#include "comm/group.hpp"
 
 namespace shard8::comm {
 namespace {

@@ -18,15 +18,15 @@
 
 namespace shard8::comm {
 
-/// A collective under way: messages posted, and what is to be done when they are complete. Each
-/// collective has a tag of its own, so that stages may start in any order on any rank. It and its lists
-/// lie in its group's memory.
+/// A collective under way: messages that were posted, and what is to be done when they are complete. Each collective
+/// has its own tag, so stages may start in any order on any rank. The collective and its lists lie in its group's
+/// memory.
 class PendingCollective {
  public:
-  /// `tensors` are those whose bytes count, as CollectiveKey has it.
+  /// The bytes of `tensors` are those of the call, as CollectiveKey defines them.
   PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors);
   virtual ~PendingCollective();
-  /// A P, of P(group, arguments...).
+  /// Makes a P(group, arguments...) in the group's memory.
   template <class P, class... Arguments>
   static Request::Pending make(const std::shared_ptr<Group>& group, const Arguments&... arguments) {
     return {std::pmr::polymorphic_allocator<>(&group->memory).new_object<P>(group, arguments...), {&give_back<P>}};
@@ -34,26 +34,27 @@ class PendingCollective {
   PendingCollective(const PendingCollective&) = delete;
   PendingCollective& operator=(const PendingCollective&) = delete;
 
-  /// Tests; does what follows complete messages. True when nothing is left to do.
+  /// Tests the messages, and when all are complete starts the next stage. True when the collective is complete.
   bool advance();
-  /// Blocks until complete and records the call, under each dtype with its share of the time by bytes.
+  /// Blocks until the collective is complete and records the call, once for each dtype with its share of the time by
+  /// bytes. Tells Engine::waits what it waits for.
   void wait();
-  /// For one left behind by an exception: waits a little, for all such together at most two
-  /// seconds. False when it is still under way (it must then be leaked: MPI may still write).
+  /// For a collective that an exception left under way. Waits for it, at most two seconds for all such together. False
+  /// when it is still under way: then it must be leaked, because MPI may still write to its memory.
   bool abandon() noexcept;
   /// More messages will be started when those under way are complete.
   virtual bool staged() const { return false; }
 
  protected:
-  /// Called when every message is complete: the local work, and the messages of a next stage. True
-  /// when the collective is complete.
+  /// Called when every message is complete. Does the local work and posts the messages of the next stage. True when the
+  /// collective is complete.
   virtual bool next_stage() = 0;
 
-  /// Cut to the engine's limit of message_bytes. Nothing for 0 bytes.
+  /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
   void send(const std::byte* data, std::size_t bytes, int to);
   void receive(std::byte* data, std::size_t bytes, int from);
-  /// The k-th peer to receive from and to send to (k = 1 … size − 1), so that not all ranks turn to
-  /// the same one at once.
+  /// The k-th peer to receive from and to send to, k = 1 … size − 1. Ranks begin with different peers, so that no rank
+  /// gets the messages of all others at once.
   int source(int k) const { return (group_->rank + k) % group_->size; }
   int destination(int k) const { return (group_->rank - k + group_->size) % group_->size; }
 

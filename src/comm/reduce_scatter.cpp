@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/check.hpp"
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
-#include "comm/item_rows.hpp"
+#include "comm/group.hpp"
 #include "comm/pending.hpp"
+#include "comm/rows.hpp"
 #include "comm/sums.hpp"
 
 namespace shard8::comm {

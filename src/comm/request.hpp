@@ -9,16 +9,17 @@ namespace shard8::comm {
 class DeviceCall;
 class PendingCollective;
 
-/// Ends a collective, whose memory goes back to its group.
+/// Destroys a collective, whose memory goes back to its group.
 struct GiveBack {
   void (*give_back)(PendingCollective*) noexcept = nullptr;
   void operator()(PendingCollective* pending) const noexcept { give_back(pending); }
 };
 
-/// A collective under way. On hosts wait() blocks by the communicator's way of waiting and records the
-/// call. On a device it returns at once: what the compute stream is given afterwards waits; one that is
-/// empty from the start is complete in that stream's order. The destructor of one that was never
-/// waited for waits, too. Move-only; an empty one is complete.
+/// A collective under way. Move-only. An empty request is complete.
+///
+/// On hosts wait() blocks as the communicator's Waiting says, and records the call. On a device wait() returns at once,
+/// and what the compute stream is given afterwards waits; a collective on the compute stream itself gives an empty
+/// request. The destructor of a request that was never waited for waits.
 class Request {
  public:
   using Pending = std::unique_ptr<PendingCollective, GiveBack>;
@@ -32,7 +33,7 @@ class Request {
   ~Request();
 
   void wait();
-  /// Lets the library make progress; true when complete (wait() then returns at once).
+  /// Lets the library make progress. True when the collective is complete; wait() then returns at once.
   bool test();
   bool active() const { return pending_ != nullptr || call_ != nullptr; }
 

@@ -15,27 +15,27 @@
 
 namespace shard8::comm::nccl {
 
-/// One collective to time: all_gather or all_reduce in place, or reduce_scatter into the rows of the
-/// whole. `bytes` of the whole, of each tensor of one grouped call; rounded up to equal rows of a
-/// multiple of 16 elements.
+/// One collective to time: all_gather or all_reduce in place, or reduce_scatter into rows of the whole. `bytes` has the
+/// bytes of the whole of each tensor of one grouped call. They are rounded up, so that every rank has the same multiple
+/// of 16 elements.
 struct BenchCase {
   profile::Collective op{};
   tensor::DType dtype{};
   std::vector<std::uint64_t> bytes;
 };
 
-/// Sizes from `least` to `most`, each `factor` times the last, as one tensor.
+/// Cases of one tensor, with sizes from `least` to `most` bytes, each `factor` times the one before.
 std::vector<BenchCase> bench_sizes(profile::Collective op, tensor::DType dtype, std::uint64_t least, std::uint64_t most,
                                    int factor);
 
 struct BenchSettings {
   int warmup = 5;
-  int repetitions = 20;  ///< in a row, as nccl-tests does
+  int repetitions = 20;  ///< calls in a row, as in nccl-tests
 };
 
-/// As nccl-tests counts them: bytes of the whole; elements that a rank gives to an all-gather, gets of a
-/// reduce-scatter, or has in an all-reduce. Times are means over repetitions and ranks; `host_us` is the
-/// host's own time to start a call, of the slowest rank.
+/// One row of a benchmark, counted as nccl-tests does. `bytes` are those of the whole. `count` is the number of
+/// elements that a rank gives to an all-gather, gets from a reduce-scatter or has in an all-reduce. `us` is the mean
+/// time of a call over repetitions and ranks, `host_us` the time in which the host of the slowest rank issues a call.
 struct BenchRow {
   profile::Collective op{};
   std::string dtype;
@@ -45,11 +45,12 @@ struct BenchRow {
   double algbw = 0, busbw = 0;  ///< bytes/s
 };
 
-/// Collective over `group`, whose device computes on `compute`; takes device memory for the largest case.
+/// Times the cases. Collective over `group`, whose device computes on `compute`. Allocates device memory for the
+/// largest case.
 std::vector<BenchRow> bench_collectives(const Communicator& group, cudaStream_t compute,
                                         std::span<const BenchCase> cases, const BenchSettings& settings);
 
-/// A table in the columns of nccl-tests, GB = 1e9 bytes.
+/// A table with the columns of nccl-tests. GB is 1e9 bytes.
 std::string to_text(std::span<const BenchRow> rows);
 
 }  // namespace shard8::comm::nccl

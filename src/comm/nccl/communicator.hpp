@@ -14,14 +14,14 @@
 
 namespace shard8::comm::nccl {
 
-/// A communicator of NCCL over the ranks of a group. Destroyed by all of them.
+/// A communicator of NCCL over the ranks of a group. All ranks must destroy it together.
 class NcclCommunicator {
  public:
   struct Options {
-    int most_ctas = 0;      ///< thread blocks that one collective may take; 0: as NCCL chooses
-    bool zero_cta = false;  ///< gathers in symmetric windows by copy engines
+    int most_ctas = 0;      ///< most thread blocks of one collective; 0: as NCCL chooses
+    bool zero_cta = false;  ///< copy engines gather in symmetric windows
   };
-  /// Collective. `purpose` is what errors call it: "gathers".
+  /// Collective. Errors call the communicator by `purpose`: "gathers".
   NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose, const Options& options,
                    Health& health);
   ~NcclCommunicator();
@@ -29,7 +29,7 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   ncclComm_t get() const { return communicator_; }
-  /// An error that NCCL has met since, in words. For another thread.
+  /// Describes an error that NCCL has met in the background, if there is one. For another thread.
   std::optional<std::string> failure() const;
 
  private:
@@ -40,7 +40,7 @@ class NcclCommunicator {
   ncclComm_t communicator_ = nullptr;
 };
 
-/// "NCCL 2.28.9", of the library that is loaded.
+/// The version of the library that is loaded: "NCCL 2.28.9".
 std::string nccl_version();
 
 }  // namespace shard8::comm::nccl

@@ -15,31 +15,31 @@
 
 namespace shard8::comm::nccl {
 
-/// How groups gather in memory of Communicator::gather_memory, and those on the compute stream alone reduce in
-/// it. Elsewhere, and in groups that cannot, NCCL does it in the plain way; Device::describe says so.
+/// How groups gather in memory of Communicator::gather_memory; groups whose only lane is the compute stream reduce in
+/// it, too. In other memory, and in groups that cannot use this way, NCCL's kernels do it; Device::describe says so.
 enum class Gather : std::uint8_t {
-  automatic,  ///< push where ranks can, else nccl
+  automatic,  ///< push where the ranks can, else nccl
   nccl,       ///< kernels of NCCL
-  zero_cta,   ///< copy engines driven by NCCL on a symmetric window, in groups with a gather lane
-  push,       ///< copy engines driven by this program, see PeerMemory; on the compute stream ExchangeMemory
+  zero_cta,   ///< copy engines that NCCL drives, in a symmetric window; in groups with a gather lane
+  push,       ///< copy engines that this program drives (PeerMemory); on the compute stream kernels (ExchangeMemory)
 };
 std::string_view name_of(Gather gather);
 
 struct Settings {
   Gather gather = Gather::automatic;
-  int gather_ctas = 0;  ///< thread blocks that one collective of NCCL may take, at most; 0: as it chooses
-  int reduce_ctas = 0;  ///< the same of reductions on a lane of their own
-  /// The same on the compute stream, in groups whose large collectives go through peers' memory: NCCL takes
-  /// device memory for each thread block that it may use.
+  int gather_ctas = 0;  ///< most thread blocks of one gather by NCCL; 0: as NCCL chooses
+  int reduce_ctas = 0;  ///< most thread blocks of one reduction by NCCL on a lane of its own; 0: as NCCL chooses
+  /// Most thread blocks of one collective by NCCL on the compute stream, in groups whose large collectives go through
+  /// peers' memory. NCCL takes device memory for each thread block that it may use.
   int small_ctas = 4;
-  /// A call that is longer under way ends the job: see CallClock for what counts.
+  /// A call that takes longer ends the job. CallClock says how the time of a call counts.
   HangLimits limits;
-  /// Told by another thread what hangs or failed (operation, group, rank, bytes): it must end the job.
+  /// Another thread calls this with what hangs or failed (operation, group, rank, bytes). It must end the job.
   std::function<void(const std::string&)> alarm;
 };
 
-/// The current device, whose kernels go to `compute`, with collectives by NCCL. Collective over `world`,
-/// all ranks of the job; throws AgreedError(environment) when two share a device.
+/// The current device with collectives by NCCL; its kernels run on `compute`. Collective over `world`, all ranks of the
+/// job. Throws AgreedError(environment) when two ranks share a device.
 std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings);
 
 }  // namespace shard8::comm::nccl

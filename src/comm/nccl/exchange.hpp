@@ -13,13 +13,13 @@
 
 namespace shard8::comm::nccl {
 
-/// Kernels in which ranks exchange what lies in each other's memory. They wait for each other on at most
-/// `blocks` multiprocessors: what another rank may be waiting for needs some, too.
+/// Kernels in which ranks exchange data in each other's memory. They wait for each other on at most `blocks`
+/// multiprocessors, so that other kernels, for which another rank may wait, have multiprocessors, too.
 struct ExchangeKernels {
   cudaStream_t stream;
   int blocks;
 
-  /// Copies of some bytes.
+  /// Addresses to which the same bytes are copied.
   struct Copies {
     std::byte* data[kMostRanks] = {};
     int count = 0;
@@ -28,7 +28,7 @@ struct ExchangeKernels {
   };
   void copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes, const Copies& to) const;
 
-  /// As sum_parts().
+  /// See sum_parts().
   void sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,
            const Parts& parts) const;
 };

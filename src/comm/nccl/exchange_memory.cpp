@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "comm/item_rows.hpp"
-#include "comm/own_rows.hpp"
+#include "comm/rows.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {

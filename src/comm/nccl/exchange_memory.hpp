@@ -10,21 +10,23 @@
 
 namespace shard8::comm::nccl {
 
-/// Memory that every rank of a group can read and write, for what nothing hides. To gather tensors in it, one
-/// kernel of every rank writes its rows to where they belong in all ranks' memory; to sum such, one reads its rows
-/// of all of them. The kernels wait for each other themselves, in less time than streams do.
+/// Memory that every rank of a group can read and write, for collectives that no compute hides. To gather tensors in
+/// it, one kernel of each rank writes the rank's rows to their places in all ranks' memory. To reduce tensors in it,
+/// one kernel of each rank reads the rank's rows in all ranks' memory and sums them. These kernels wait for each other
+/// themselves, which takes less time than waits of streams.
 class ExchangeMemory final : public DeviceMemory {
  public:
-  /// As PeerBlock.
+  /// Collective; see PeerBlock.
   ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream);
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
   bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
-  /// As Communicator::all_gather_in_place, of tensors that it holds; `own` lies anywhere.
+  /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
+  /// anywhere.
   void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
-  /// As Communicator::reduce_scatter of wholes that it holds, of at most kMostRanks ranks: in rank order and
-  /// with sums in fp32, as on hosts.
+  /// See Communicator::reduce_scatter. Wholes must lie in this memory, and the group has at most kMostRanks ranks. Sums
+  /// are in fp32 in rank order, as on hosts.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
 
  private:

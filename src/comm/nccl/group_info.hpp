@@ -10,7 +10,7 @@
 
 namespace shard8::comm::nccl {
 
-/// What reports and errors say of a group. Lives as long as calls of the group are under way.
+/// What reports and errors say of a group. It must live as long as calls of the group are under way.
 struct GroupInfo {
   std::string name;
   int rank = 0;

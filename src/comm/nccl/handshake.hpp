@@ -8,24 +8,26 @@
 
 namespace shard8::comm::nccl {
 
-/// How kernels of the ranks of a group, one on each, begin together and end together: by words in each other's
-/// memory, two for each other rank, which hold the number of the exchange that the other has come to.
+/// Lets kernels of the ranks of a group, one on each rank, begin together and end together. Each rank has two words in
+/// its memory for each other rank: the number of the exchange that the other rank has begun, and that it has done.
 struct Handshake {
   enum Word { ready, done };
   std::uint32_t* words[kMostRanks] = {};  ///< of each rank, as mapped here: [Word][rank that writes it]
-  unsigned* arrived = nullptr;            ///< on this rank: thread blocks that are through; 0 between kernels
+  unsigned* arrived = nullptr;            ///< on this rank: thread blocks that have ended; 0 between kernels
   int rank = 0, size = 1;
-  std::uint32_t number = 0;  ///< of the exchange, cyclic
+  std::uint32_t number = 0;  ///< number of the exchange, cyclic
 };
 
-/// Of the kernels of an exchange on one rank, in stream order, the first one begins it and the last one ends it.
+/// Which kernel of an exchange on one rank this is, in stream order: the first one begins the exchange, the last one
+/// ends it.
 struct Turn {
   bool first = true, last = true;
 };
 
 #if defined(__CUDACC__)
 
-/// What was given to the stream before this kernel is told to be done; by the first `size` threads of a block.
+/// Tells the other ranks that this rank has come to `word`, with all that its stream did before. The first `size`
+/// threads of one block call it.
 __device__ __forceinline__ void tell(const Handshake& h, Handshake::Word word) {
   const int r = static_cast<int>(threadIdx.x);
   if (r >= h.size || r == h.rank) return;
@@ -33,7 +35,7 @@ __device__ __forceinline__ void tell(const Handshake& h, Handshake::Word word) {
                : "memory");
 }
 
-/// All threads of a block go on when every other rank has told this one.
+/// Returns when every other rank has told this rank. All threads of a block call it.
 __device__ __forceinline__ void await(const Handshake& h, Handshake::Word word) {
   const int r = static_cast<int>(threadIdx.x);
   if (r < h.size && r != h.rank) {
@@ -46,13 +48,13 @@ __device__ __forceinline__ void await(const Handshake& h, Handshake::Word word) 
   __syncthreads();
 }
 
-/// Goes on when all ranks have begun: what their streams did before is to be seen. By all threads.
+/// Returns when all ranks have begun. Then all that their streams did before is visible. All threads call it.
 __device__ __forceinline__ void begin(const Handshake& h) {
   if (blockIdx.x == 0) tell(h, Handshake::ready);
   await(h, Handshake::ready);
 }
 
-/// The kernel ends when all ranks' have done what stands before this. By all threads, last.
+/// Lets the kernel end only when the kernels of all ranks have come to this call. All threads call it last.
 __device__ __forceinline__ void end(const Handshake& h) {
   __shared__ bool is_last;
   __threadfence_system();

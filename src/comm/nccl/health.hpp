@@ -11,13 +11,13 @@ namespace shard8::comm::nccl {
 
 class NcclCommunicator;
 
-/// What a watchdog asks besides the calls on the lanes: errors that NCCL meets in the background.
+/// The communicators whose errors in the background a watchdog asks for.
 class Health {
  public:
   void add(const NcclCommunicator& communicator);
   void remove(const NcclCommunicator& communicator);
 
-  /// What is wrong, if anything is. For another thread.
+  /// Describes the first error, if there is one. For another thread.
   std::optional<std::string> problem();
 
  private:

@@ -12,23 +12,23 @@
 
 namespace shard8::comm::nccl {
 
-/// Of the running system: two processes that have it alike are on one node.
+/// Identifies the running system: two processes with the same identity are on one node.
 std::string node_identity();
 
-/// Device memory of every rank of a group that all of them can write to (CUDA IPC): for ranks on one
-/// node whose devices reach each other.
+/// Device memory of every rank of a group, which all ranks of the group can write to (CUDA IPC). The ranks must be on
+/// one node, with devices that reach each other.
 class IpcBlock {
  public:
-  /// Collective; as many bytes on every rank, cleared on `stream`. Throws AgreedError(environment) on every
-  /// rank when it cannot be on one, with the reason.
+  /// Collective, with the same bytes on every rank, which are cleared on `stream`. Throws AgreedError(environment) with
+  /// the reason on every rank when one rank cannot have the memory.
   IpcBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
-  /// Collective, after all ranks' writes were waited for. Left to the end of the process by an exception.
+  /// Collective. All ranks' writes must be complete. During an exception it frees nothing: the process ends.
   ~IpcBlock();
   IpcBlock(const IpcBlock&) = delete;
   IpcBlock& operator=(const IpcBlock&) = delete;
 
   std::byte* own() const { return own_; }
-  /// Where this rank writes to a rank's memory.
+  /// The address at which this rank writes to the memory of `rank`.
   std::byte* of(int rank) const { return base_[static_cast<std::size_t>(rank)]; }
   std::size_t bytes() const { return bytes_; }
 

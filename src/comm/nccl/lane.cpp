@@ -21,7 +21,7 @@ bool Call::test() { return done().happened(); }
 
 Lane::Lane(std::string_view name, cudaStream_t compute) : name_(name), compute_(compute) {}
 
-std::unique_ptr<Lane> Lane::beside(std::string_view name, cudaStream_t compute) {
+std::unique_ptr<Lane> Lane::with_own_stream(std::string_view name, cudaStream_t compute) {
   auto lane = std::make_unique<Lane>(name, compute);
   lane->own_.emplace(tensor::cuda::Stream::Urgency::high);
   return lane;
@@ -72,7 +72,7 @@ DeviceCall* Lane::end(Call& call) {
   return nullptr;
 }
 
-/// False when the oldest is not to be had yet, or there is none.
+/// Takes back the oldest call under way. False when the call cannot be taken back yet, or there is none.
 bool Lane::take_back_oldest() {
   Call* const call = oldest_;
   if (call == nullptr || !call->released_ || !call->done().happened()) return false;
@@ -91,7 +91,7 @@ bool Lane::take_back_oldest() {
 void Lane::record(const Call& call) const {
   const Call::Times& times = *call.times_;
   const double total = times.end.seconds_since(times.begin);
-  // Beside the compute stream: what was left of it when that stream came to wait for it.
+  // On a stream of its own: what was left of the call when the compute stream came to wait for it.
   const double exposed = own_ ? std::max(0.0, times.end.seconds_since(times.wait)) : total;
   record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
 }

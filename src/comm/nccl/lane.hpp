@@ -22,10 +22,10 @@ namespace shard8::comm::nccl {
 
 class Lane;
 
-/// A collective that was given to a lane.
+/// A collective on a lane.
 class Call final : public DeviceCall {
  public:
-  /// Before start: one tensor more whose bytes count.
+  /// Adds a tensor whose bytes count. Before Lane::start.
   void count(const tensor::Tensor& t) { add_bytes(sizes_, t); }
 
   void wait() override;
@@ -42,7 +42,7 @@ class Call final : public DeviceCall {
   const Event& begin() const { return timed_ ? times_->begin : begin_; }
   const Event& done() const { return timed_ ? times_->end : done_; }
 
-  static constexpr std::size_t kDTypes = 4;  ///< in a call, if not more
+  static constexpr std::size_t kDTypes = 4;  ///< dtypes in a call for which memory is reserved
 
   Lane& lane_;
   Call* next_ = nullptr;
@@ -51,47 +51,48 @@ class Call final : public DeviceCall {
   std::vector<DTypeBytes> sizes_;
   std::uint64_t number_ = 0;
   CallClock clock_;        ///< under the lane's mutex
-  bool released_ = false;  ///< nobody looks at it any more
-  bool timed_ = false;     ///< there is a log
-  bool measured_ = false;  ///< which was measuring when this was waited for
+  bool released_ = false;  ///< no caller uses it any more
+  bool timed_ = false;     ///< its group has a log
+  bool measured_ = false;  ///< the log was measuring when the call was waited for
   Event begin_, done_;
   std::optional<Times> times_;
 };
 
-/// A stream with collectives on it, in the order in which they were given: the compute stream itself, or
-/// one beside it, of greater urgency, on which each waits for what the compute stream was given before.
-/// Calls and their events are used again when they are complete and were waited for.
+/// A stream with collectives on it, in the order in which the host issued them. It is the compute stream, or a stream
+/// of its own with greater urgency. On a stream of its own each collective waits for what the compute stream was given
+/// before. Calls and their events are used again when they are complete and were waited for.
 class Lane {
  public:
-  /// The compute stream itself.
+  /// A lane on the compute stream.
   Lane(std::string_view name, cudaStream_t compute);
-  /// A stream beside it.
-  static std::unique_ptr<Lane> beside(std::string_view name, cudaStream_t compute);
+  /// A lane with a stream of its own.
+  static std::unique_ptr<Lane> with_own_stream(std::string_view name, cudaStream_t compute);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
   cudaStream_t stream() const { return own_ ? own_->get() : compute_; }
 
-  /// A call that is neither counted nor started yet.
+  /// A call without tensors that is not started yet.
   Call& next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op);
-  /// From here on it is watched. What the compute stream was given comes before it.
+  /// The host begins to issue the call: from here on the watchdog sees it. What the compute stream was given before
+  /// comes before it.
   void start(Call& call);
-  /// All of it was given to stream(). Null on the compute stream.
+  /// The host has issued all of the call to stream(). Null on the compute stream.
   DeviceCall* end(Call& call);
 
-  /// Records in their logs those measured calls that are complete and released, and takes them back.
+  /// Records the measured calls that are complete and released, and makes them free.
   void record_calls();
-  /// Makes as many calls again as were ever under way: so that, looked after once in so much time, none is made.
+  /// Doubles the number of calls, so that steps like those so far make no new ones.
   void make_spare_calls();
-  /// Waits on the host for all calls; then the same.
+  /// Waits on the host for all calls, then records them.
   void drain();
 
-  /// The first call that takes longer than `limit`, as CallClock counts, in words. For another thread.
+  /// Describes the first call that takes longer than `limit`, as CallClock counts. For another thread.
   std::optional<std::string> overdue(Call::Clock::time_point now, Call::Clock::duration limit);
 
  private:
   friend class Call;
-  /// So many calls may be under way before the oldest are looked at in passing.
+  /// Calls under way from which on next() looks whether the oldest can be taken back.
   static constexpr int kUnderWay = 256;
 
   bool take_back_oldest();

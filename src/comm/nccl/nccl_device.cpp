@@ -68,8 +68,8 @@ NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings
       world_rank_(world.rank()),
       stream_(compute),
       compute_("compute", compute),
-      gather_(Lane::beside("gather", compute)),
-      reduce_(Lane::beside("reduce", compute)),
+      gather_(Lane::with_own_stream("gather", compute)),
+      reduce_(Lane::with_own_stream("reduce", compute)),
       statements_{nccl_version()},
       watchdog_(
           settings_.limits.interval(), [this] { return problem(); }, settings_.alarm) {

@@ -32,8 +32,8 @@ class NcclDevice final : public Device {
   Lane& compute_lane() { return compute_; }
   Lane& gather_lane() { return *gather_; }
   Lane& reduce_lane() { return *reduce_; }
-  /// The communicator for the compute lane of a group. Groups of the same ranks share one, since all
-  /// that is on that stream is in one order. `most_ctas`: as the first of them asks. Collective.
+  /// The communicator for the compute lane of a group. Collective. Groups of the same ranks share one communicator,
+  /// because everything on that stream is in one order; it has the `most_ctas` of the first of them.
   std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info, int most_ctas);
   void state(std::string line) { statements_.push_back(std::move(line)); }
 

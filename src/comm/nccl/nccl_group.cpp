@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/item_rows.hpp"
 #include "comm/nccl/check.hpp"
 #include "comm/nccl/sum_item.hpp"
 #include "comm/nccl/window_memory.hpp"
-#include "comm/own_rows.hpp"
+#include "comm/rows.hpp"
 
 namespace shard8::comm::nccl {
 namespace {

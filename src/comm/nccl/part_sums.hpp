@@ -27,7 +27,8 @@ __device__ __forceinline__ Vector<T> load_vector(const std::byte* from, std::int
   return v;
 }
 
-/// Vectors first, first + step, ... (kVectors of them) of each part, those below `vectors`: from part kFirst on.
+/// Loads kVectors vectors, first, first + step, ..., of each part, as far as they are below `vectors`. Begins with part
+/// kFirst.
 template <class T, int kFirst, int kParts, int kVectors>
 __device__ __forceinline__ void load_parts(Vector<T> (&v)[kParts][kVectors], const Parts& parts, std::int64_t first,
                                            int step, std::int64_t vectors) {
@@ -39,7 +40,7 @@ __device__ __forceinline__ void load_parts(Vector<T> (&v)[kParts][kVectors], con
       if (first + u * step < vectors) v[r][u] = load_vector<T>(parts.data[r], first + u * step);
   }
 }
-/// From part `start` on, which all threads of a block have alike.
+/// The same with the first part `start`, which must be the same for all threads of a block.
 template <class T, int kParts, int kVectors, int kFirst = 0>
 __device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts][kVectors], const Parts& parts,
                                                 std::int64_t first, int step, std::int64_t vectors) {
@@ -49,8 +50,9 @@ __device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts
   }
 }
 
-/// The sums of vectors first, first + step, ... (kVectors of them) into out, those below `vectors`, in the order of
-/// the parts. Of kParts parts, loaded from part `start` on, or of parts.count where it is 0.
+/// Writes the sums of kVectors vectors, first, first + step, ..., as far as they are below `vectors`. Parts are added
+/// in their order. With kParts > 0 there are kParts parts, and part `start` is loaded first; with 0 there are
+/// parts.count.
 template <class T, int kParts, int kVectors>
 __device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int start, std::int64_t first, int step,
                                             std::int64_t vectors) {
@@ -97,7 +99,7 @@ __device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int
   out[i] = static_cast<T>(total);
 }
 
-/// of(a constant) for so many parts: of a kernel that has the number as an argument of its template, or 0 for any.
+/// Returns of(std::integral_constant<int, parts>()) for numbers of parts that have a kernel of their own, else of(0).
 template <class F>
 auto for_part_count(int parts, const F& of) {
   switch (parts) {
@@ -116,7 +118,7 @@ auto for_part_count(int parts, const F& of) {
   }
 }
 
-/// How many elements go by vectors: none unless all begin at multiples of one.
+/// The number of whole vectors in `count` elements, or 0 if out or a part does not begin at a multiple of 16 bytes.
 template <class T>
 std::int64_t whole_vectors(const T* out, const Parts& parts, std::int64_t count) {
   auto all = reinterpret_cast<std::uintptr_t>(out);

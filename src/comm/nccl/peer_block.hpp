@@ -14,23 +14,23 @@
 
 namespace shard8::comm::nccl {
 
-/// Memory of every rank of a group that the others can read and write. Into it they push by copy engines, all
-/// copies of a call to peers at once, so that no multiprocessor is taken from kernels, or by kernels of a Handshake.
-/// What stays on the rank is an ordinary copy of its device, after those. Peers are on one node.
+/// Memory of every rank of a group, which the other ranks can read and write. Ranks must be on one node. Ranks push
+/// into it by copy engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels
+/// with a Handshake use it. A copy within the rank is an ordinary copy of its device, after those to peers.
 ///
-/// Each call has a number. A rank tells every peer that its memory may be used (its stream has come to
-/// the call), waits until all have told it so, does what the call does, tells every peer that it has, and
-/// waits until all have. On every rank what is told is given to the stream before what is waited for, so
-/// calls that ranks make in the same order cannot wait for each other.
+/// Each call has a number. A rank tells every peer that its stream has come to the call, so its memory may be used. It
+/// waits until all peers have told it so, does the call's copies, tells every peer that they are done, and waits until
+/// all peers have told it so. On every rank the stream tells before it waits. So calls that ranks make in the same
+/// order cannot wait for each other.
 class PeerBlock {
  public:
-  /// Collective; throws AgreedError(environment) where it cannot be. Copies and waits go to `stream`.
+  /// Collective. Copies and waits run on `stream`. Throws AgreedError(environment) where ranks cannot share memory.
   PeerBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
   ~PeerBlock();
   PeerBlock(const PeerBlock&) = delete;
   PeerBlock& operator=(const PeerBlock&) = delete;
 
-  /// Collective: nothing if ranks can push to each other, else why not.
+  /// Why ranks cannot push to each other, or nothing if they can. Collective.
   static std::optional<std::string> problem(const Communicator& group, cudaStream_t stream);
 
   int rank() const { return rank_; }
@@ -38,17 +38,17 @@ class PeerBlock {
   std::byte* data() const { return block_.own(); }
   std::size_t bytes() const { return bytes_; }
   cudaStream_t stream() const { return stream_; }
-  /// The k-th rank to push to: not all ranks turn to the same one at once. The last one (k = size) is this.
+  /// The k-th rank to push to, k = 1 … size. Ranks begin with different peers. The last one is this rank.
   int peer(int k) const { return (rank_ + k) % size_; }
 
-  /// Adds a copy to the next push(): `bytes` from anywhere on the device to `offset` of a rank's memory, this one's
-  /// too.
+  /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
+  /// `to`, which may be this rank.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
-  /// All copies that were added. What the stream is given then finds all ranks' bytes here.
+  /// Does all copies that were added. What the stream is given afterwards sees all ranks' bytes here.
   void push();
-  /// Of the next call, for kernels that make it in place of push(); ExchangeKernels end it.
+  /// The handshake of the next call, for kernels that do the call in place of push().
   Handshake handshake();
-  /// A rank's memory, as this one reads and writes it.
+  /// The memory of `rank`, as this rank reads and writes it.
   std::byte* of(int rank) const { return block_.of(rank); }
   bool holds(const tensor::Tensor& tensor) const {
     return tensor.empty() || (tensor.data >= data() && tensor.data + tensor.bytes() <= data() + bytes());

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/peer_memory.hpp"
 
-#include "comm/own_rows.hpp"
+#include "comm/rows.hpp"
 
 namespace shard8::comm::nccl {
 

@@ -9,17 +9,18 @@
 
 namespace shard8::comm::nccl {
 
-/// Memory that every rank of a group can write to. To gather tensors in it, every rank pushes its rows straight to
-/// where they belong in each peer's memory, by copy engines.
+/// Memory that every rank of a group can write to. To gather tensors in it, the copy engines of every rank push its
+/// rows to their places in each peer's memory.
 class PeerMemory final : public DeviceMemory {
  public:
-  /// As PeerBlock.
+  /// Collective; see PeerBlock.
   PeerMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream) : block_(group, bytes, stream) {}
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
   bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
-  /// As Communicator::all_gather_in_place, of tensors that it holds; `own` lies anywhere.
+  /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
+  /// anywhere.
   void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
 
  private:

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "comm/item_rows.hpp"
 #include "comm/nccl/sum_item.hpp"
+#include "comm/rows.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::comm::nccl {

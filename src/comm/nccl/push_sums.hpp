@@ -10,21 +10,21 @@
 
 namespace shard8::comm::nccl {
 
-/// Reduce-scatters whose parts every rank pushes to the rank that sums them, in rank order and with sums in
-/// fp32, as on hosts: as much in a turn as half of the memory holds of all other ranks. While sums wait for
-/// multiprocessors, the next turn's parts arrive in the other half.
+/// Memory for reduce-scatters in which every rank pushes parts to the rank that sums them. Sums are in fp32 in rank
+/// order, as on hosts. A call takes turns: in each turn half of the memory receives the parts of all other ranks. While
+/// the sums of one turn wait for multiprocessors, the parts of the next turn arrive in the other half.
 class PushSums final : public DeviceMemory {
  public:
-  /// As PeerBlock.
+  /// Collective; see PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
-  /// As Communicator::reduce_scatter.
+  /// See Communicator::reduce_scatter.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
 
  private:
-  /// Elements of an item's shard, and where they lie in a rank's slot.
+  /// Bytes of an item's shard, and their place in a rank's slot.
   struct Piece {
     const Communicator::ReduceScatterItem* item;
     std::size_t first, bytes, offset;
@@ -35,10 +35,10 @@ class PushSums final : public DeviceMemory {
   void sum(int half);
 
   PeerBlock block_;
-  std::size_t slot_bytes_;        ///< of a half, for what one other rank pushes
-  std::vector<Piece> pieces_[2];  ///< of each half's turn
-  int half_ = 0;                  ///< of this turn
-  std::size_t used_ = 0;          ///< of a slot
+  std::size_t slot_bytes_;        ///< bytes in a half for the parts of one other rank
+  std::vector<Piece> pieces_[2];  ///< pieces of the turn of each half
+  int half_ = 0;                  ///< the half of this turn
+  std::size_t used_ = 0;          ///< bytes of a slot that this turn uses
 };
 
 }  // namespace shard8::comm::nccl

@@ -13,16 +13,16 @@ namespace shard8::comm::nccl {
 /// A 32-bit word in device memory, of this rank or mapped from another.
 using FlagAddress = std::uint32_t*;
 
-/// What ranks tell each other in stream order, by words in each other's memory: the stream writes a number
-/// to some of them and goes on when others have reached it. No multiprocessor takes part.
+/// Signals between ranks in stream order, by words in each other's memory. The stream writes numbers to some words and
+/// waits until other words have reached a number. No multiprocessor takes part.
 class StreamFlags {
  public:
   StreamFlags();
 
   void write(FlagAddress flag, std::uint32_t number);
-  /// The stream waits until the word is `number` or one that came after it (cyclically).
+  /// The stream waits until the word has reached `number`, cyclically.
   void await(FlagAddress flag, std::uint32_t number);
-  /// Gives what was gathered to the stream, in order, and forgets it. At most 255 at a time.
+  /// Gives the writes and waits so far to the stream, in their order. At most 255.
   void enqueue(cudaStream_t stream);
 
  private:

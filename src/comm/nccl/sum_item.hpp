@@ -9,7 +9,8 @@
 
 namespace shard8::comm::nccl {
 
-/// What of a reduce-scatter lies `first` bytes from the beginning of an item's out, of the parts of all ranks.
+/// Sums `bytes` bytes of an item of a reduce-scatter, from byte `first` of its out on. `parts` are all ranks' parts of
+/// these bytes; the item's addend is added last.
 inline void sum_item(cudaStream_t stream, const Communicator::ReduceScatterItem& item, std::size_t first,
                      std::size_t bytes, Parts parts) {
   if (!item.addend.empty()) parts.add(item.addend.data + first);

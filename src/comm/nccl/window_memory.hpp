@@ -12,7 +12,7 @@
 
 namespace shard8::comm::nccl {
 
-/// Memory in a symmetric window of a communicator of NCCL, if it can have one.
+/// Device memory in a symmetric window of a communicator of NCCL, if NCCL can make one, else plain memory.
 class WindowMemory final : public DeviceMemory {
  public:
   /// Collective.
@@ -22,18 +22,18 @@ class WindowMemory final : public DeviceMemory {
 
   std::byte* data() const override { return memory_; }
   std::size_t bytes() const override { return bytes_; }
-  /// False: the library has none here, and gathers are as in any memory.
+  /// False when NCCL made no window here. Then gathers take the way of plain memory.
   bool symmetric() const { return window_ != nullptr; }
 
  private:
-  Communicator group_;  // lives as long
+  Communicator group_;  // keeps the group alive as long as this
   std::shared_ptr<NcclCommunicator> communicator_;
   std::size_t bytes_;
   std::byte* memory_ = nullptr;
   ncclWindow_t window_ = nullptr;
 };
 
-/// Memory of the device that is nothing special.
+/// Device memory of cudaMalloc.
 class PlainMemory final : public DeviceMemory {
  public:
   explicit PlainMemory(std::size_t bytes);

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <span>
 
+#include "comm/communicator.hpp"
 #include "tensor/tensor.hpp"
+
+/// Which rows of a whole tensor belong to which rank.
 
 namespace shard8::comm {
 
@@ -18,12 +21,17 @@ struct OwnRows {
   bool elsewhere() const { return data != place; }
 };
 
-/// Those of tensor i of Communicator::all_gather_in_place(whole, own).
+/// The own rows of tensor i of Communicator::all_gather_in_place(whole, own).
 inline OwnRows own_rows(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, std::size_t i,
                         int rank, int size) {
   const std::size_t bytes = whole[i].bytes() / static_cast<std::size_t>(size);
   std::byte* const place = whole[i].data + static_cast<std::size_t>(rank) * bytes;
   return {place, own.empty() || own[i].empty() ? place : own[i].data, bytes};
+}
+
+/// The rows of a reduce-scatter's whole that are summed on `rank`.
+inline std::byte* rows_of(const Communicator::ReduceScatterItem& item, int rank) {
+  return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();
 }
 
 }  // namespace shard8::comm
