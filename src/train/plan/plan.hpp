@@ -10,7 +10,7 @@
 #include "model/operations.hpp"
 #include "model/transformer_layer.hpp"
 #include "profile/collective_log.hpp"
-#include "tensor/arena_set.hpp"
+#include "tensor/arena.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::train {
