@@ -22,9 +22,12 @@ MPI_Comm duplicate(MPI_Comm comm, const std::string& name, HostWaits* waits) {
 }  // namespace
 
 Communicator::Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log,
-                           HostWaits* waits)
-    : Communicator(
-          std::make_shared<Group>(duplicate(comm, name, waits), name, waiting, log, std::make_shared<Engine>(waits))) {}
+                           HostWaits* waits, const Limits& limits)
+    : Communicator(std::make_shared<Group>(duplicate(comm, name, waits), name, waiting, log,
+                                           std::make_shared<Engine>(waits, limits))) {
+  SHARD8_REQUIRE(limits.message_bytes > 0 && limits.message_bytes <= Limits{}.message_bytes,
+                 "message limit {} is not from 1 to {} bytes", limits.message_bytes, Limits{}.message_bytes);
+}
 
 Communicator::Communicator(std::shared_ptr<Group> group)
     : group_(std::move(group)), rank_(group_->rank), size_(group_->size) {}
@@ -87,11 +90,5 @@ Waiting Communicator::waiting() const { return group_->waiting; }
 HostWaits* Communicator::waits() const { return group_->engine->waits; }
 void Communicator::progress() const { group_->engine->advance(); }
 std::size_t Communicator::scratch_bytes() const { return group_->scratch.bytes(); }
-
-void Communicator::set_limits(const Limits& limits) {
-  SHARD8_REQUIRE(limits.message_bytes > 0 && limits.message_bytes <= Limits{}.message_bytes,
-                 "message limit {} is not from 1 to {} bytes", limits.message_bytes, Limits{}.message_bytes);
-  group_->engine->limits = limits;
-}
 
 }  // namespace shard8::comm

@@ -64,9 +64,10 @@ struct DeviceLanes {
 class Communicator {
  public:
   /// Duplicates `comm`; `name` is what reports and errors call the group. `waits`, which may be null and must live
-  /// longer than the communicator and all its splits, is told what this rank's host waits for.
+  /// longer than the communicator and all its splits, is told what this rank's host waits for. `limits` hold for all
+  /// splits, too, and must be the same on every rank; message_bytes is at least 1 and at most the default.
   Communicator(MPI_Comm comm, std::string name, Waiting waiting, profile::CollectiveLog* log,
-               HostWaits* waits = nullptr);
+               HostWaits* waits = nullptr, const Limits& limits = {});
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
@@ -149,9 +150,6 @@ class Communicator {
   /// together, or one all-reduce of `bytes`.
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
-
-  /// For this group and all that share its origin; must be the same on every rank. For tests.
-  void set_limits(const Limits& limits);
 
  private:
   explicit Communicator(std::shared_ptr<Group> group);

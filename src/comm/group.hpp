@@ -29,7 +29,9 @@ class PendingCollective;
 struct Engine {
   /// How many are under way at a time depends on when they complete. This many allocate nothing.
   static constexpr std::size_t kOutstanding = 64;
-  explicit Engine(HostWaits* of_host = nullptr) : waits(of_host) { outstanding.reserve(kOutstanding); }
+  Engine(HostWaits* of_host, const Limits& of_calls) : limits(of_calls), waits(of_host) {
+    outstanding.reserve(kOutstanding);
+  }
 
   std::vector<PendingCollective*> outstanding;
   std::shared_ptr<Device> device;  ///< where tensors are, if not in the memory of hosts

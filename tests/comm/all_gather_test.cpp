@@ -67,10 +67,8 @@ TEST(AllGather, a_unit_in_one_call) { gather_unit(world()); }
 TEST(AllGather, a_unit_spinning) { gather_unit(world(nullptr, Waiting::spin)); }
 
 TEST(AllGather, messages_longer_than_the_limit_are_cut) {
-  Communicator group = world();
-  group.set_limits({.message_bytes = 1001});
-  gather_unit(group);
-  group.set_limits({.message_bytes = 1});
+  gather_unit(world(Limits{.message_bytes = 1001}));
+  const Communicator group = world(Limits{.message_bytes = 1});
   Buffer mine({5}, DType::fp32), whole({5 * group.size()}, DType::fp32);
   mine.fill(group.rank());
   group.all_gather(whole.tensor(), mine.tensor());
@@ -78,11 +76,8 @@ TEST(AllGather, messages_longer_than_the_limit_are_cut) {
 }
 
 TEST(AllGather, large_groups_use_the_library) {
-  Communicator group = world();
-  group.set_limits({.direct_ranks = 1});
-  gather_unit(group);
-  group.set_limits({.message_bytes = 3000, .direct_ranks = 1});
-  gather_unit(group);
+  gather_unit(world(Limits{.direct_ranks = 1}));
+  gather_unit(world(Limits{.message_bytes = 3000, .direct_ranks = 1}));
 }
 
 TEST(AllGather, blocking_out_of_place_and_own_rows) {

@@ -103,9 +103,11 @@ inline bool same_everywhere(const std::vector<std::byte>& mine, int ranks) {
   return true;
 }
 
-inline Communicator world(profile::CollectiveLog* log = nullptr, Waiting waiting = Waiting::yield) {
-  return {MPI_COMM_WORLD, "world", waiting, log};
+inline Communicator world(profile::CollectiveLog* log = nullptr, Waiting waiting = Waiting::yield,
+                          const Limits& limits = {}) {
+  return {MPI_COMM_WORLD, "world", waiting, log, nullptr, limits};
 }
+inline Communicator world(const Limits& limits) { return world(nullptr, Waiting::yield, limits); }
 
 inline constexpr std::int64_t kRows[] = {0, 1, 7, 1000, 100000};
 

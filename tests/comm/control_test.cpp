@@ -63,8 +63,7 @@ TEST(Control, gathers_values_and_texts) {
 }
 
 TEST(Control, broadcasts_in_pieces) {
-  Communicator group = world();
-  group.set_limits({.message_bytes = 7});
+  const Communicator group = world(Limits{.message_bytes = 7});
   for (int root = 0; root < group.size(); ++root) {
     const std::string expected = "from rank " + std::to_string(root) + ": " + std::string(100, 'y');
     std::string text = group.rank() == root ? expected : "old";

@@ -69,8 +69,7 @@ std::vector<tensor::Tensor> tensors_of(std::vector<Buffer>& buffers) {
 }
 
 void expect_direct_bits(const Limits& limits, std::int64_t elements, Reduce reduce, Way way, Waiting waiting) {
-  Communicator direct = world(), relayed = world(nullptr, waiting);
-  relayed.set_limits(limits);
+  const Communicator direct = world(), relayed = world(nullptr, waiting, limits);
   auto want = buffers_of(elements, reduce, direct.rank()), got = want;
   direct.all_reduce(tensors_of(want), reduce).wait();
 
@@ -113,8 +112,7 @@ TEST(LargeGroups, HaveTheBitsOfTheDirectWay) {
 
 // Stages of several calls begin in any order, among reductions of other kinds, and waits come in any order.
 TEST(LargeGroups, SeveralAllReducesAtATime) {
-  Communicator group = world(), direct = world();
-  group.set_limits({.direct_ranks = 1});
+  const Communicator group = world(Limits{.direct_ranks = 1}), direct = world();
   std::vector<std::vector<Buffer>> want, got;
   for (int i = 0; i < 4; ++i) got.push_back(buffers_of(i % 2 == 0 ? 10000 : 7, Reduce::sum, group.rank() + 10 * i));
   want = got;

@@ -129,18 +129,11 @@ void reduce_items(const Communicator& group) {
 
 TEST(ReduceScatter, many_items_in_one_call) { reduce_items(world()); }
 TEST(ReduceScatter, many_items_spinning) { reduce_items(world(nullptr, Waiting::spin)); }
-TEST(ReduceScatter, messages_longer_than_the_limit_are_cut) {
-  Communicator group = world();
-  group.set_limits({.message_bytes = 999});
-  reduce_items(group);
-}
+TEST(ReduceScatter, messages_longer_than_the_limit_are_cut) { reduce_items(world(Limits{.message_bytes = 999})); }
 TEST(ReduceScatter, large_groups_use_the_library) {
-  Communicator group = world();
-  group.set_limits({.direct_ranks = 1});
-  reduce_items(group);
+  reduce_items(world(Limits{.direct_ranks = 1}));
   // An item too long for the library's counts goes directly, beside others.
-  group.set_limits({.message_bytes = 3000, .direct_ranks = 1});
-  reduce_items(group);
+  reduce_items(world(Limits{.message_bytes = 3000, .direct_ranks = 1}));
 }
 
 TEST(ReduceScatter, steady_state_allocates_nothing_and_plan_knows_it) {
@@ -201,9 +194,7 @@ TEST(AllReduce, small_items_in_one_call) { all_reduce_items(world(), 10); }
 TEST(AllReduce, large_items_in_one_call) { all_reduce_items(world(), 3000); }
 TEST(AllReduce, large_items_spinning) { all_reduce_items(world(nullptr, Waiting::spin), 3000); }
 TEST(AllReduce, messages_longer_than_the_limit_are_cut) {
-  Communicator group = world();
-  group.set_limits({.message_bytes = 4099});
-  all_reduce_items(group, 3000);
+  all_reduce_items(world(Limits{.message_bytes = 4099}), 3000);
 }
 
 TEST(AllReduce, maximum_equals_plain_mpi_and_nan_wins) {
