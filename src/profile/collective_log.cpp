@@ -12,10 +12,6 @@ std::string_view name_of(Collective op) {
       return "reduce_scatter";
     case Collective::all_reduce:
       return "all_reduce";
-    case Collective::broadcast:
-      return "broadcast";
-    case Collective::barrier:
-      return "barrier";
   }
   return "?";
 }
@@ -44,10 +40,6 @@ double busbw(const CollectiveKey& key, double seconds_per_call) {
       return bandwidth * (n - 1) / n;
     case Collective::all_reduce:
       return bandwidth * 2 * (n - 1) / n;
-    case Collective::broadcast:
-      return bandwidth;
-    case Collective::barrier:
-      return 0;
   }
   return 0;
 }

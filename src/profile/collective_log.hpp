@@ -13,7 +13,7 @@
 
 namespace shard8::profile {
 
-enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce };
 std::string_view name_of(Collective op);
 
 /// What one kind of collective call is: operation, group ("shard", "tensor", "replicate", "world"),
@@ -61,7 +61,7 @@ class CollectiveLog {
 };
 
 /// Bytes/s as nccl-tests defines them: algbw = bytes/time; busbw = algbw·(n−1)/n for all-gather and
-/// reduce-scatter, ·2(n−1)/n for all-reduce, ·1 for broadcast; 0 for no time or a barrier
+/// reduce-scatter, algbw·2(n−1)/n for all-reduce. 0 for no time
 /// (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 double algbw(const CollectiveKey& key, double seconds_per_call);
 double busbw(const CollectiveKey& key, double seconds_per_call);
