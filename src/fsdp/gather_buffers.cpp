@@ -93,13 +93,13 @@ void MoveViews::operator()(Gathered& parameter) const {
 GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards,
                              const Options& options, tensor::Arena& arena) {
   const int n = static_cast<int>(units.size());
-  std::vector<int> rotating, staying, brief;
+  std::vector<int> rotating, staying, single_use;
   for (int u = 0; u < n; ++u) {
     const bool leaves = options.reshard_after_forward && shards[index(u)].gathers();
     const bool rotates = leaves && units[index(u)].rotating;
     // With more micro-batches than one each would be gathered again for the next.
-    const bool once = leaves && units[index(u)].brief && !options.accumulate;
-    (rotates ? rotating : once ? brief : staying).push_back(u);
+    const bool once = leaves && units[index(u)].single_use && !options.accumulate;
+    (rotates ? rotating : once ? single_use : staying).push_back(u);
     copies_.push_back({u, {}});
     backward_copy_.push_back(u);
   }
@@ -131,9 +131,9 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
     own_slot_[index(c)] = slots();
     add_slot({c});
   }
-  if (brief.empty()) return;
-  for (const int c : brief) own_slot_[index(c)] = slots();
-  add_slot(brief);
+  if (single_use.empty()) return;
+  for (const int c : single_use) own_slot_[index(c)] = slots();
+  add_slot(single_use);
 }
 
 UnitPlace GatherBuffers::place(int slot, int copy) const {

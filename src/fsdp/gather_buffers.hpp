@@ -45,7 +45,7 @@ class MoveViews {
 /// What a slot holds at a time is called a copy and has an id. A unit is one copy, of id `unit`; one that
 /// rotates and has parameters with a copy for each pass is two, and a slot holds one of them. Other
 /// units with such parameters are gathered with both at once. Rotating slots are as large as the
-/// largest copy, and so is the one that brief units share, which are in use one after the other; what is
+/// largest copy, and so is the one that single-use units share, which are in use one after the other; what is
 /// in place already (ParameterPieces::gathers) takes no memory.
 ///
 /// A copy lies at the same offsets in every slot, so it is laid out once: the lists grow with copies plus slots.

@@ -77,7 +77,7 @@ std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Ten
 void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
   std::vector<int> rotating, staying;
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
-    const bool summed_once = units_[index(u)].rotating || units_[index(u)].brief;
+    const bool summed_once = units_[index(u)].rotating || units_[index(u)].single_use;
     const bool rotates = summed_once && options_.shards > 1 && !options_.accumulate;
     (rotates ? rotating : staying).push_back(u);
   }

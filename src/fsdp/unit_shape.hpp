@@ -58,9 +58,9 @@ struct UnitShape {
   std::vector<ParameterShape> parameters;
   /// A layer: in use once in forward and once in backward, when its gradient is summed.
   bool rotating = false;
-  /// Not a layer, but in use, and its gradient summed, at one time each: not so a tied table, which the
-  /// embedding and the head use.
-  bool brief = false;
+  /// Not a layer, and used once in a micro-batch, as its gradient is summed once: the embedding and the root, unless
+  /// the table is tied, which both the embedding and the head use.
+  bool single_use = false;
 };
 
 struct Options {

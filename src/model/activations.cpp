@@ -22,7 +22,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   LinearScratch linear;
   if (d.tensor > 1) linear = LinearScratch::allocate_exchanged(d, recipe, arenas[MemoryKind::exchanged]);
   TransformerLayer::Shared shared;
-  // The head runs when no layer does.
+  // The head does not run while a layer does, so their scratch shares memory.
   tensor::overlay(
       scratch, [&] { a.head_scratch = LossHead::allocate_scratch(d, scratch); },
       [&] {
@@ -39,7 +39,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
     a.kept.push_back(kept.since(begin));
   }
   a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
-  a.embedding_scratch.gathered = linear.gathered;  // it runs when no layer does, either
+  a.embedding_scratch.gathered = linear.gathered;  // the embedding does not run while a layer does
   a.dresidual = scratch.allocate({d.tokens_local(), d.hidden}, d.compute);
   a.tokens = scratch.allocate({d.tokens()}, DType::i32);
   a.targets = scratch.allocate({d.tokens()}, DType::i32);

@@ -11,18 +11,18 @@
 
 namespace shard8::model {
 
-/// All activation and scratch memory of one micro-batch, laid out once.
+/// All memory of one micro-batch for activations and scratch. It is laid out once and used for every micro-batch.
 struct Activations {
-  std::vector<tensor::Tensor> residual;  ///< layers + 1 times (T_local, H): inputs of the layers, and of the root
+  std::vector<tensor::Tensor> residual;  ///< layers + 1 tensors (T_local, H): inputs of the layers and of the root
   std::vector<TransformerLayer::Saved> layers;
-  std::vector<tensor::Tensor> kept;  ///< u8: all that is kept for each layer, from its forward to its backward
+  std::vector<tensor::Tensor> kept;  ///< u8: all bytes kept for a layer from its forward to its backward
   TransformerLayer::Scratch layer_scratch;
   Embedding::Scratch embedding_scratch;
   LossHead::Scratch head_scratch;
   tensor::Tensor dresidual;                       ///< (T_local, H), gradient of the residual stream
   tensor::Tensor tokens, targets, token_weights;  ///< (tokens) i32, i32, fp32
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
-  tensor::Tensor loss;                            ///< of the step so far, a double as 8 bytes of u8
+  tensor::Tensor loss;                            ///< sum over the step so far, a double as 8 bytes of u8
   tensor::Tensor workspace;                       ///< u8 for kernels
 
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,

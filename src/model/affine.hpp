@@ -7,21 +7,21 @@
 
 namespace shard8::model {
 
-/// Weight and bias of a norm, or gradients of those of a norm or linear layer; bias is empty where
-/// the architecture has none.
+/// Weight and bias of a norm, or the gradients of weight and bias of a norm or linear layer. `bias` is empty where the
+/// architecture has none.
 struct Affine {
   tensor::Tensor weight, bias;
 };
 
-/// Gradients (fp32) and whether they already hold something of this step. Biases and norm weights
-/// are always added to.
+/// Gradients (fp32) of a linear layer. `accumulate`: the weight's gradient already holds a sum of this step, so the
+/// product adds to it; otherwise the product overwrites it. Gradients of biases and norm weights are always added to.
 struct AffineGradient {
   Affine sum;
   bool accumulate = false;
 };
 
-/// A gathered weight as products read it: the forward product its rows, dgrad its columns. Plain, or
-/// in FP8; of two copies only that of the current pass is there.
+/// A gathered weight, plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of a weight
+/// with two copies only the copy for the current pass is gathered; the other one is empty.
 struct Weight {
   tensor::Operand forward, backward;
   fsdp::CopyStamp stamp;
@@ -30,7 +30,7 @@ struct Weight {
   Weight(const tensor::Tensor& plain) : forward(plain), backward(plain) {}  // NOLINT: plain serves both
   Weight(const tensor::Operand& by_rows, const tensor::Operand& by_columns, const fsdp::CopyStamp& gathered)
       : forward(by_rows), backward(by_columns), stamp(gathered) {}
-  /// The plain tensor of one that is not in FP8: norms, biases, tables.
+  /// The tensor of a parameter that is never in FP8: a norm, a bias, a table.
   const tensor::Tensor& plain() const { return forward.data; }
 };
 

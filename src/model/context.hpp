@@ -24,14 +24,14 @@ struct Observer {
   std::function<void(const operation::Attention& attention)> attention;
 };
 
-/// What every module computes with: passed down, owned by the trainer.
+/// What every module computes with. The trainer owns it and passes it down.
 struct Context {
   const tensor::Exec& exec;
   const comm::Communicator& tensor_group;
   profile::StepTimer& timer;
-  kernels::Workspace workspace;               ///< workspace_bytes(dims), and the device's libraries
-  std::function<void()> progress = [] {};     ///< lets collectives under way advance
-  const fp8::Quantizer* quantizer = nullptr;  ///< where a linear is in FP8
+  kernels::Workspace workspace;               ///< memory of workspace_bytes(), and the device's libraries
+  std::function<void()> progress = [] {};     ///< advances collectives under way
+  const fp8::Quantizer* quantizer = nullptr;  ///< null without a recipe
   const Observer* observer = nullptr;         ///< for tests; runs have none
 };
 

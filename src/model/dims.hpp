@@ -9,7 +9,7 @@
 
 namespace shard8::model {
 
-/// Sizes of the model as one tensor rank sees them; T ranks share every layer.
+/// Sizes of the model on one tensor rank. T ranks share every layer.
 struct Dims {
   deck::Arch arch = deck::Arch::llama;
   int tensor = 1;          ///< T
@@ -21,10 +21,10 @@ struct Dims {
   std::int64_t head_dim = 0;
   std::int64_t ffn = 0;          ///< feed-forward width of this rank
   std::int64_t vocab = 0;        ///< whole vocabulary
-  std::int64_t vocab_local = 0;  ///< ceil(vocab/T), rows of padding included
+  std::int64_t vocab_local = 0;  ///< ceil(vocab/T), with rows of padding
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
-  bool deterministic = true;  ///< attention's backward on devices
+  bool deterministic = true;  ///< of attention's backward on devices
 
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
@@ -32,12 +32,12 @@ struct Dims {
   std::int64_t tokens_local() const { return tokens() / tensor; }  ///< under sequence parallelism
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
-  /// Outputs of fc1: [gate | up] for llama.
+  /// Columns of fc1's output; for llama [gate | up].
   std::int64_t fc1_width() const { return arch == deck::Arch::llama ? 2 * ffn : ffn; }
   bool biases() const { return arch == deck::Arch::gpt2; }
 };
 
-/// First vocabulary row of a tensor rank and the number of rows it owns that are no padding.
+/// First vocabulary row of a tensor rank, and the number of its rows that are not padding.
 struct VocabRange {
   std::int64_t first = 0, valid = 0;
 };

@@ -7,8 +7,8 @@
 
 namespace shard8::model {
 
-/// Vocabulary-parallel embedding of all tokens of a micro-batch, scattered over tokens (sequence
-/// parallelism); with learned positions for gpt2.
+/// Vocabulary-parallel embedding of the tokens of a micro-batch, with learned positions for gpt2. Each rank looks up
+/// the rows that it owns, and a reduce-scatter gives it the sums of its own tokens (sequence parallelism).
 class Embedding {
  public:
   Embedding(const Dims& dims, int tensor_rank);
@@ -21,11 +21,11 @@ class Embedding {
     tensor::Tensor gathered;  ///< (tokens, H), with more than one tensor rank
   };
 
-  /// x (T_local, H) of tokens (tokens) i32.
+  /// Writes x (T_local, H) of tokens (tokens) i32.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
-  /// Adds to the fp32 gradients of both tables. That of the positions is this rank's tokens' part,
-  /// to be summed over the tensor group.
+  /// Adds to the fp32 gradients of both tables. To that of the positions it adds this rank's tokens; the caller has to
+  /// sum it over the tensor group.
   void backward(const Context& context, const Weights& dw, const tensor::Tensor& dx, const tensor::Tensor& tokens,
                 const Scratch& scratch) const;
 

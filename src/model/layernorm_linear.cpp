@@ -12,7 +12,7 @@ void LayernormLinear::normalise(const Context& context, const Saved& saved, cons
                                 Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& y) {
     if (purpose == Purpose::recomputed)
-      norm.again(context, y, saved.statistics, x, w);
+      norm.recompute(context, y, saved.statistics, x, w);
     else
       norm.forward(context, y, saved.statistics, x, w);
   };

@@ -19,12 +19,12 @@ struct LayernormLinear {
     Affine norm;
     AffineGradient linear;
   };
-  /// `normed` (T_local, H) and its cast are computed again in backward if `recompute`; they need not
-  /// survive then. In FP8 only input.by_columns needs to survive forward.
+  /// What forward writes for backward. With `recompute` backward recomputes `normed` and its cast, so they may be
+  /// overwritten in between. In FP8 backward reads only input.by_columns, so the rest may be overwritten.
   struct Saved {
     NormStatistics statistics;
     tensor::Tensor normed;  ///< in the compute dtype
-    fp8::Operands input;    ///< of the linear: normed itself, or cast
+    fp8::Operands input;    ///< of the linear: `normed`, or its cast
     fp8::Site site;
     bool recompute = false;
   };

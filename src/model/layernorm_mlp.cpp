@@ -37,9 +37,9 @@ void LayernormMlp::forward_saved(const Context& context, const Saved& saved, con
   activate(context, saved, saved.fc1.recompute ? Purpose::forward_pass : Purpose::both_passes);
 }
 
-/// What the activation's backward is to leave of the activation; nothing where that was cast block by block
-/// just now.
-kernels::Outputs LayernormMlp::activation_again(const Context& context, const Saved& saved) const {
+/// What the kernel of the activation's gradient has to write of the activation. Nothing with block scales: then the
+/// activation is recomputed and cast here.
+kernels::Outputs LayernormMlp::recomputed_activation(const Context& context, const Saved& saved) const {
   if (!saved.fc2_site.on()) return saved.activation;
   if (context.quantizer->recipe().per_tensor())
     return context.quantizer->recomputed_outputs(saved.fc2_site, saved.fc2_input);
@@ -47,16 +47,16 @@ kernels::Outputs LayernormMlp::activation_again(const Context& context, const Sa
   return {};
 }
 
-/// The gradient of fc1's output, in place of the output itself where it is plain.
+/// The gradient of fc1's output. If it is plain it overwrites the output.
 OutputGradient LayernormMlp::activation_backward(const Context& context, const Saved& saved,
-                                                 const kernels::Outputs& again, const Scratch& scratch) const {
+                                                 const kernels::Outputs& recomputed, const Scratch& scratch) const {
   const Tensor& plain = saved.preactivation;
   const auto make = [&](const kernels::Outputs& gradient) {
     auto part = context.timer.part(Part::elementwise);
     if (fc1.norm.arch == deck::Arch::llama)
-      kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain, again);
+      kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain, recomputed);
     else
-      kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain, again);
+      kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain, recomputed);
   };
   if (!saved.fc1.site.on()) {
     make(plain);
@@ -76,8 +76,8 @@ void LayernormMlp::backward(const Context& context, const Tensor& dx, const Grad
   const fp8::Operands all = row_linear_dgrad(context, scratch.dactivation, dw.fc2, dy, w.fc2, scratch.fc2);
   const auto wgrad = [&] { row_linear_wgrad(context, dw.fc2, all, saved.fc2_input, scratch.fc2); };
   if (!saved.fc1.recompute) wgrad();
-  const auto again = saved.fc1.recompute ? activation_again(context, saved) : kernels::Outputs();
-  const OutputGradient inner = activation_backward(context, saved, again, scratch);
+  const auto recomputed = saved.fc1.recompute ? recomputed_activation(context, saved) : kernels::Outputs();
+  const OutputGradient inner = activation_backward(context, saved, recomputed, scratch);
   if (saved.fc1.recompute) wgrad();
   fc1.backward(context, dx, dw.fc1, inner, x, saved.fc1, w.fc1, scratch.dnormed, scratch.linear);
 }

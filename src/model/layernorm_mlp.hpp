@@ -18,26 +18,26 @@ struct LayernormMlp {
     LayernormLinear::Gradients fc1;
     AffineGradient fc2;
   };
-  /// activation (tokens, F) and its cast are computed again in backward if fc1.recompute, where its
-  /// gradient is: fc2's wgrad comes after that then. In FP8 only fc2_input.by_columns needs to survive
-  /// forward otherwise.
+  /// What forward writes for backward. With fc1.recompute the kernel of the activation's gradient recomputes the
+  /// activation and its cast, and fc2's wgrad runs after that kernel. Without it, in FP8, backward reads only
+  /// fc2_input.by_columns of the two.
   struct Saved {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
     tensor::Tensor activation;     ///< (tokens, F) in the compute dtype
-    fp8::Operands fc2_input;       ///< activation itself, or cast
+    fp8::Operands fc2_input;       ///< `activation`, or its cast
     fp8::Site fc2_site;
   };
   struct Scratch {
     LinearScratch linear;
-    LinearScratch fc2;           ///< the same, but with fc1.recompute its output gradient lies apart
+    LinearScratch fc2;           ///< `linear`, but with fc1.recompute `gradient` is other memory: it is read longer
     tensor::Tensor dnormed;      ///< (T_local, H)
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const Scratch& scratch) const;
-  /// forward up to the activation: all that backward needs.
+  /// The part of forward that backward needs: up to the activation.
   void forward_saved(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                      const Scratch& scratch) const;
   /// dx (T_local, H): on entry the gradient of y, on exit that of x (the residual path included).
@@ -46,8 +46,8 @@ struct LayernormMlp {
 
  private:
   void activate(const Context& context, const Saved& saved, fp8::Quantizer::Purpose purpose) const;
-  kernels::Outputs activation_again(const Context& context, const Saved& saved) const;
-  OutputGradient activation_backward(const Context& context, const Saved& saved, const kernels::Outputs& again,
+  kernels::Outputs recomputed_activation(const Context& context, const Saved& saved) const;
+  OutputGradient activation_backward(const Context& context, const Saved& saved, const kernels::Outputs& recomputed,
                                      const Scratch& scratch) const;
 };
 

@@ -16,11 +16,11 @@ using tensor::Tensor;
 
 namespace {
 
-/// The copy of a weight that a product reads: the one gathered for this pass, in this step.
+/// The copy of a weight for a pass. Throws if it was not gathered for this pass in this step.
 const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
   const bool forward = pass == fsdp::Pass::forward;
   const Operand& copy = forward ? w.forward : w.backward;
-  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: not of a gather
+  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: it was not gathered
   SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
                  forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
   return copy;
@@ -55,6 +55,32 @@ Operand gather(const Context& context, const LinearScratch& scratch, const Opera
 }
 
 }  // namespace
+
+CastScratch CastScratch::allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements,
+                                  tensor::Arena& arena) {
+  CastScratch scratch;
+  if (!recipe.on()) return scratch;
+  scratch.by_rows = fp8::CastBuffer(arena, elements, recipe.by_rows(role));
+  scratch.by_columns = recipe.two_copies(role) || recipe.transposed(false)
+                           ? fp8::CastBuffer(arena, elements, recipe.by_columns(role))
+                           : scratch.by_rows;
+  return scratch;
+}
+
+fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols,
+                                bool gathered) const {
+  const tensor::DType dtype = recipe.dtype(role);
+  if (recipe.per_tensor()) {
+    if (!recipe.transposed(gathered)) return fp8::Operands(by_columns.view(rows, cols, dtype, recipe.by_rows(role)));
+    // The copy by columns may be kept, and the copy by rows not, so their one scale is stored with the former.
+    const auto kept = by_columns.view_transposed(rows, cols, dtype, recipe.by_columns(role));
+    auto read = by_rows.view(rows, cols, dtype, recipe.by_rows(role));
+    read.scale_inv = kept.scale_inv;
+    return {read, kept};
+  }
+  return {by_rows.view(rows, cols, recipe.dtype(role), recipe.by_rows(role)),
+          by_columns.view(rows, cols, recipe.dtype(role), recipe.by_columns(role))};
+}
 
 LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
   LinearScratch s;

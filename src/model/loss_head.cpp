@@ -37,7 +37,7 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
   return s;
 }
 
-/// Logits of one chunk, their maxima and sums over the whole vocabulary; the chunk's loss is added.
+/// Writes the logits of one chunk and, over the whole vocabulary, their maxima and sums. Adds the chunk's loss.
 void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tensor& logits, const Tensor& row_max,
                           const Tensor& sums, const Tensor& x, const Targets& targets, const Weights& w) const {
   auto forward = context.timer.phase(Phase::forward);

@@ -21,27 +21,27 @@ class LossHead {
   struct Gradients {
     Affine norm;
     tensor::Tensor head;
-    bool accumulate = false;  ///< head holds something of this step
+    bool accumulate = false;  ///< `head` already holds a sum of this step
   };
   struct Scratch {
     NormStatistics statistics;
     tensor::Tensor normed;             ///< (T_local, H)
     tensor::Tensor dnormed;            ///< (T_local, H)
-    tensor::Tensor gathered, partial;  ///< (tokens, H), with more than one tensor rank; as linears have them
+    tensor::Tensor gathered, partial;  ///< (tokens, H), with more than one tensor rank; LinearScratch's
     tensor::Tensor logits, dlogits;    ///< (chunk, vocab_local) fp32, and in the compute dtype
     tensor::Tensor row_max, sums;      ///< (chunk), (2·chunk) fp32
   };
-  /// All but those that linears have, too.
+  /// All members but `gathered` and `partial`.
   static Scratch allocate_scratch(const Dims& dims, tensor::Arena& arena);
 
-  /// What is learned from: (tokens) i32 and fp32.
+  /// Target tokens and their weights in the loss: (tokens) i32 and (tokens) fp32.
   struct Targets {
     tensor::Tensor ids, weights;
   };
 
-  /// loss (a double as 8 bytes of u8) += Σ weight·(−log p(target)) over the micro-batch, the same on all
-  /// tensor ranks. dx (T_local, H) is the gradient of scale·Σ; dw is added to. Times itself as forward
-  /// and backward.
+  /// loss += Σ weight·(−log p(target)) over the micro-batch, the same on all tensor ranks; `loss` is a double as 8
+  /// bytes of u8. Writes dx (T_local, H), the gradient of scale·Σ, and adds to dw. Enters the phases forward and
+  /// backward itself.
   void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
                         const Gradients& dw, const tensor::Tensor& x, const Targets& targets, const Weights& w,
                         const Scratch& scratch, float scale) const;

@@ -8,9 +8,10 @@
 
 namespace shard8::model {
 
-/// Writes what the modules do on given weights. Each function mirrors the one that it is named after
-/// (transformer_layer, multihead_attention, layernorm_linear, layernorm_mlp, linear, embedding, loss_head;
-/// fp8/quantizer): who changes the one changes the other, and the test train.operations holds a run against this.
+/// Writes what the modules do on given weights. Each function mirrors the function of the same name in
+/// transformer_layer, multihead_attention, layernorm_linear, layernorm_mlp, linear, embedding, loss_head or
+/// fp8/quantizer. Who changes one changes the other: the tests train.step.plan and train.fp8_runs.fp8_plan hold runs
+/// against the list.
 class ModuleOperations {
  public:
   struct Options {

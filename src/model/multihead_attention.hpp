@@ -24,8 +24,8 @@ struct MultiheadAttention {
     LayernormLinear::Saved qkv;
     tensor::Tensor rotated;    ///< (tokens, qkv_width), queries and keys after the rotation
     tensor::Tensor lse;        ///< (batch, heads, seq) fp32
-    tensor::Tensor heads;      ///< (tokens, q_width), attention's result
-    fp8::Operands proj_input;  ///< heads itself, or cast (again in backward if qkv.recompute)
+    tensor::Tensor heads;      ///< (tokens, q_width), the result of attention
+    fp8::Operands proj_input;  ///< `heads`, or its cast, which backward recomputes if qkv.recompute
     fp8::Site proj_site;
   };
   struct Scratch {

@@ -26,8 +26,8 @@ void Norm::forward(const Context& context, const kernels::Outputs& y, const Norm
     kernels::layernorm_forward(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias, eps);
 }
 
-void Norm::again(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics, const Tensor& x,
-                 const Affine& w) const {
+void Norm::recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+                     const Tensor& x, const Affine& w) const {
   auto part = context.timer.part(profile::Part::elementwise);
   if (arch == deck::Arch::llama)
     kernels::rmsnorm_recompute(context.exec, y, statistics.rstd, x, w.weight);

@@ -22,13 +22,13 @@ struct Norm {
   deck::Arch arch = deck::Arch::llama;
   float eps = 1e-5f;
 
-  /// y (rows, H) of x (rows, H), plain or cast.
+  /// Writes y (rows, H) of x (rows, H), plain or cast to FP8, and the statistics.
   void forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                const tensor::Tensor& x, const Affine& w) const;
-  /// y as forward left it, of the statistics that it left.
-  void again(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
-             const tensor::Tensor& x, const Affine& w) const;
-  /// dx = residual + gradient of the norm; residual may be dx itself. dw is added to.
+  /// Writes the same y as forward did, from the statistics that forward wrote.
+  void recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+                 const tensor::Tensor& x, const Affine& w) const;
+  /// dx = residual + gradient of the norm; residual may be dx itself. Adds to dw.
   void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,
                 const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,
                 const tensor::Tensor& residual) const;

@@ -56,7 +56,7 @@ void make_fp8(fsdp::ParameterShape& shape, const WeightFormat& format) {
 std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format) {
   std::vector<fsdp::UnitShape> shapes;
   for (const UnitSpec& unit : units) {
-    fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.brief});
+    fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.single_use});
     for (const ParameterSpec& p : unit.parameters) {
       auto& parameter = shape.parameters.emplace_back();
       parameter.name = p.name;

@@ -61,7 +61,7 @@ struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
   bool rotating = false;    ///< see fsdp::UnitShape
-  bool brief = false;       ///< likewise
+  bool single_use = false;  ///< likewise
   std::int64_t layer = -1;  ///< of a layer
 };
 

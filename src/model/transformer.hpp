@@ -2,19 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <span>
 #include <vector>
 
 #include "fsdp/gradient_store.hpp"
+#include "fsdp/weight_store.hpp"
 #include "model/activations.hpp"
 #include "model/context.hpp"
+#include "model/fp8_weights.hpp"
 #include "model/parameters.hpp"
-#include "model/unit_weights.hpp"
 
 namespace shard8::model {
 
-/// The order in which a step of so many micro-batches uses the weights of units. Recompute::full uses
-/// a layer's weights as forward does once more, just before backward: a visit of its own where those
-/// are another copy.
+/// The order in which a step of `micro_batches` uses the weights of units. With Recompute::full a layer is recomputed
+/// just before its backward. That is a visit of its own if it reads another copy of the weights than backward.
 std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
 /// The order in which a step reduces the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
@@ -23,27 +25,43 @@ bool has_embedding_unit(const deck::ModelConfig& model);
 /// Whether a layer is recomputed from the copy of its weights that forward reads, while backward reads another.
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer);
 
-/// The whole decoder over sharded weights: asks for each unit's weights when it needs them and
-/// hands each unit's gradients over when they are complete.
+/// Units' weights as products read them, gathered on demand. A span that is returned is valid until the next call.
+class UnitWeights {
+ public:
+  UnitWeights(fsdp::WeightStore& store, const Fp8Weights& fp8) : store_(store), fp8_(fp8) {}
+  UnitWeights(const UnitWeights&) = delete;
+  UnitWeights& operator=(const UnitWeights&) = delete;
+
+  /// See fsdp::WeightStore.
+  std::span<const Weight> acquire(int unit, fsdp::Pass pass) {
+    return fp8_.bind(weights_, unit, store_.acquire(unit, pass));
+  }
+  std::span<const Weight> in_use(int unit) { return fp8_.bind(weights_, unit, store_.in_use(unit)); }
+  void release(int unit) { store_.release(unit); }
+
+ private:
+  fsdp::WeightStore& store_;
+  const Fp8Weights& fp8_;
+  std::array<Weight, kMostParameters> weights_;
+};
+
+/// The whole decoder over sharded weights. It acquires a unit's weights just before it computes with them, and has a
+/// unit's gradients reduced as soon as they are complete.
 class Transformer {
  public:
   Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,
               Activations activations);
 
-  /// Fills what never changes (rotary table).
+  /// Fills the rotary table, which never changes.
   void prepare(const tensor::Exec& exec);
 
   struct MicroBatch {
-    bool first = true, last = true;  ///< of the step
-    float scale = 1;                 ///< gradients are those of scale·Σ token losses
+    bool first = true, last = true;  ///< micro-batch of the step
+    float scale = 1;                 ///< the gradients are those of scale·Σ token losses
   };
-  /// Forward and backward of the tokens in activations(), whose `loss` Σ weight·loss of this data rank is
-  /// added to.
+  /// Forward and backward of the tokens that lie in Activations::tokens. Adds Σ weight·loss to Activations::loss.
   void forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                         const MicroBatch& micro_batch);
-
-  Activations& activations() { return activations_; }
-  const Dims& dims() const { return dims_; }
 
  private:
   void forward_embedding(const Context& context, UnitWeights& weights);

@@ -25,7 +25,7 @@ class TransformerLayer {
     MultiheadAttention::Gradients attention;
     LayernormMlp::Gradients mlp;
   };
-  /// What a layer keeps between forward and backward; its input is kept by the caller.
+  /// What a layer keeps from forward to backward. The caller keeps the layer's input.
   struct Saved {
     MultiheadAttention::Saved attention;
     tensor::Tensor middle;  ///< (T_local, H), between attention and MLP
@@ -37,26 +37,26 @@ class TransformerLayer {
     LayernormMlp::Scratch mlp;
   };
 
-  /// Memory that layers share for what need not survive forward, or is computed again in backward.
+  /// Memory that all layers use in turn, for what backward does not read or recomputes.
   struct Shared {
-    Saved plain, cast;          ///< Recompute::full: whole layers, not in FP8 and in FP8
+    Saved plain, cast;          ///< with Recompute::full: all of a layer in the compute dtype, and of one in FP8
     tensor::Tensor normed;      ///< (T_local, H), with Recompute::selective or FP8
-    tensor::Tensor activation;  ///< (tokens, F), likewise
+    tensor::Tensor activation;  ///< (tokens, F), with Recompute::selective or FP8
     CastScratch input;          ///< inputs of linears in FP8 that are not kept
   };
-  /// Both, of `layers` layers, whose linears exchange in `linear`; what backward alone needs lies where what only
-  /// forward needs does.
+  /// The shared memory and the scratch of `layers` layers, whose linears gather and reduce in `linear`. Buffers used
+  /// only in backward share memory with buffers used only in forward.
   static std::pair<Shared, Scratch> allocate_scratch(const Dims& dims, deck::Recompute recompute,
                                                      const fp8::Recipe& recipe, std::int64_t layers,
                                                      const tensor::Tensor& rope_table, const LinearScratch& linear,
                                                      tensor::Arena& arena);
-  /// What `recompute` keeps of a layer is allocated, the rest is of `shared`.
+  /// Allocates what a layer keeps under `recompute`; the rest lies in `shared`.
   static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
                               std::int64_t layer, const Shared& shared, tensor::Arena& arena);
-  /// Bytes of what a layer keeps for wgrad, of what allocate_saved takes: inputs of its linears, and
-  /// attention's result where that is kept, for attention, beside the cast that is proj's input.
+  /// Bytes of some of what allocate_saved allocates: the inputs of a layer's linears, for their wgrad, and attention's
+  /// result where proj reads a cast of it, so that it is kept for attention's backward alone.
   struct KeptBytes {
-    std::size_t linear_inputs = 0, beside_cast = 0;
+    std::size_t linear_inputs = 0, attention_results = 0;
   };
   static KeptBytes kept_bytes(const Saved& saved, deck::Recompute recompute);
 
@@ -64,10 +64,10 @@ class TransformerLayer {
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
-  /// y (T_local, H) of x (T_local, H).
+  /// Writes y (T_local, H) of x (T_local, H), and `saved`.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const Scratch& scratch) const;
-  /// forward again, as far as backward needs it (Recompute::full).
+  /// The part of forward that backward needs, a second time (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                  const Scratch& scratch) const;
   /// dx (T_local, H): on entry the gradient of y, on exit that of x.

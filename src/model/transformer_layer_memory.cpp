@@ -63,12 +63,12 @@ class SavedLayout {
     return s;
   }
 
-  /// A plain input of a linear: shared where backward does not read it or computes it again.
+  /// A linear's input in the compute dtype: in shared memory if backward does not read it or recomputes it.
   Tensor kept(Linear linear, const Tensor& shared, std::int64_t rows, std::int64_t cols) const {
     return selective_ || cast(linear) ? shared : arena_.allocate({rows, cols}, d_.compute);
   }
 
-  /// What a linear reads: the plain input, or its cast, of which backward reads the copy by columns.
+  /// A linear's input as its products read it: plain, or cast to FP8. Of a cast, backward reads the copy by columns.
   fp8::Operands input(Linear linear, const Tensor& plain) const {
     if (!cast(linear)) return plain;
     CastScratch copies = shared_.input;
@@ -119,7 +119,7 @@ void allocate_rest(Shared& shared, const Dims& d, Recompute recompute, const fp8
   if (recipe.layers > 0) shared.cast = whole(recipe.first_layer);
 }
 
-/// What backward alone needs, one module after the other.
+/// Buffers used only in backward. Modules run one after the other, so their buffers share memory.
 void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, Recompute recompute, const fp8::Recipe& recipe,
                        tensor::Arena& arena) {
   const std::int64_t largest =
@@ -181,7 +181,8 @@ std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
   const auto plain = [&] { allocate_plain(shared, d, recompute, recipe, arena); };
   const auto rest = [&] { allocate_rest(shared, d, recompute, recipe, layers, arena); };
   const auto backward = [&] { allocate_backward(s, d, recompute, recipe, arena); };
-  const bool made_at_once = recipe.per_tensor() && recipe.layers == layers;  // when they are computed again
+  // With one scale a matrix, the kernel that recomputes a norm or an activation writes only its cast.
+  const bool plain_is_forward_only = recipe.per_tensor() && recipe.layers == layers;
   if (recompute == Recompute::none) {
     tensor::overlay(
         arena,
@@ -190,7 +191,7 @@ std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
           rest();
         },
         backward);
-  } else if (recompute == Recompute::selective && made_at_once) {
+  } else if (recompute == Recompute::selective && plain_is_forward_only) {
     rest();
     tensor::overlay(arena, plain, backward);
   } else {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/transformer_operations.hpp"
-
 #include "model/transformer.hpp"
+#include "model/unit_operations.hpp"
 
 namespace shard8::model {
 

@@ -8,7 +8,7 @@
 
 #include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_buffers.hpp"
-#include "model/operations.hpp"
+#include "model/module_operations.hpp"
 #include "model/parameters.hpp"
 
 namespace shard8::model {
@@ -73,6 +73,30 @@ class GradientOperations {
   std::vector<int> in_flight_;                    ///< slots, oldest first
   std::vector<std::optional<int>> replica_sums_;  ///< oldest first
   int next_rotating_ = 0;
+};
+
+/// Writes what Transformer::forward_backward does with sharded weights. Mirrors it.
+class TransformerOperations {
+ public:
+  TransformerOperations(OperationWriter& out, const deck::ModelConfig& model, const fp8::Recipe& recipe,
+                        ModuleOperations& modules, WeightOperations& weights, GradientOperations& gradients);
+
+  /// Of the micro-batch that is the first or the last of its step.
+  void forward_backward(bool first, bool last);
+
+ private:
+  void forward_embedding();
+  void forward_layers();
+  void head(bool first, bool last);
+  void backward_layers(bool first, bool last);
+  void backward_embedding(bool first, bool last);
+
+  OperationWriter& out_;
+  deck::ModelConfig model_;
+  fp8::Recipe recipe_;
+  ModuleOperations& modules_;
+  WeightOperations& weights_;
+  GradientOperations& gradients_;
 };
 
 }  // namespace shard8::model

@@ -33,7 +33,8 @@ class Largest {
  private:
   void take(std::size_t bytes) { bytes_ = std::max(bytes_, bytes); }
 
-  /// All three products of a linear, asked for at its wgrad: the last one of which something is known that matters.
+  /// The need of all three products of a linear, at its wgrad: how inputs are scaled is known from fprop, and how
+  /// matrices are transposed from wgrad.
   std::size_t product(std::optional<fp8::Linear> linear, const operation::Product& p) {
     if (p.kind == operation::Product::Kind::fprop) inputs_[linear] = p.left;
     if (p.kind != operation::Product::Kind::wgrad) return 0;
@@ -74,8 +75,8 @@ std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int thr
 }
 
 std::int64_t head_chunk_tokens(const Dims& d, bool device) {
-  // Of a host what fits its caches; of a device enough to keep it busy, and to make little of what
-  // each chunk adds to the head's gradient.
+  // Chosen: on hosts as many logits as fit the caches. On devices enough to keep the device busy, and few enough chunks
+  // that reading and writing the head's gradient for each takes little time.
   const std::int64_t logits_bytes = std::int64_t{device ? 256 : 32} << 20;
   constexpr std::int64_t kFewest = 64;
   const std::int64_t fit = logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local);

@@ -10,10 +10,10 @@
 
 namespace shard8::model {
 
-/// Bytes of Context::workspace that cover every kernel of a model of these sizes.
+/// Bytes of Context::workspace: the most that any operation of a model of these sizes needs.
 std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int threads);
 
-/// Tokens whose logits are in memory at once in the head.
+/// Tokens of a chunk of the head: their logits are in memory at once.
 std::int64_t head_chunk_tokens(const Dims& dims, bool device = tensor::kDevice);
 
 }  // namespace shard8::model

@@ -9,7 +9,7 @@
 #include "fp8/scaling_state.hpp"
 #include "kernels/adamw.hpp"
 #include "model/transformer.hpp"
-#include "model/transformer_operations.hpp"
+#include "model/unit_operations.hpp"
 #include "train/update.hpp"
 
 namespace shard8::train {

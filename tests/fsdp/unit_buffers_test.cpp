@@ -81,7 +81,7 @@ TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
 // They share a buffer, as large as the larger; their gradients rotate with the layers'. Not with micro-batches.
 TEST(UnitBuffers, OfBriefUnitsOneIsGatheredAtATime) {
   auto units = tests::small_units();
-  units[kEmbedding].brief = units[kRoot].brief = true;
+  units[kEmbedding].single_use = units[kRoot].single_use = true;
   const std::size_t embedding = block(12 * 6, 4), root = block(4, 4) + block(12 * 6, 4);
   const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
   for (const bool accumulate : {false, true}) {

@@ -33,7 +33,7 @@ std::array<std::int64_t, 2> kept_bytes(const Dims& d, Recompute recompute, const
   const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, arena).first;
   const auto kept =
       TransformerLayer::kept_bytes(TransformerLayer::allocate_saved(d, recompute, recipe, 0, shared, arena), recompute);
-  return {static_cast<std::int64_t>(kept.linear_inputs), static_cast<std::int64_t>(kept.beside_cast)};
+  return {static_cast<std::int64_t>(kept.linear_inputs), static_cast<std::int64_t>(kept.attention_results)};
 }
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }

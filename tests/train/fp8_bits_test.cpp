@@ -156,9 +156,9 @@ TEST(Fp8Plan, KeepsHalfOfTheLinearsInputs) {
     const std::string recipe = v.recipe;
     const auto scales = recipe == "block" ? elements / 128 * 4 : recipe == "mxfp8" ? elements / 32 : 4U * 4 * kLayers;
     EXPECT_EQ(cast.kept.linear_inputs, elements + scales);
-    EXPECT_EQ(whole.kept.beside_cast, 0U);
+    EXPECT_EQ(whole.kept.attention_results, 0U);
     const auto kind = static_cast<std::size_t>(tensor::MemoryKind::activations);
-    const auto kept = cast.kept.linear_inputs + cast.kept.beside_cast;
+    const auto kept = cast.kept.linear_inputs + cast.kept.attention_results;
     EXPECT_NEAR(static_cast<double>(whole.memory[kind] - cast.memory[kind]),
                 static_cast<double>(whole.kept.linear_inputs - kept), 256.0 * 8 * kLayers);
     const std::string text = train::to_text(cast, test::fp8_deck(v, kSteps, kLayers, kBatch));

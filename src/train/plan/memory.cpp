@@ -82,7 +82,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   for (const auto& layer : state.activations.layers) {
     const auto kept = model::TransformerLayer::kept_bytes(layer, config.model.recompute);
     plan.kept.linear_inputs += kept.linear_inputs;
-    plan.kept.beside_cast += kept.beside_cast;
+    plan.kept.attention_results += kept.attention_results;
   }
   plan.traffic = traffic(setup, state.units);
   plan.reduction_buffers =

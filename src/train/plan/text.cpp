@@ -43,7 +43,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
     memory(tensor::name_of(kind), plan.memory[k]);
     if (kind != tensor::MemoryKind::activations) continue;
     memory("  inputs of linears", plan.kept.linear_inputs);
-    if (config.fp8.on()) memory("  attention's results", plan.kept.beside_cast);
+    if (config.fp8.on()) memory("  attention's results", plan.kept.attention_results);
   }
   memory("reduction buffers", plan.reduction_buffers);
   memory("total", plan.total_bytes());

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The part of ModuleOperations that mirrors linear, sequence_parallel and fp8/quantizer.
+
+#include "fp8/cast_buffer.hpp"
+#include "model/module_operations.hpp"
+
+namespace shard8::model {
+
+using tensor::DType;
+using Product = Operation::Product;
+
+// What linears read.
+
+ModuleOperations::Sizes ModuleOperations::sizes(Linear linear) const {
+  switch (linear) {
+    case Linear::qkv:
+      return {dims_.hidden, dims_.qkv_width(), true};
+    case Linear::proj:
+      return {dims_.q_width(), dims_.hidden, false};
+    case Linear::fc1:
+      return {dims_.hidden, dims_.fc1_width(), true};
+    case Linear::fc2:
+      break;
+  }
+  return {dims_.ffn, dims_.hidden, false};
+}
+
+ModuleOperations::Matrix ModuleOperations::input(Linear linear) const {
+  const Sizes s = sizes(linear);
+  if (s.column) return {linear, Role::input, dims_.tokens_local(), s.in, Tokens::part};
+  return {linear, Role::input, dims_.tokens(), s.in, Tokens::all};
+}
+
+ModuleOperations::Matrix ModuleOperations::output_gradient(Linear linear) const {
+  const Sizes s = sizes(linear);
+  if (s.column) return {linear, Role::output_gradient, dims_.tokens(), s.out, Tokens::all};
+  return {linear, Role::output_gradient, dims_.tokens_local(), s.out, Tokens::part};
+}
+
+/// Whether the linears of this layer are in FP8.
+bool ModuleOperations::cast_site() const { return recipe_.site(layer_, Linear::qkv).on(); }
+
+bool ModuleOperations::gathered(const Matrix& m) const { return m.tokens == Tokens::part && dims_.tensor > 1; }
+
+/// Whether the copy by columns is another than that by rows.
+bool ModuleOperations::two_copies(const Matrix& m) const {
+  return cast_site() && (recipe_.two_copies(m.role) || recipe_.transposed(gathered(m)));
+}
+
+Format ModuleOperations::format(const Matrix& m, bool by_columns) const {
+  if (!cast_site()) return {dims_.compute};
+  const auto scaling = by_columns ? recipe_.by_columns(m.role) : recipe_.by_rows(m.role);
+  return {recipe_.dtype(m.role), scaling, by_columns && recipe_.transposed(gathered(m))};
+}
+
+Format ModuleOperations::weight(bool by_columns) const {
+  if (!cast_site()) return {dims_.compute};
+  return {recipe_.dtype(Role::weight), by_columns ? recipe_.by_columns(Role::weight) : recipe_.by_rows(Role::weight)};
+}
+
+// Casts, as fp8::Quantizer makes them.
+
+/// Bytes of the copies that a cast writes.
+std::uint64_t ModuleOperations::cast_bytes(const Matrix& m, Purpose purpose) const {
+  const std::uint64_t rows = bytes_of(format(m, false), m.rows * m.cols);
+  const std::uint64_t columns = two_copies(m) ? bytes_of(format(m, true), m.rows * m.cols) : 0;
+  if (purpose == Purpose::forward_pass) return rows;
+  if (purpose == Purpose::recomputed && columns > 0) return columns;
+  return rows + columns;
+}
+
+void ModuleOperations::kernel(std::string_view name, std::int64_t rows, std::int64_t cols, DType in, DType out,
+                              std::uint64_t read, std::uint64_t written) {
+  out_.kernel({name, rows, cols, in, out}, read, written);
+}
+
+/// The kernel `name` makes a matrix of `read` bytes, plain or with its cast.
+void ModuleOperations::make(std::string_view name, const Matrix& m, std::uint64_t read, bool keep_plain,
+                            Purpose purpose, std::uint64_t written_more) {
+  const std::uint64_t whole = plain(m.rows * m.cols);
+  if (!cast_site()) return kernel(name, m.rows, m.cols, dims_.compute, dims_.compute, read, whole + written_more);
+  const bool recomputed = purpose == Purpose::recomputed;
+  const bool at_once = recipe_.per_tensor() && (recomputed || !scaled_by_itself());
+  if (!at_once) {
+    kernel(name, m.rows, m.cols, dims_.compute, dims_.compute, read, whole + written_more);
+    return cast_known(m, purpose);
+  }
+  kernel(name, m.rows, m.cols, dims_.compute, recipe_.dtype(m.role), read,
+         cast_bytes(m, purpose) + (keep_plain && !recomputed ? whole : 0) + written_more);
+}
+
+void ModuleOperations::cast(const Matrix& m, Purpose purpose) {
+  if (!recipe_.per_tensor()) return cast_known(m, purpose);
+  if (purpose == Purpose::recomputed || !scaled_by_itself()) return quantize(m, purpose);
+  kernel("amax", m.rows, m.cols, dims_.compute, DType::i32, plain(m.rows * m.cols), 0);
+  cast_known(m, purpose);
+}
+
+void ModuleOperations::cast_known(const Matrix& m, Purpose purpose) {
+  if (!recipe_.per_tensor()) {
+    const std::uint64_t copies =
+        purpose == Purpose::recomputed ? bytes_of(format(m, true), m.rows * m.cols) : cast_bytes(m, purpose);
+    return kernel("quantize_blocks", m.rows, m.cols, dims_.compute, recipe_.dtype(m.role), plain(m.rows * m.cols),
+                  copies);
+  }
+  if (m.tokens == Tokens::part) reduce(sizeof(std::int32_t), DType::i32);
+  kernel("scale_of_amax", 1, 1, DType::i32, DType::fp32, sizeof(std::int32_t), sizeof(float));
+  quantize(m, purpose);
+}
+
+/// With one scale that is known.
+void ModuleOperations::quantize(const Matrix& m, Purpose purpose) {
+  const bool transposes = purpose != Purpose::forward_pass && format(m, true).transposed;
+  kernel(transposes ? "quantize_transpose" : "quantize", m.rows, m.cols, dims_.compute, recipe_.dtype(m.role),
+         plain(m.rows * m.cols), cast_bytes(m, purpose));
+}
+
+bool ModuleOperations::scaled_by_itself() const { return !recipe_.delayed() || options_.first_step; }
+
+// Collectives of the tensor group.
+
+void ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t elements = rows * cols * dims_.tensor;
+  const bool blocks = format.scaling != tensor::Scaling::none && format.scaling != tensor::Scaling::tensor;
+  Operation::Collective c{profile::Collective::all_gather, Group::tensor, dims_.tensor};
+  c.parts.push_back({format.dtype, static_cast<std::uint64_t>(elements) * tensor::size_of(format.dtype)});
+  if (blocks)
+    c.parts.push_back(
+        {tensor::scale_dtype(format.scaling), static_cast<std::uint64_t>(fp8::scale_bytes(format.scaling, elements))});
+  c.items = blocks ? 2 : 1;
+  out_.collective(c, Stream::compute);
+}
+
+void ModuleOperations::reduce_scatter() {
+  Operation::Collective c{profile::Collective::reduce_scatter, Group::tensor, dims_.tensor};
+  c.parts.push_back({dims_.compute, plain(dims_.tokens() * dims_.hidden)});
+  out_.collective(c, Stream::compute);
+}
+
+void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
+  Operation::Collective c{profile::Collective::all_reduce, Group::tensor, dims_.tensor};
+  c.parts.push_back({dtype, bytes});
+  out_.collective(c, Stream::compute);
+}
+
+// Linears.
+
+void ModuleOperations::fprop(Linear linear, bool bias, bool residual) {
+  const Sizes s = sizes(linear);
+  out_.product({Product::Kind::fprop, dims_.tokens(), s.out, s.in, format(input(linear), false), weight(false),
+                dims_.compute, false, bias, residual});
+}
+
+void ModuleOperations::dgrad(Linear linear) {
+  const Sizes s = sizes(linear);
+  out_.product({Product::Kind::dgrad, dims_.tokens(), s.in, s.out, format(output_gradient(linear), false), weight(true),
+                dims_.compute});
+}
+
+void ModuleOperations::wgrad(Linear linear) {
+  const Sizes s = sizes(linear);
+  out_.product({Product::Kind::wgrad, s.out, s.in, dims_.tokens(), format(output_gradient(linear), true),
+                format(input(linear), true), DType::fp32, accumulate_});
+}
+
+void ModuleOperations::bias_gradient(Linear linear) {
+  if (!dims_.biases()) return;
+  const Matrix dy = output_gradient(linear);
+  const std::uint64_t bias = bytes_of({DType::fp32}, dy.cols);
+  kernel("bias_gradient", dy.rows, dy.cols, dims_.compute, DType::fp32, plain(dy.rows * dy.cols) + bias, bias);
+}
+
+void ModuleOperations::column_forward(Linear linear) {
+  const Matrix x = input(linear);
+  gather(format(x, false), x.rows, x.cols);
+  fprop(linear, dims_.biases(), false);
+}
+
+void ModuleOperations::column_backward(Linear linear) {
+  bias_gradient(linear);
+  const Matrix x = input(linear);
+  gather(format(x, true), x.rows, x.cols);
+  wgrad(linear);
+  dgrad(linear);
+  reduce_scatter();
+}
+
+void ModuleOperations::row_forward(Linear linear) {
+  if (options_.device && dims_.tensor == 1) return fprop(linear, dims_.biases(), true);
+  fprop(linear, false, false);
+  reduce_scatter();
+  if (!dims_.biases() && dims_.tensor > 1) return;  // the collective adds the residual
+  const std::uint64_t y = plain(dims_.tokens_local() * dims_.hidden);
+  kernel("residual_add", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
+         2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
+}
+
+void ModuleOperations::row_dgrad(Linear linear) {
+  bias_gradient(linear);
+  const Matrix dy = output_gradient(linear);
+  gather(format(dy, false), dy.rows, dy.cols);
+  dgrad(linear);
+}
+
+void ModuleOperations::row_wgrad(Linear linear) {
+  const Matrix dy = output_gradient(linear);
+  if (two_copies(dy)) gather(format(dy, true), dy.rows, dy.cols);
+  wgrad(linear);
+}
+
+}  // namespace shard8::model
