@@ -56,7 +56,8 @@ for waiting in yield spin; do
 done
 expect no_start yield any "shard8: on .*: MPI_Init_thread: has waited 2 s for other ranks"
 expect stop_in_split yield 5 "MPI_Comm_split in group 'world' on its rank [0-2] of 4: has waited 2 s"
-expect stop_in_finalize yield 5 "MPI_Comm_free in group 'world' on its rank [0-2] of 4: has waited 2 s|MPI_Finalize: has waited 2 s"
+# MPI is gone by then: the launcher may give the code of the stopped rank, which it kills.
+expect stop_in_finalize yield any "MPI_Comm_free in group 'world' on its rank [0-2] of 4: has waited 2 s|MPI_Finalize: has waited 2 s"
 launch=("$@" 1)
 expect error yield 4 "shard8: cannot read block 7"
 
