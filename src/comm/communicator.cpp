@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/device.hpp"
-#include "comm/group.hpp"
+#include "comm/mpi/group.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::comm {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/group.hpp"
+#include "comm/mpi/group.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/tensor.hpp"
 

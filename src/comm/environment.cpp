@@ -16,8 +16,8 @@
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
-#include "comm/group.hpp"
 #include "comm/launch.hpp"
+#include "comm/mpi/group.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -51,7 +51,7 @@ void exit_after(std::chrono::seconds time, int code) noexcept {
 struct Environment::Life {
   MPI_Comm world{};
   int rank = 0, size = 1;
-  std::atomic<bool> started = false;  // MPI is, and the above are set
+  std::atomic<bool> started = false;     // MPI is, and the above are set
   std::atomic<bool> finalizing = false;  // MPI_Finalize was called: MPI_Abort may find no communicator any more
   bool over = false;
   std::atomic<std::thread::id> ender{};  // the thread that ends the job

@@ -11,8 +11,8 @@
 #include <fstream>
 #include <thread>
 
-#include "comm/group.hpp"
 #include "comm/host_waits.hpp"
+#include "comm/mpi/group.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -28,6 +28,13 @@ Mask affinity() {
 }
 
 }  // namespace
+
+std::string node_identity() {
+  std::string id;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, id);
+  return id;
+}
 
 std::optional<int> cpu_quota(const std::string& file) {
   std::ifstream in(file);

@@ -22,6 +22,9 @@ struct Node {
 /// Collective over `comm`. Ranks of one node get the same answer. `waits`, which may be null, is told of the wait.
 Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr);
 
+/// Identifies the running system: two processes with the same identity are on one node. Empty where it cannot be read.
+std::string node_identity();
+
 /// The CPU time that the cgroup (version 2) allows, in cores, rounded up. Nothing without a limit.
 std::optional<int> cpu_quota(const std::string& file = "/sys/fs/cgroup/cpu.max");
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/device.hpp"
-#include "comm/pending.hpp"
+#include "comm/mpi/pending.hpp"
 
 namespace shard8::comm {
 

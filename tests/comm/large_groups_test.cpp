@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/all_reduce.hpp"
+#include "comm/mpi/all_reduce.hpp"
 #include "tests/comm/buffer.hpp"
 
 // What groups of more ranks than Limits::direct_ranks do: messages, memory, and the bits of the direct way.

@@ -19,9 +19,9 @@
 #include "base/error.hpp"
 #include "comm/launch.hpp"
 #include "comm/mesh.hpp"
+#include "comm/mpi/scratch.hpp"
+#include "comm/mpi/sums.hpp"
 #include "comm/node.hpp"
-#include "comm/scratch.hpp"
-#include "comm/sums.hpp"
 #include "comm/waiting.hpp"
 #include "comm/watchdog.hpp"
 

@@ -4,11 +4,29 @@
 
 #include <nccl.h>
 
+#include <string>
 #include <string_view>
 
-#include "comm/nccl/group_info.hpp"
+#include "comm/host_waits.hpp"
+#include "profile/collective_log.hpp"
 
 namespace shard8::comm::nccl {
+
+/// What reports and errors say of a group. It must live as long as calls of the group are under way.
+struct GroupInfo {
+  std::string name;
+  int rank = 0;
+  int size = 1;
+  profile::CollectiveLog* log = nullptr;
+};
+
+/// What a wait of this rank's host for the group is called.
+inline HostWaits::Subject subject_of(std::string_view operation, const GroupInfo& group) {
+  return {operation, group.name, group.rank, group.size};
+}
+
+/// "in group 'shard' on its rank 2 of 4"
+std::string where(const GroupInfo& group);
 
 /// Throws Error(failed) with the call, what it was for, the group and this rank, and the library's own
 /// words unless `status` is success. `communicator` may be null before there is one.

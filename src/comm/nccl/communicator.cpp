@@ -57,6 +57,24 @@ std::optional<std::string> NcclCommunicator::failure() const {
                      static_cast<int>(error), last == nullptr ? "" : last);
 }
 
+void Health::add(const NcclCommunicator& communicator) {
+  const std::lock_guard lock(mutex_);
+  communicators_.push_back(&communicator);
+}
+
+void Health::remove(const NcclCommunicator& communicator) {
+  const std::lock_guard lock(mutex_);
+  std::erase(communicators_, &communicator);
+}
+
+std::optional<std::string> Health::problem() {
+  const std::lock_guard lock(mutex_);
+  for (const NcclCommunicator* communicator : communicators_) {
+    if (auto failure = communicator->failure()) return failure;
+  }
+  return std::nullopt;
+}
+
 std::string nccl_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess) return "NCCL of unknown version";

@@ -4,15 +4,31 @@
 
 #include <nccl.h>
 
-#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/nccl/group_info.hpp"
-#include "comm/nccl/health.hpp"
+#include "comm/nccl/check.hpp"
 
 namespace shard8::comm::nccl {
+
+class NcclCommunicator;
+
+/// The communicators whose errors in the background a watchdog asks for.
+class Health {
+ public:
+  void add(const NcclCommunicator& communicator);
+  void remove(const NcclCommunicator& communicator);
+
+  /// Describes the first error, if there is one. For another thread.
+  std::optional<std::string> problem();
+
+ private:
+  std::mutex mutex_;
+  std::vector<const NcclCommunicator*> communicators_;
+};
 
 /// A communicator of NCCL over the ranks of a group. All ranks must destroy it together.
 class NcclCommunicator {

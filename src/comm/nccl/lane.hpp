@@ -14,7 +14,7 @@
 #include "comm/call_clock.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
-#include "comm/nccl/group_info.hpp"
+#include "comm/nccl/check.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "comm/agree.hpp"
 #include "comm/nccl/nccl_group.hpp"
+#include "comm/node.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
 

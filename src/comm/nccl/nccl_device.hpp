@@ -10,7 +10,6 @@
 
 #include "comm/nccl/communicator.hpp"
 #include "comm/nccl/device.hpp"
-#include "comm/nccl/health.hpp"
 #include "comm/nccl/lane.hpp"
 #include "comm/watchdog.hpp"
 

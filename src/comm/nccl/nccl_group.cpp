@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/check.hpp"
-#include "comm/nccl/sum_item.hpp"
 #include "comm/nccl/window_memory.hpp"
+#include "comm/peer/sum_item.hpp"
 #include "comm/rows.hpp"
 
 namespace shard8::comm::nccl {
@@ -78,8 +78,8 @@ NcclGroup::~NcclGroup() {
 
 /// Why peers cannot use each other's memory on a stream; empty if they can. Collective.
 std::string NcclGroup::problem_with_peers(const Communicator& group, cudaStream_t stream) {
-  if (group.size() > kMostRanks) return fmt::format("the group has more than {} ranks", kMostRanks);
-  return PeerBlock::problem(group, stream).value_or("");
+  if (group.size() > peer::kMostRanks) return fmt::format("the group has more than {} ranks", peer::kMostRanks);
+  return peer::PeerBlock::problem(group, stream).value_or("");
 }
 
 std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group, std::size_t bytes) {
@@ -93,12 +93,12 @@ std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group
       if (exchanges(route)) {
         device_.state(fmt::format("group '{}': gathers and sums by kernels that write and read peers' memory: active",
                                   info_->name));
-        auto memory = std::make_shared<ExchangeMemory>(group, bytes, route.lane->stream());
+        auto memory = std::make_shared<peer::ExchangeMemory>(group, bytes, route.lane->stream());
         exchange_memories_.push_back(memory);
         return memory;
       }
       device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers: active", info_->name));
-      auto memory = std::make_shared<PeerMemory>(group, bytes, route.lane->stream());
+      auto memory = std::make_shared<peer::PeerMemory>(group, bytes, route.lane->stream());
       peer_memories_.push_back(memory);
       return memory;
     }
@@ -130,7 +130,7 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
                               info_->name, problem));
     return nullptr;
   }
-  auto memory = std::make_shared<PushSums>(group, bytes, stream);
+  auto memory = std::make_shared<peer::PushSums>(group, bytes, stream);
   push_sums_ = memory;
   device_.state(fmt::format("group '{}': sums of parts that copy engines push to peers: active", info_->name));
   return memory;
@@ -196,9 +196,9 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
   end_group("reduce_scatter", route);
   for (const auto& item : items) {
     if (item.addend.empty()) continue;
-    Parts sum;
+    peer::Parts sum;
     sum.add(sum_of(item));
-    sum_item(route.lane->stream(), item, 0, item.out.bytes(), sum);
+    peer::sum_item(route.lane->stream(), item, 0, item.out.bytes(), sum);
   }
   return route.lane->end(call);
 }

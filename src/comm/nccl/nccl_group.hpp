@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl/exchange_memory.hpp"
 #include "comm/nccl/nccl_device.hpp"
-#include "comm/nccl/peer_memory.hpp"
-#include "comm/nccl/push_sums.hpp"
+#include "comm/peer/peer_memory.hpp"
+#include "comm/peer/push_sums.hpp"
 
 namespace shard8::comm::nccl {
 
@@ -41,9 +40,9 @@ class NcclGroup final : public DeviceGroup {
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
   Route gather_, reduce_;
-  std::vector<std::weak_ptr<PeerMemory>> peer_memories_;          ///< of the gather lane
-  std::vector<std::weak_ptr<ExchangeMemory>> exchange_memories_;  ///< of the compute lane
-  std::weak_ptr<PushSums> push_sums_;
+  std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
+  std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
+  std::weak_ptr<peer::PushSums> push_sums_;
 };
 
 }  // namespace shard8::comm::nccl

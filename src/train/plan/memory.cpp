@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "comm/scratch.hpp"
+#include "comm/mpi/scratch.hpp"
 #include "train/operations.hpp"
 #include "train/plan/plan.hpp"
 #include "train/state.hpp"

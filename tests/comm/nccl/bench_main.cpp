@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bench/collectives.hpp"
 #include "comm/environment.hpp"
-#include "comm/nccl/bench.hpp"
 #include "comm/nccl/device.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/comm/nccl/rank_device.hpp"
@@ -23,7 +23,7 @@
 namespace {
 
 using namespace shard8;
-using comm::nccl::BenchCase;
+using bench::BenchCase;
 using comm::nccl::Gather;
 using profile::Collective;
 using tensor::DType;
@@ -37,7 +37,7 @@ BenchCase layer() {
 }
 
 std::vector<BenchCase> gathers(std::uint64_t most) {
-  auto cases = comm::nccl::bench_sizes(Collective::all_gather, DType::u8, kMiB / 16, most, 4);
+  auto cases = bench::bench_sizes(Collective::all_gather, DType::u8, kMiB / 16, most, 4);
   cases.push_back({Collective::all_gather, DType::u8, {208 * kMiB}});
   cases.push_back(layer());
   return cases;
@@ -47,19 +47,19 @@ std::vector<BenchCase> reductions(std::uint64_t most) {
   std::vector<BenchCase> cases;
   for (const Collective op : {Collective::reduce_scatter, Collective::all_reduce}) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
-      for (BenchCase& one : comm::nccl::bench_sizes(op, dtype, kMiB / 16, most, 4)) cases.push_back(std::move(one));
+      for (BenchCase& one : bench::bench_sizes(op, dtype, kMiB / 16, most, 4)) cases.push_back(std::move(one));
     }
   }
   return cases;
 }
 
-void print(const comm::Communicator& group, const std::string& title, const std::vector<comm::nccl::BenchRow>& rows) {
+void print(const comm::Communicator& group, const std::string& title, const std::vector<bench::BenchRow>& rows) {
   if (group.rank() != 0) return;
-  fmt::print("\n{}\n{}", title, comm::nccl::to_text(rows));
+  fmt::print("\n{}\n{}", title, bench::to_text(rows));
   std::fflush(stdout);
 }
 
-void bench(const comm::Environment& environment, Gather gather, std::uint64_t most, bool all) {
+void bench_all(const comm::Environment& environment, Gather gather, std::uint64_t most, bool all) {
   const tensor::cuda::Stream compute;
   comm::Communicator world(environment.world(), "world", comm::Waiting::spin, nullptr);
   comm::nccl::Settings settings;
@@ -67,20 +67,20 @@ void bench(const comm::Environment& environment, Gather gather, std::uint64_t mo
   settings.alarm = [&](const std::string& text) { environment.abort(base::ExitCode::failed, text); };
   world.attach(comm::nccl::make_device(world, compute, std::move(settings)), {.compute = true});
   const comm::Communicator beside = world.split(0, world.rank(), "beside", {.gather = true, .reduce = true});
-  const comm::nccl::BenchSettings repeat;
-  const auto rows = comm::nccl::bench_collectives(beside, compute, gathers(most), repeat);
+  const bench::BenchSettings repeat;
+  const auto rows = bench::bench_collectives(beside, compute, gathers(most), repeat);
   std::string title = fmt::format("gathers by {}, {} ranks", comm::nccl::name_of(gather), world.size());
   if (world.size() > 1)
     for (const std::string& line : world.device()->describe()) title += fmt::format("\n  {}", line);
   print(world, title, rows);
   if (!all) return;
   print(world, "reductions on a stream of their own",
-        comm::nccl::bench_collectives(beside, compute, reductions(most), repeat));
-  auto tokens = comm::nccl::bench_sizes(Collective::all_gather, DType::u8, kMiB / 16, most, 4);
-  for (BenchCase& one : comm::nccl::bench_sizes(Collective::reduce_scatter, DType::bf16, kMiB / 16, most, 4))
+        bench::bench_collectives(beside, compute, reductions(most), repeat));
+  auto tokens = bench::bench_sizes(Collective::all_gather, DType::u8, kMiB / 16, most, 4);
+  for (BenchCase& one : bench::bench_sizes(Collective::reduce_scatter, DType::bf16, kMiB / 16, most, 4))
     tokens.push_back(std::move(one));
   tokens.push_back({Collective::all_reduce, DType::fp32, {4}});
-  print(world, "on the compute stream", comm::nccl::bench_collectives(world, compute, tokens, repeat));
+  print(world, "on the compute stream", bench::bench_collectives(world, compute, tokens, repeat));
 }
 
 std::uint64_t most_bytes(int argc, char** argv) {
@@ -101,9 +101,9 @@ int main(int argc, char** argv) {
   return comm::run_guarded(environment, [&] {
     const std::uint64_t most = most_bytes(argc, argv);
     if (!comm::tests::take_device(environment.world())) return comm::tests::kSkipped;
-    bench(environment, Gather::nccl, most, true);
-    bench(environment, Gather::zero_cta, most, false);
-    bench(environment, Gather::push, most, true);
+    bench_all(environment, Gather::nccl, most, true);
+    bench_all(environment, Gather::zero_cta, most, false);
+    bench_all(environment, Gather::push, most, true);
     return 0;
   });
 }

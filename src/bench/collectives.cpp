@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "comm/device.hpp"
+#include "tensor/alignment.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using comm::Communicator;
+using comm::DeviceMemory;
+using comm::Request;
+using profile::Collective;
+using tensor::Tensor;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kRow = 16;  // elements that rows are a multiple of
+
+std::uint64_t rounded_up(std::uint64_t x, std::uint64_t step) { return (x + step - 1) / step * step; }
+
+// Memory of the device for one case after the other.
+class Memory {
+ public:
+  Memory(const Communicator& group, std::size_t bytes)
+      : gather_(group.gather_memory(bytes)), reduce_(group.reduce_memory(bytes + kSlack)) {
+    if (gather_ == nullptr) SHARD8_CUDA_CHECK(cudaMalloc(&plain_, bytes));
+  }
+  ~Memory() { cudaFree(plain_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* data() const { return gather_ == nullptr ? static_cast<std::byte*>(plain_) : gather_->data(); }
+
+ private:
+  static constexpr std::size_t kSlack = 1 << 20;  ///< for shards that are rounded up
+  std::shared_ptr<DeviceMemory> gather_, reduce_;
+  void* plain_ = nullptr;
+};
+
+std::vector<Tensor> lay_out(const BenchCase& one, int ranks, std::byte* memory) {
+  std::vector<Tensor> tensors;
+  for (const std::uint64_t bytes : one.bytes) {
+    const std::uint64_t step = static_cast<std::uint64_t>(ranks) * kRow;
+    const std::uint64_t count = rounded_up(std::max<std::uint64_t>(bytes / size_of(one.dtype), 1), step);
+    tensors.push_back({memory, {static_cast<std::int64_t>(count)}, one.dtype});
+    memory += tensor::aligned(tensors.back().bytes());
+  }
+  return tensors;
+}
+
+std::size_t bytes_of(const BenchCase& one, int ranks) {
+  const auto tensors = lay_out(one, ranks, nullptr);
+  std::size_t bytes = 0;
+  for (const Tensor& t : tensors) bytes += tensor::aligned(t.bytes());
+  return bytes;
+}
+
+Request start(const Communicator& group, Collective op, const std::vector<Tensor>& tensors,
+              const std::vector<Communicator::ReduceScatterItem>& items) {
+  switch (op) {
+    case Collective::all_gather:
+      return group.all_gather_in_place(tensors);
+    case Collective::reduce_scatter:
+      return group.reduce_scatter(items);
+    case Collective::all_reduce:
+      return group.all_reduce(tensors, Communicator::Reduce::sum);
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "there is no benchmark of {}", name_of(op));
+}
+
+BenchRow time_one(const Communicator& group, cudaStream_t compute, const BenchCase& one, std::byte* memory,
+                  const BenchSettings& settings) {
+  const int n = group.size();
+  const std::vector<Tensor> tensors = lay_out(one, n, memory);
+  std::vector<Communicator::ReduceScatterItem> items;
+  BenchRow row{.op = one.op, .dtype = std::string(name_of(one.dtype)), .tensors = static_cast<int>(tensors.size())};
+  for (const Tensor& t : tensors) {
+    items.push_back({t.slice(t.rows() / n * group.rank(), t.rows() / n), t});
+    row.bytes += t.bytes();
+    row.count += static_cast<std::uint64_t>(one.op == Collective::all_reduce ? t.count() : t.count() / n);
+    SHARD8_CUDA_CHECK(cudaMemsetAsync(t.data, 0, t.bytes(), compute));
+  }
+  std::vector<Request> requests(static_cast<std::size_t>(std::max(settings.warmup, settings.repetitions)));
+  double host_s = 0, all_s = 0;
+  for (const int repetitions : {settings.warmup, settings.repetitions}) {
+    SHARD8_CUDA_CHECK(cudaStreamSynchronize(compute));
+    group.barrier();
+    const auto begin = Clock::now();
+    for (int i = 0; i < repetitions; ++i) requests[static_cast<std::size_t>(i)] = start(group, one.op, tensors, items);
+    const auto started = Clock::now();
+    for (Request& request : requests) request.wait();
+    SHARD8_CUDA_CHECK(cudaStreamSynchronize(compute));
+    host_s = std::chrono::duration<double>(started - begin).count() / repetitions;
+    all_s = std::chrono::duration<double>(Clock::now() - begin).count() / repetitions;
+  }
+  std::array<double, 1> sum{all_s}, slowest{host_s};
+  group.all_reduce(sum, Communicator::Reduce::sum);
+  group.all_reduce(slowest, Communicator::Reduce::max);
+  const double mean_s = sum[0] / n;
+  const profile::CollectiveKey key{one.op, group.name(), n, row.dtype, row.bytes};
+  row.us = mean_s * 1e6;
+  row.host_us = slowest[0] * 1e6;
+  row.algbw = profile::algbw(key, mean_s);
+  row.busbw = profile::busbw(key, mean_s);
+  return row;
+}
+
+}  // namespace
+
+std::vector<BenchCase> bench_sizes(Collective op, tensor::DType dtype, std::uint64_t least, std::uint64_t most,
+                                   int factor) {
+  SHARD8_REQUIRE(least > 0 && factor > 1, "sizes from {} by a factor of {} do not grow", least, factor);
+  std::vector<BenchCase> cases;
+  for (std::uint64_t bytes = least; bytes <= most; bytes *= static_cast<std::uint64_t>(factor))
+    cases.push_back({op, dtype, {bytes}});
+  return cases;
+}
+
+std::vector<BenchRow> bench_collectives(const Communicator& group, cudaStream_t compute,
+                                        std::span<const BenchCase> cases, const BenchSettings& settings) {
+  SHARD8_REQUIRE(settings.warmup > 0 && settings.repetitions > 0, "a benchmark of {} + {} repetitions", settings.warmup,
+                 settings.repetitions);
+  std::size_t most = tensor::kAlignment;
+  for (const BenchCase& one : cases) most = std::max(most, bytes_of(one, group.size()));
+  const Memory memory(group, most);
+  std::vector<BenchRow> rows;
+  for (const BenchCase& one : cases) rows.push_back(time_one(group, compute, one, memory.data(), settings));
+  return rows;
+}
+
+std::string to_text(std::span<const BenchRow> rows) {
+  std::string text = fmt::format(
+      "# {:<14} {:>12} {:>12} {:>5} {:>7} {:>10} {:>8} {:>8} {:>8}\n# {:<14} {:>12} {:>12} "
+      "{:>5} {:>7} {:>10} {:>8} {:>8} {:>8}\n",
+      "operation", "size", "count", "type", "tensors", "time", "algbw", "busbw", "host", "", "(B)", "(elements)", "",
+      "", "(us)", "(GB/s)", "(GB/s)", "(us)");
+  for (const BenchRow& row : rows)
+    text += fmt::format("  {:<14} {:>12} {:>12} {:>5} {:>7} {:>10.2f} {:>8.2f} {:>8.2f} {:>8.2f}\n", name_of(row.op),
+                        row.bytes, row.count, row.dtype, row.tensors, row.us, row.algbw * 1e-9, row.busbw * 1e-9,
+                        row.host_us);
+  return text;
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/communicator.hpp"
+#include "comm/mpi/group.hpp"
+
+namespace shard8::comm {
+
+/// How one all-reduce of host memory is done. Every way gives the same bits: each element is reduced in rank order.
+struct AllReducePlan {
+  enum class Way : std::uint8_t {
+    all,        ///< Every rank sends everything to every other rank and reduces everything.
+    cut,        ///< Every rank reduces its share of the elements and sends the result to every other rank.
+    relay_all,  ///< As `all`, but ranks pass on what they received, so that few messages are sent.
+    relay_cut,  ///< As `cut`, likewise.
+  };
+  Way way = Way::all;
+  /// Bytes that one rank sends to another for it to reduce (relay_cut: in one round), rounded up to 4.
+  std::size_t block_bytes = 0;
+  std::size_t rounds = 1;         ///< of relay_cut, one after the other
+  std::size_t scratch_bytes = 0;  ///< memory while the call is under way
+  std::size_t messages = 0;       ///< that a rank sends; longer ones than Limits::message_bytes are cut into several
+};
+
+/// The plan for `items` tensors of together `bytes`; an upper bound of the other figures where items have gaps
+/// between them. `ranks` is at least 2.
+AllReducePlan plan_all_reduce(std::size_t bytes, std::size_t items, int ranks, const Limits& limits);
+
+/// Messages that a rank sends to bring one block to, or from, every other rank by relays: with distances between ranks
+/// written in digits of base r = relay_radix(), at most r − 1 for each digit.
+int relay_radix(const Limits& limits);
+std::size_t relay_messages(int ranks, int radix);
+
+/// An all-reduce by relays, started.
+Request::Pending relayed_all_reduce(const std::shared_ptr<Group>& group, std::span<const tensor::Tensor> items,
+                                    Communicator::Reduce reduce, const AllReducePlan& plan);
+
+/// Items begin at multiples of 4 bytes, so that fp32 after bf16 is aligned.
+constexpr std::size_t aligned_item(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+/// Reduces `count` elements of the sources, in their order.
+void combine_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
+                      tensor::DType dtype, Communicator::Reduce reduce);
+
+}  // namespace shard8::comm

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+#include "comm/mpi/group.hpp"
+
+// Small values that steer a run. Not recorded.
+
+namespace shard8::comm {
+namespace {
+
+// Bytes of all ranks' values that a rank receives at once (chosen: one call for usual values of any job), or one
+// value of every rank where that is more.
+constexpr std::size_t kControlBytes = std::size_t{1} << 20;
+
+// Values, of `bytes` bytes each, that a rank gives at once.
+std::size_t at_once(const Group& group, std::size_t bytes) {
+  return std::max<std::size_t>(kControlBytes / (static_cast<std::size_t>(group.size) * bytes), 1);
+}
+
+// Every rank's `mine`, in rank order; until the next call.
+template <class T>
+std::span<const T> gather_equal(Group& group, std::span<const T> mine) {
+  SHARD8_REQUIRE(mine.size_bytes() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                 "all_gather of control values in group '{}': {} bytes are too many, use tensors", group.name,
+                 mine.size_bytes());
+  group.control.resize(mine.size_bytes() * static_cast<std::size_t>(group.size));
+  const auto bytes = static_cast<int>(mine.size_bytes());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, group.control.data(), bytes, MPI_BYTE, group.comm, &request),
+            "MPI_Iallgather", "control values", &group);
+  group.wait(request, "MPI_Iallgather", "control values");
+  return {reinterpret_cast<const T*>(group.control.data()), group.control.size() / sizeof(T)};
+}
+
+template <class T>
+void reduce_values(Group& group, std::span<T> values, Communicator::Reduce reduce) {
+  if (group.size == 1) return;
+  const std::size_t most = at_once(group, sizeof(T));
+  for (; !values.empty(); values = values.subspan(std::min(most, values.size()))) {
+    const std::span<T> block = values.first(std::min(most, values.size()));
+    const std::span<const T> all = gather_equal<T>(group, block);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      T result = all[i];
+      for (std::size_t at = i + block.size(); at < all.size(); at += block.size()) {
+        if (reduce == Communicator::Reduce::sum) {
+          result += all[at];
+        } else {
+          result = (result >= all[at] || result != result) ? result : all[at];  // NaN wins
+        }
+      }
+      block[i] = result;
+    }
+  }
+}
+
+void broadcast_bytes(const Group& group, char* data, std::size_t bytes, int root) {
+  for (std::size_t first = 0; first < bytes; first += group.engine->limits.message_bytes) {
+    const auto n = static_cast<int>(std::min(group.engine->limits.message_bytes, bytes - first));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibcast(data + first, n, MPI_BYTE, root, group.comm, &request), "MPI_Ibcast", "broadcast", &group);
+    group.wait(request, "MPI_Ibcast", "broadcast");
+  }
+}
+
+}  // namespace
+
+void Communicator::all_reduce(std::span<double> values, Reduce reduce) const { reduce_values(*group_, values, reduce); }
+
+void Communicator::all_reduce(std::span<std::uint64_t> values, Reduce reduce) const {
+  reduce_values(*group_, values, reduce);
+}
+
+std::vector<double> Communicator::all_gather(std::span<const double> values) const {
+  const auto all = gather_equal(*group_, values);
+  return {all.begin(), all.end()};
+}
+
+std::vector<std::string> Communicator::all_gather(std::string_view value) const {
+  const std::uint64_t length = value.size();
+  const auto gathered = gather_equal<std::uint64_t>(*group_, {&length, 1});
+  const std::vector<std::uint64_t> lengths(gathered.begin(), gathered.end());
+  const std::uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<std::string> values(lengths.size());
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) values[rank].reserve(lengths[rank]);
+  std::vector<char> piece;
+  for (std::uint64_t first = 0; first < longest; first += piece.size()) {
+    piece.assign(std::min<std::uint64_t>(longest - first, at_once(*group_, 1)), '\0');
+    if (first < value.size()) value.substr(first, piece.size()).copy(piece.data(), piece.size());
+    const auto all = gather_equal<char>(*group_, piece);
+    for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+      if (first < lengths[rank])
+        values[rank].append(all.data() + rank * piece.size(),
+                            std::min<std::uint64_t>(lengths[rank] - first, piece.size()));
+  }
+  return values;
+}
+
+void Communicator::broadcast(std::string& value, int root) const {
+  SHARD8_REQUIRE(root >= 0 && root < size_, "broadcast in group '{}' from rank {}: its ranks are 0 to {}", name(), root,
+                 size_ - 1);
+  std::uint64_t length = value.size();
+  broadcast_bytes(*group_, reinterpret_cast<char*>(&length), sizeof length, root);
+  value.resize(length);
+  broadcast_bytes(*group_, value.data(), value.size(), root);
+}
+
+void Communicator::barrier() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(group_->comm, &request), "MPI_Ibarrier", "barrier", group_.get());
+  group_->wait(request, "MPI_Ibarrier", "barrier");
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi/group.hpp"
+
+#include <array>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/device.hpp"
+#include "comm/mpi/pending.hpp"
+
+namespace shard8::comm {
+
+void Engine::advance() {
+  // A collective that completes leaves the list.
+  for (std::size_t i = outstanding.size(); i-- > 0;) outstanding[i]->advance();
+}
+
+void Engine::advance_staged(const PendingCollective* but) {
+  for (std::size_t i = outstanding.size(); i-- > 0;) {
+    if (outstanding[i] != but && outstanding[i]->staged()) outstanding[i]->advance();
+  }
+}
+
+bool Engine::any_staged(const PendingCollective* but) const {
+  for (const PendingCollective* pending : outstanding) {
+    if (pending != but && pending->staged()) return true;
+  }
+  return false;
+}
+
+Group::Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
+             std::shared_ptr<Engine> shared)
+    : comm(owned), name(std::move(group_name)), waiting(way), log(calls), engine(std::move(shared)) {
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", "a new communicator", this);
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", "a new communicator", this);
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", "a new communicator", this);
+}
+
+Group::~Group() {
+  // Libraries may wait for the other ranks here; an error of this rank alone must not.
+  if (std::uncaught_exceptions() > 0) {
+    static_cast<void>(device.release());
+    return;
+  }
+  device.reset();
+  if (comm == MPI_COMM_NULL) return;
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  const HostWaits::Wait wait(engine->waits, subject("MPI_Comm_free"));
+  MPI_Comm_free(&comm);
+}
+
+DeviceGroup* Group::on_device(std::string_view operation) const {
+  SHARD8_REQUIRE(engine->device == nullptr || device != nullptr,
+                 "{} in group '{}': the group was given no lane of the device (its split names them)", operation, name);
+  return device.get();
+}
+
+void Group::copy(std::byte* to, const tensor::Tensor& from) const {
+  if (from.empty() || to == from.data) return;
+  if (engine->device != nullptr) {
+    engine->device->copy(to, from.data, from.bytes());
+  } else {
+    std::memmove(to, from.data, from.bytes());
+  }
+}
+
+void Group::wait(MPI_Request& request, std::string_view call, std::string_view purpose) const {
+  const HostWaits::Wait wait(engine->waits, subject(purpose));
+  Pause pause(waiting);
+  for (;;) {
+    if (waiting == Waiting::spin && !engine->any_staged(nullptr)) {
+      check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), call, purpose, this);
+      return;
+    }
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call, purpose, this);
+    if (done != 0) return;
+    engine->advance_staged(nullptr);
+    pause();
+  }
+}
+
+void check_mpi(int status, std::string_view call, std::string_view purpose, const Group* group) {
+  if (status == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(status, text.data(), &length) != MPI_SUCCESS) length = 0;
+  const std::string where =
+      group == nullptr ? std::string()
+                       : fmt::format(" in group '{}' on its rank {} of {}", group->name, group->rank, group->size);
+  base::fail(base::ExitCode::failed, "{} for {}{} failed with status {}: {}", call, purpose, where, status,
+             std::string_view(text.data(), static_cast<std::size_t>(length)));
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/host_waits.hpp"
+#include "comm/mpi/scratch.hpp"
+#include "profile/collective_log.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::comm {
+
+class Device;
+class DeviceGroup;
+class PendingCollective;
+
+/// What a communicator and all its splits share: the collectives under way in this process.
+struct Engine {
+  /// How many are under way at a time depends on when they complete. This many allocate nothing.
+  static constexpr std::size_t kOutstanding = 64;
+  Engine(HostWaits* of_host, const Limits& of_calls) : limits(of_calls), waits(of_host) {
+    outstanding.reserve(kOutstanding);
+  }
+
+  std::vector<PendingCollective*> outstanding;
+  std::shared_ptr<Device> device;  ///< where tensors are, if not in the memory of hosts
+  Limits limits;
+  HostWaits* waits = nullptr;  ///< what this rank's host waits for, for a watchdog; may be null
+  /// When to stop waiting for collectives that an exception has left behind.
+  std::optional<std::chrono::steady_clock::time_point> give_up;
+
+  /// Advances every outstanding collective.
+  void advance();
+  /// Advances those, other than `but`, that have a stage left to start. Peers may wait for that stage, so every wait
+  /// calls this.
+  void advance_staged(const PendingCollective* but);
+  bool any_staged(const PendingCollective* but) const;
+};
+
+/// The state of a communicator, kept alive by it and by its pending collectives.
+class Group {
+ public:
+  /// Bytes of the longest list (messages of a call) that `memory` keeps.
+  static constexpr std::size_t kLargestKept = std::size_t{64} << 10;
+
+  /// Owns `owned` from now on.
+  Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
+        std::shared_ptr<Engine> shared);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// The group's collectives on the device; null where tensors are in host memory. Throws Error(failed), which names
+  /// `operation`, when tensors are on a device and the group was given no lane of it.
+  DeviceGroup* on_device(std::string_view operation) const;
+
+  /// Copies within this rank's memory. Does nothing where `to` is the memory of `from`.
+  void copy(std::byte* to, const tensor::Tensor& from) const;
+
+  /// What a wait of this group is called.
+  HostWaits::Subject subject(std::string_view operation) const { return {operation, name, rank, size}; }
+
+  /// Blocks until `request` is complete, by this group's way of waiting.
+  void wait(MPI_Request& request, std::string_view call, std::string_view purpose) const;
+
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::string name;
+  Waiting waiting{};
+  profile::CollectiveLog* log = nullptr;
+  std::shared_ptr<Engine> engine;
+  std::unique_ptr<DeviceGroup> device;
+  ScratchPool scratch;
+  /// Memory of collectives under way and of their lists. It is kept and used again, so that a steady state allocates
+  /// nothing.
+  std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
+  std::vector<std::byte> control;  ///< every rank's small values; kept, too
+  unsigned sequence = 0;           ///< collectives started; tags are made from it
+};
+
+/// Throws Error(failed) with the call, what it was for, the group, this rank and MPI's own message unless `status` is
+/// MPI_SUCCESS. `group` may be null before there is one.
+void check_mpi(int status, std::string_view call, std::string_view purpose, const Group* group);
+
+}  // namespace shard8::comm

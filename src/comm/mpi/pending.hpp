@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <vector>
+
+#include "comm/describe.hpp"
+#include "comm/mpi/group.hpp"
+#include "comm/request.hpp"
+#include "profile/collective_log.hpp"
+
+namespace shard8::comm {
+
+/// A collective under way: messages that were posted, and what is to be done when they are complete. Each collective
+/// has its own tag, so stages may start in any order on any rank. The collective and its lists lie in its group's
+/// memory.
+class PendingCollective {
+ public:
+  /// The bytes of `tensors` are those of the call, as CollectiveKey defines them.
+  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors);
+  virtual ~PendingCollective();
+  /// Makes a P(group, arguments...) in the group's memory.
+  template <class P, class... Arguments>
+  static Request::Pending make(const std::shared_ptr<Group>& group, const Arguments&... arguments) {
+    return {std::pmr::polymorphic_allocator<>(&group->memory).new_object<P>(group, arguments...), {&give_back<P>}};
+  }
+  PendingCollective(const PendingCollective&) = delete;
+  PendingCollective& operator=(const PendingCollective&) = delete;
+
+  /// Tests the messages, and when all are complete starts the next stage. True when the collective is complete.
+  bool advance();
+  /// Blocks until the collective is complete and records the call, once for each dtype with its share of the time by
+  /// bytes. Tells Engine::waits what it waits for.
+  void wait();
+  /// For a collective that an exception left under way. Waits for it, at most two seconds for all such together. False
+  /// when it is still under way: then it must be leaked, because MPI may still write to its memory.
+  bool abandon() noexcept;
+  /// More messages will be started when those under way are complete.
+  virtual bool staged() const { return false; }
+
+ protected:
+  /// Called when every message is complete. Does the local work and posts the messages of the next stage. True when the
+  /// collective is complete.
+  virtual bool next_stage() = 0;
+
+  /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
+  void send(const std::byte* data, std::size_t bytes, int to);
+  void receive(std::byte* data, std::size_t bytes, int from);
+  /// The k-th peer to receive from and to send to, k = 1 … size − 1. Ranks begin with different peers, so that no rank
+  /// gets the messages of all others at once.
+  int source(int k) const { return (group_->rank + k) % group_->size; }
+  int destination(int k) const { return (group_->rank - k + group_->size) % group_->size; }
+
+  std::shared_ptr<Group> group_;
+  std::pmr::vector<MPI_Request> requests_;
+
+ private:
+  template <class P>
+  static void give_back(PendingCollective* pending) noexcept {
+    const std::shared_ptr<Group> group = pending->group_;
+    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(static_cast<P*>(pending));
+  }
+  using Clock = std::chrono::steady_clock;
+  void leave_engine() noexcept;
+  bool test_messages();
+  void wait_for_messages(Clock::time_point entered);
+  int peer() const;
+  void note_peer(int peer);
+  int tag() const;
+
+  profile::Collective op_;
+  std::pmr::vector<DTypeBytes> sizes_;
+  std::pmr::vector<int> peers_;    // of requests_, as far as send() and receive() made them
+  std::size_t first_pending_ = 0;  // of requests_: those before it are complete
+  unsigned number_;
+  bool done_ = false;
+  Clock::time_point started_;
+  Clock::time_point completed_{};
+};
+
+}  // namespace shard8::comm

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/peer/exchange.hpp"
+
+#include <cuda_bf16.h>
+
+#include <algorithm>
+
+#include "comm/peer/part_sums.hpp"
+#include "tensor/cuda/check.hpp"
+
+namespace shard8::comm::peer {
+namespace {
+
+using Copies = ExchangeKernels::Copies;
+
+// One block a multiprocessor, and enough bytes under way for NVLink on half of those of an H200.
+constexpr int kThreads = 512;
+constexpr int kCopied = 8;  ///< 16-byte loads that a thread has under way
+/// The same of each part: as registers allow.
+constexpr int summed(int parts) { return parts == 0 ? 1 : std::clamp(10 / parts, 1, 4); }
+template <int kParts>
+constexpr int kSummed = summed(kParts);
+
+/// kCopies of each of `vectors` vectors, and of the bytes behind them; to.count copies where it is 0.
+template <int kCopies>
+__global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, Turn turn, const std::byte* from,
+                                                          std::int64_t vectors, std::int64_t bytes, Copies to) {
+  if (turn.first) begin(handshake);
+  const int n = kCopies > 0 ? kCopies : to.count;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kCopied;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads * kCopied + threadIdx.x; i < vectors;
+       i += stride) {
+    uint4 v[kCopied];
+#pragma unroll
+    for (int u = 0; u < kCopied; ++u)
+      if (i + u * kThreads < vectors) v[u] = __ldcs(reinterpret_cast<const uint4*>(from) + i + u * kThreads);
+#pragma unroll
+    for (int c = 0; c < n; ++c) {
+#pragma unroll
+      for (int u = 0; u < kCopied; ++u)
+        if (i + u * kThreads < vectors) reinterpret_cast<uint4*>(to.data[c])[i + u * kThreads] = v[u];
+    }
+  }
+  const std::int64_t rest = vectors * 16 + static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (std::int64_t i = rest; i < bytes; i += static_cast<std::int64_t>(gridDim.x) * kThreads)
+    for (int c = 0; c < n; ++c) to.data[c][i] = from[i];
+  if (turn.last) end(handshake);
+}
+
+template <class T, int kParts>
+__global__ void __launch_bounds__(kThreads)
+    sum_of_peers(Handshake handshake, Turn turn, T* out, Parts parts, std::int64_t vectors, std::int64_t count) {
+  if (turn.first) begin(handshake);
+  // Not all ranks, nor all blocks, turn to the same rank at once.
+  const int start = (handshake.rank + static_cast<int>(blockIdx.x)) % (kParts > 0 ? kParts : 1);
+  constexpr int kVectors = kSummed<kParts>;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kVectors;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads * kVectors + threadIdx.x; i < vectors;
+       i += stride)
+    sum_vectors<T, kParts, kVectors>(out, parts, start, i, kThreads, vectors);
+  const std::int64_t rest = vectors * Vector<T>::kN + static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (std::int64_t i = rest; i < count; i += static_cast<std::int64_t>(gridDim.x) * kThreads)
+    sum_element(out, parts, i);
+  if (turn.last) end(handshake);
+}
+
+/// As many as there is work for; one where there is none: ranks tell each other all the same.
+unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) {
+  const std::int64_t of_block = static_cast<std::int64_t>(kThreads) * of_thread;
+  const std::int64_t work = std::max((vectors + of_block - 1) / of_block, (rest + kThreads - 1) / kThreads);
+  return static_cast<unsigned>(std::clamp<std::int64_t>(work, 1, most));
+}
+
+template <class T>
+void sum_all(const ExchangeKernels& on, const Handshake& handshake, Turn turn, T* out, std::int64_t count,
+             const Parts& parts) {
+  const std::int64_t vectors = whole_vectors(out, parts, count);
+  const auto kernel = for_part_count(parts.count, [](auto n) { return &sum_of_peers<T, decltype(n)::value>; });
+  const unsigned blocks = grid(vectors, summed(parts.count), count - vectors * Vector<T>::kN, on.blocks);
+  kernel<<<blocks, kThreads, 0, on.stream>>>(handshake, turn, out, parts, vectors, count);
+  SHARD8_CUDA_CHECK_LAUNCH("sum_of_peers");
+}
+
+}  // namespace
+
+void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes,
+                           const Copies& to) const {
+  auto all = reinterpret_cast<std::uintptr_t>(from);
+  for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
+  const auto size = static_cast<std::int64_t>(bytes);
+  const std::int64_t vectors = all % 16 == 0 ? size / 16 : 0;
+  const auto kernel = to.count == 1   ? copy_to_peers<1>
+                      : to.count == 2 ? copy_to_peers<2>
+                      : to.count == 3 ? copy_to_peers<3>
+                      : to.count == 4 ? copy_to_peers<4>
+                                      : copy_to_peers<0>;
+  kernel<<<grid(vectors, kCopied, size - vectors * 16, blocks), kThreads, 0, stream>>>(handshake, turn, from, vectors,
+                                                                                       size, to);
+  SHARD8_CUDA_CHECK_LAUNCH("copy_to_peers");
+}
+
+void ExchangeKernels::sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,
+                          const Parts& parts) const {
+  if (dtype == tensor::DType::bf16) {
+    sum_all(*this, handshake, turn, static_cast<__nv_bfloat16*>(out), count, parts);
+  } else {
+    sum_all(*this, handshake, turn, static_cast<float*>(out), count, parts);
+  }
+}
+
+}  // namespace shard8::comm::peer

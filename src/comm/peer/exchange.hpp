@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/peer/handshake.hpp"
+#include "comm/peer/sum_parts.hpp"
+#include "tensor/dtype.hpp"
+
+namespace shard8::comm::peer {
+
+/// Kernels in which ranks exchange data in each other's memory. They wait for each other on at most `blocks`
+/// multiprocessors, so that other kernels, for which another rank may wait, have multiprocessors, too.
+struct ExchangeKernels {
+  cudaStream_t stream;
+  int blocks;
+
+  /// Addresses to which the same bytes are copied.
+  struct Copies {
+    std::byte* data[kMostRanks] = {};
+    int count = 0;
+
+    void add(std::byte* copy) { data[count++] = copy; }
+  };
+  void copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes, const Copies& to) const;
+
+  /// See sum_parts().
+  void sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,
+           const Parts& parts) const;
+};
+
+}  // namespace shard8::comm::peer

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/peer/addresses.hpp"
+#include "comm/peer/handshake.hpp"
+#include "comm/peer/stream_flags.hpp"
+#include "tensor/tensor.hpp"
+
+namespace shard8::comm::peer {
+
+/// Collectives in memory of every rank of a group, which the other ranks can read and write. Ranks push into it by copy
+/// engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels with a Handshake
+/// use it. A copy within the rank is an ordinary copy of its device, after the copies to peers.
+///
+/// Each call has a number. A rank tells every peer that its stream has come to the call, so its memory may be used. It
+/// waits until all peers have told it so, does the call's copies, and tells every peer that they are done. What reads
+/// the part of a peer waits until that peer has told this rank so. On every rank the stream tells before it waits. So
+/// calls that ranks make in the same order cannot wait for each other.
+class PeerBlock {
+ public:
+  /// Collective: allocates and maps the memory of the group. Copies and waits run on `stream`. Throws
+  /// AgreedError(environment) where ranks cannot share memory.
+  PeerBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+  /// In memory that exists: `memory` has memory_bytes(bytes, ranks) cleared bytes on every rank.
+  PeerBlock(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream);
+  ~PeerBlock();
+  PeerBlock(const PeerBlock&) = delete;
+  PeerBlock& operator=(const PeerBlock&) = delete;
+
+  /// Bytes of each rank's memory for `bytes` bytes of data: the data, and behind them the words of handshakes.
+  static std::size_t memory_bytes(std::size_t bytes, int ranks);
+  /// Why ranks cannot push to each other, or nothing if they can. Collective.
+  static std::optional<std::string> problem(const Communicator& group, cudaStream_t stream);
+
+  int rank() const { return memory_->rank(); }
+  int size() const { return memory_->size(); }
+  std::byte* data() const { return memory_->own(); }
+  std::size_t bytes() const { return bytes_; }
+  cudaStream_t stream() const { return stream_; }
+  /// The k-th rank to push to, k = 1 … size. Ranks begin with different peers. The last one is this rank.
+  int peer(int k) const { return (rank() + k) % size(); }
+
+  /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
+  /// `to`, which may be this rank.
+  void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
+  /// The parts of a push that arrive from peers, one by one. Every part must be waited for before the next call.
+  class Arrivals {
+   public:
+    /// What the stream is given afterwards sees the part of rank `peer` in this rank's memory.
+    void await(int peer);
+
+   private:
+    friend class PeerBlock;
+    Arrivals(PeerBlock& block, std::uint32_t number) : block_(&block), number_(number) {}
+    PeerBlock* block_;
+    std::uint32_t number_;
+  };
+  /// Does all copies that were added. The copies within this rank are complete in the order of the stream; those of
+  /// peers when the result has been waited for.
+  [[nodiscard]] Arrivals push_parts();
+  /// As push_parts, and waits for the parts of all peers: what the stream is given afterwards sees all ranks' bytes.
+  void push();
+  /// The handshake of the next call, for kernels that do the call in place of push().
+  Handshake handshake();
+  /// The memory of `rank`, as this rank reads and writes it.
+  std::byte* of(int rank) const { return memory_->of(rank); }
+  bool holds(const tensor::Tensor& tensor) const {
+    return tensor.empty() || (tensor.data >= data() && tensor.data + tensor.bytes() <= data() + bytes());
+  }
+
+ private:
+  FlagAddress words(int of) const;
+  void tell(Handshake::Word word);
+  void await(Handshake::Word word);
+  void begin();
+  void copy();
+
+  struct OwnCopy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
+  std::shared_ptr<const PeerAddresses> memory_;
+  std::size_t bytes_;
+  cudaStream_t stream_;
+  StreamFlags flags_;
+  std::uint32_t number_ = 0;
+  std::vector<void*> to_;
+  std::vector<const void*> from_;
+  std::vector<std::size_t> sizes_;
+  std::vector<OwnCopy> own_;
+};
+
+}  // namespace shard8::comm::peer

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/peer/peer_memory.hpp"
+
+#include <algorithm>
+
+#include "comm/rows.hpp"
+#include "tensor/cuda/device.hpp"
+
+namespace shard8::comm::peer {
+namespace {
+
+int half_of_multiprocessors() {
+  return std::max(tensor::cuda::describe_device(tensor::cuda::current_device()).multiprocessors / 2, 1);
+}
+
+Turn turn(std::size_t i, std::size_t count) { return {i == 0, i + 1 == count}; }
+
+}  // namespace
+
+/// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet, last.
+void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  for (int k = 1; k <= block_.size(); ++k) {
+    const int to = block_.peer(k);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
+      if (rows.bytes == 0 || (to == block_.rank() && !rows.elsewhere())) continue;
+      block_.add(to, static_cast<std::size_t>(rows.place - data()), rows.data, rows.bytes);
+    }
+  }
+  block_.push();
+}
+
+ExchangeMemory::ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)
+    : block_(group, bytes, stream), kernels_{stream, half_of_multiprocessors()} {}
+
+void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  const Handshake handshake = block_.handshake();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
+    ExchangeKernels::Copies copies;
+    for (int k = 1; k <= block_.size(); ++k) {
+      const int to = block_.peer(k);
+      if (to != block_.rank() || rows.elsewhere()) copies.add(block_.of(to) + (rows.place - data()));
+    }
+    kernels_.copy(handshake, turn(i, whole.size()), rows.data, rows.bytes, copies);
+  }
+}
+
+void ExchangeMemory::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) {
+  const Handshake handshake = block_.handshake();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto& item = items[i];
+    const std::ptrdiff_t rows = rows_of(item, block_.rank()) - data();
+    Parts parts;
+    for (int r = 0; r < block_.size(); ++r) parts.add(block_.of(r) + rows);
+    if (!item.addend.empty()) parts.add(item.addend.data);
+    kernels_.sum(handshake, turn(i, items.size()), item.out.data, item.out.dtype, item.out.count(), parts);
+  }
+}
+
+}  // namespace shard8::comm::peer

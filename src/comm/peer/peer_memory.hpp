@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "comm/device.hpp"
+#include "comm/peer/exchange.hpp"
+#include "comm/peer/peer_block.hpp"
+
+namespace shard8::comm::peer {
+
+/// Memory that every rank of a group can write to, for gathers that run while kernels compute. To gather tensors in
+/// this memory, the copy engines of every rank push the rank's rows to their places in each peer's memory.
+class PeerMemory final : public DeviceMemory {
+ public:
+  /// Collective; see PeerBlock.
+  PeerMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream) : block_(group, bytes, stream) {}
+
+  std::byte* data() const override { return block_.data(); }
+  std::size_t bytes() const override { return block_.bytes(); }
+  bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
+  /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
+  /// anywhere.
+  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+
+ private:
+  PeerBlock block_;
+};
+
+/// Memory that every rank of a group can read and write, for collectives that no kernel hides. To gather tensors in
+/// this memory, one kernel of each rank writes the rank's rows to their places in all ranks' memory. To reduce tensors
+/// in this memory, one kernel of each rank reads the rank's rows in all ranks' memory and sums them. The kernels wait
+/// for each other, which takes less time than waits of streams.
+class ExchangeMemory final : public DeviceMemory {
+ public:
+  /// Collective; see PeerBlock.
+  ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+
+  std::byte* data() const override { return block_.data(); }
+  std::size_t bytes() const override { return block_.bytes(); }
+  bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
+  /// As PeerMemory::gather.
+  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// See Communicator::reduce_scatter. Wholes must lie in this memory, and the group has at most kMostRanks ranks. Sums
+  /// are in fp32 in rank order, as on hosts.
+  void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
+
+ private:
+  PeerBlock block_;
+  ExchangeKernels kernels_;
+};
+
+}  // namespace shard8::comm::peer

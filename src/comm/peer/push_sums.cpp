@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/peer/push_sums.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "comm/peer/sum_item.hpp"
+#include "comm/rows.hpp"
+#include "tensor/alignment.hpp"
+
+namespace shard8::comm::peer {
+namespace {
+
+using Item = Communicator::ReduceScatterItem;
+
+}  // namespace
+
+PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
+    : block_(group, bytes, stream),
+      slot_bytes_(bytes / 2 / static_cast<std::size_t>(group.size() - 1) / tensor::kAlignment * tensor::kAlignment) {
+  SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
+                 "sums in group '{}' of {} ranks with {} bytes; needed are at most {} ranks and {} bytes of each other",
+                 group.name(), group.size(), bytes, kMostRanks, 2 * tensor::kAlignment);
+}
+
+/// Where rank `of` pushes to at rank `at`: all others' slots in rank order.
+std::size_t PushSums::slot_of(int half, int at, int of) const {
+  const int others = block_.size() - 1;
+  return static_cast<std::size_t>(half * others + (of < at ? of : of - 1)) * slot_bytes_;
+}
+
+void PushSums::reduce_scatter(std::span<const Item> items) {
+  for (const Item& item : items) take(item);
+  if (!pieces_[half_].empty()) end_turn();
+  sum(1 - half_);  // of the last turn
+}
+
+/// Adds an item to the pieces of this turn, and ends all turns that it fills.
+void PushSums::take(const Item& item) {
+  const std::size_t all = item.out.bytes();
+  for (std::size_t first = 0; first < all;) {
+    const std::size_t bytes = std::min(all - first, slot_bytes_ - used_);
+    pieces_[half_].push_back({&item, first, bytes, used_});
+    first += bytes;
+    used_ += tensor::aligned(bytes);
+    if (used_ == slot_bytes_) end_turn();
+  }
+}
+
+/// Has this turn's parts pushed, then those of the one before summed, whose half is the next turn's.
+void PushSums::end_turn() {
+  for (int k = 1; k < block_.size(); ++k) {
+    const int to = block_.peer(k);
+    for (const Piece& piece : pieces_[half_])
+      block_.add(to, slot_of(half_, to, block_.rank()) + piece.offset, rows_of(*piece.item, to) + piece.first,
+                 piece.bytes);
+  }
+  block_.push();
+  half_ = 1 - half_;
+  used_ = 0;
+  sum(half_);
+}
+
+void PushSums::sum(int half) {
+  const int rank = block_.rank();
+  for (const Piece& piece : pieces_[half]) {
+    Parts parts;
+    for (int r = 0; r < block_.size(); ++r)
+      parts.add(r == rank ? rows_of(*piece.item, r) + piece.first : data() + slot_of(half, rank, r) + piece.offset);
+    sum_item(block_.stream(), *piece.item, piece.first, piece.bytes, parts);
+  }
+  pieces_[half].clear();
+}
+
+}  // namespace shard8::comm::peer

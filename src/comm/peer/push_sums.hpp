@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "comm/device.hpp"
+#include "comm/peer/peer_block.hpp"
+
+namespace shard8::comm::peer {
+
+/// Memory for reduce-scatters in which every rank pushes parts to the rank that sums them. Sums are in fp32 in rank
+/// order, as on hosts. A call takes turns: in each turn half of the memory receives the parts of all other ranks. While
+/// the sums of one turn wait for multiprocessors, the parts of the next turn arrive in the other half.
+class PushSums final : public DeviceMemory {
+ public:
+  /// Collective; see PeerBlock.
+  PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+
+  std::byte* data() const override { return block_.data(); }
+  std::size_t bytes() const override { return block_.bytes(); }
+  /// See Communicator::reduce_scatter.
+  void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
+
+ private:
+  /// Bytes of an item's shard, and their place in a rank's slot.
+  struct Piece {
+    const Communicator::ReduceScatterItem* item;
+    std::size_t first, bytes, offset;
+  };
+  std::size_t slot_of(int half, int at, int of) const;
+  void take(const Communicator::ReduceScatterItem& item);
+  void end_turn();
+  void sum(int half);
+
+  PeerBlock block_;
+  std::size_t slot_bytes_;        ///< bytes in a half for the parts of one other rank
+  std::vector<Piece> pieces_[2];  ///< pieces of the turn of each half
+  int half_ = 0;                  ///< the half of this turn
+  std::size_t used_ = 0;          ///< bytes of a slot that this turn uses
+};
+
+}  // namespace shard8::comm::peer
