@@ -14,7 +14,8 @@
 
 namespace shard8::checkpoint {
 
-/// What a persistent tensor holds of the parameter whose Hugging Face name it has.
+/// What a persistent tensor holds. Up to fp8_columnwise_scale_inv it belongs to the parameter whose Hugging Face name
+/// it has; the last three belong to no parameter.
 enum class Content : std::uint8_t {
   master,            ///< fp32, or bf16 with a remainder
   master_remainder,  ///< i16: the low half of an fp32 master
@@ -24,17 +25,17 @@ enum class Content : std::uint8_t {
   fp8_rowwise_scale_inv,
   fp8_columnwise,  ///< the copy that dgrad reads, of recipes with two
   fp8_columnwise_scale_inv,
-  // Of all matrices in FP8 at once; not of one parameter.
-  fp8_scale,            ///< (roles, 4·layers) fp32: delayed 3 roles, current those of weights; layer and linear
-  fp8_amax_history,     ///< (3·amax_history, 4·layers) i32: role and step; layer and linear
-  fp8_history_entries,  ///< (3) i32: steps that ever entered the history of a role
+  // The scaling state of all matrices in FP8. `layers` are those in FP8, with 4 linears each.
+  fp8_scale,            ///< (roles, 4·layers) fp32: 3 roles with delayed, only that of weights with current
+  fp8_amax_history,     ///< (3·amax_history, 4·layers) i32: a row for each role and step
+  fp8_history_entries,  ///< (3) i32: for each role, the number of steps that were ever added to its history
 };
 std::string_view name_of(Content content);
 
 /// Which ranks of the mesh hold the same boxes of a tensor.
 enum class Copies : std::uint8_t {
-  replicas,      ///< the ranks of a replicate group: shard and tensor ranks each have boxes of their own
-  tensor_ranks,  ///< these and the ranks of a tensor group
+  replicas,      ///< ranks with the same shard and tensor index
+  tensor_ranks,  ///< ranks with the same shard index
   all_ranks,     ///< every rank holds the whole tensor
 };
 
@@ -43,7 +44,7 @@ struct LocalPart {
   io::Box box;              ///< in coordinates of the whole tensor, as files hold it
   bool transposed = false;  ///< element (r, c) of the box is local(c, r), else local(r, c)
   tensor::Tensor local;     ///< box.count() elements; without data in a measuring arena
-  /// Where the elements of the box lie in `local`.
+  /// Where the elements of the box lie in `local`, counted in elements.
   io::StridedBox memory() const;
 };
 
@@ -58,18 +59,20 @@ struct StateTensor {
   bool in_host_memory = false;   ///< the parts are not in memory of the execution space
   std::vector<LocalPart> parts;  ///< disjoint; none is empty
 
-  /// Whether the rank at `place` is the one that counts for its parts: over these ranks the parts cover the tensor
-  /// exactly once. That is the first of the ranks that hold the same.
+  /// Whether the rank at `place` is the first of the ranks that hold the same boxes. The parts of the ranks for which
+  /// this is true cover the tensor exactly once.
   bool counts(const comm::MeshPlace& place) const;
   /// "NAME, CONTENT", for messages.
   std::string label() const;
 };
 
-/// A hash of the index of an element in the whole row-major tensor, and of its bits.
+/// A hash of one element: of its index in the whole row-major tensor, and of its bits, little-endian and filled up with
+/// zeros.
 std::uint64_t hash_element(std::int64_t index, std::uint64_t bits);
 
-/// The sum modulo 2^64 of the hashes of the elements in this rank's parts. Summed over the ranks that count, it is the
-/// hash of the whole tensor, the same on every mesh. Copies 4 MiB at a time to the host; waits for `exec`.
+/// The sum modulo 2^64 of the hashes of the elements in this rank's parts. Its sum over the ranks for which counts() is
+/// true is the hash of the whole tensor, the same on every mesh. Copies about 4 MiB at a time to the host; waits for
+/// `exec`. The parts must have data.
 std::uint64_t hash_parts(const tensor::Exec& exec, const StateTensor& tensor);
 
 }  // namespace shard8::checkpoint

@@ -20,8 +20,9 @@ struct AffineGradient {
   bool accumulate = false;
 };
 
-/// A gathered weight, plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of a weight
-/// with two copies only the copy for the current pass is gathered; the other one is empty.
+/// A gathered weight (out, in), plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of
+/// a weight with two copies only the copy for the current pass is gathered; the other one is empty. `stamp` says
+/// whether the copies are still the ones that were gathered; a linear throws Error(failed) if they are not.
 struct Weight {
   tensor::Operand forward, backward;
   fsdp::CopyStamp stamp;

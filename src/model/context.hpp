@@ -30,7 +30,7 @@ struct Context {
   const comm::Communicator& tensor_group;
   profile::StepTimer& timer;
   kernels::Workspace workspace;               ///< memory of workspace_bytes(), and the device's libraries
-  std::function<void()> progress = [] {};     ///< advances collectives under way
+  std::function<void()> progress = [] {};     ///< advances collectives under way; called after each product, attention
   const fp8::Quantizer* quantizer = nullptr;  ///< null without a recipe
   const Observer* observer = nullptr;         ///< for tests; runs have none
 };

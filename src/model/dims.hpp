@@ -9,7 +9,7 @@
 
 namespace shard8::model {
 
-/// Sizes of the model on one tensor rank. T ranks share every layer.
+/// Sizes of the model on one tensor rank. The T ranks of a tensor group share every layer.
 struct Dims {
   deck::Arch arch = deck::Arch::llama;
   int tensor = 1;          ///< T
@@ -21,15 +21,17 @@ struct Dims {
   std::int64_t head_dim = 0;
   std::int64_t ffn = 0;          ///< feed-forward width of this rank
   std::int64_t vocab = 0;        ///< whole vocabulary
-  std::int64_t vocab_local = 0;  ///< ceil(vocab/T), with rows of padding
+  std::int64_t vocab_local = 0;  ///< ceil(vocab/T): the last ranks have padding rows
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
   bool deterministic = true;  ///< of attention's backward on devices
 
+  /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck
+  /// guarantees. `deterministic` keeps its default.
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
-  std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch
-  std::int64_t tokens_local() const { return tokens() / tensor; }  ///< under sequence parallelism
+  std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch, over the tensor group
+  std::int64_t tokens_local() const { return tokens() / tensor; }  ///< of this rank between blocks, a contiguous range
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
   /// Columns of fc1's output; for llama [gate | up].
@@ -37,7 +39,7 @@ struct Dims {
   bool biases() const { return arch == deck::Arch::gpt2; }
 };
 
-/// First vocabulary row of a tensor rank, and the number of its rows that are not padding.
+/// Vocabulary rows of a tensor rank: the first one, and how many of its rows are not padding (0 if all are).
 struct VocabRange {
   std::int64_t first = 0, valid = 0;
 };

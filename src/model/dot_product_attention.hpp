@@ -7,12 +7,16 @@
 
 namespace shard8::model {
 
-/// Causal attention of this rank's heads, timed as attention; shapes as in kernels/attention.hpp.
+/// Causal attention of this rank's heads, timed as attention. Shapes as in kernels/attention.hpp: qkv and dqkv
+/// (tokens, qkv_width), o and dout (tokens, q_width), lse (batch, heads, seq) fp32. For llama queries and keys in qkv
+/// are rotated, and so are their gradients in dqkv.
 struct DotProductAttention {
   kernels::AttentionShape shape;
 
+  /// Writes o, and lse for backward.
   void forward(const Context& context, const tensor::Tensor& o, const tensor::Tensor& lse,
                const tensor::Tensor& qkv) const;
+  /// Writes dqkv.
   void backward(const Context& context, const tensor::Tensor& dqkv, const tensor::Tensor& dout, const tensor::Tensor& o,
                 const tensor::Tensor& qkv, const tensor::Tensor& lse) const;
 };

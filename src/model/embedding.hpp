@@ -18,14 +18,14 @@ class Embedding {
     tensor::Tensor positions;  ///< (seq, H), or empty
   };
   struct Scratch {
-    tensor::Tensor gathered;  ///< (tokens, H), with more than one tensor rank
+    tensor::Tensor gathered;  ///< (tokens, H); empty with one tensor rank
   };
 
-  /// Writes x (T_local, H) of tokens (tokens) i32.
+  /// Writes x (T_local, H) for tokens (tokens) i32, all tokens of the micro-batch. Collective over the tensor group.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
-  /// Adds to the fp32 gradients of both tables. To that of the positions it adds this rank's tokens; the caller has to
-  /// sum it over the tensor group.
+  /// Adds the gradient of dx (T_local, H) to dw.table and dw.positions, both fp32. dw.table gets all tokens;
+  /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. Collective over that group.
   void backward(const Context& context, const Weights& dw, const tensor::Tensor& dx, const tensor::Tensor& tokens,
                 const Scratch& scratch) const;
 

@@ -14,38 +14,44 @@
 
 namespace shard8::model {
 
-/// The weights of all units on their way from the optimizer to the products: casts masters to FP8 shards, casts what
-/// travels before and after a gather, and says what a product reads of a gathered unit. Weights that are not in FP8
-/// are cast between master, travelling and compute dtype only.
+/// The weights of all units on their way from the optimizer to the products. It casts masters to stored FP8 shards,
+/// casts what travels before and after a gather, and says what a product reads of a gathered unit. A weight that is not
+/// in FP8 is only cast from the dtype of its master to the dtype that travels and from there to the compute dtype.
 ///
 /// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, or of its blocks, so that
 /// equal masters give equal bytes and scales on every mesh.
 class Fp8Weights {
  public:
+  /// `exec`, `buffers` and `state` must outlive it.
   Fp8Weights(const tensor::Exec& exec, const WeightFormat& format, const std::vector<UnitSpec>& units,
              const fsdp::UnitBuffers& buffers, fp8::ScalingState& state);
 
-  /// Sets scales and stored shards from the initial masters. The ranks of `model_group` hold every parameter once.
+  /// Sets the weights' scales and writes the stored shards from the initial masters, which must be filled. `state` must
+  /// have been prepared (ScalingState::prepare). The ranks of `model_group` hold every parameter once. Collective over
+  /// this group with recipes delayed and current. Does nothing without a recipe.
   void initialise(const comm::Communicator& model_group);
 
-  /// What the optimizer writes of an updated weight in the same pass: its amax (delayed, current) and its stored FP8
-  /// shard (delayed).
+  /// What the optimizer's kernel writes of an updated weight beside master and moments: its amax with recipes delayed
+  /// and current, and with delayed also its stored FP8 shard, if there is one. Empty for all other parameters.
   kernels::Outputs update_outputs(int unit, int parameter) const;
-  /// After the optimizer: reduces the amaxes of all weights at once (current).
+  /// With recipe current: reduces the amaxes of all weights over `model_group`, in one collective. Otherwise nothing.
+  /// To be called once all units are updated.
   void reduce_amaxes(const comm::Communicator& model_group) const;
-  /// After that: sets the scales of the weights, and casts the stored shards.
+  /// Sets the scales of the weights (current) and casts the stored shards (current, block, mxfp8). With delayed it only
+  /// counts the casts: the optimizer has made them, and ScalingState::update sets the scales. After reduce_amaxes().
   void after_update();
 
+  /// The casts before and after a gather, for fsdp::WeightStore. They refer to this object, which must outlive them.
   fsdp::GatherHooks hooks() const;
-  /// What products read of a gathered unit: one entry a parameter, written to the beginning of `weights`. Throws
-  /// Error(failed) if `weights` is too short.
+  /// Writes what products read of a gathered unit to the beginning of `weights`, one entry a parameter, and returns
+  /// these entries. Throws Error(failed) if `weights` is too short.
   std::span<const Weight> bind(std::span<Weight> weights, int unit, const fsdp::GatheredUnit& gathered) const;
 
  private:
   fp8::Site site(int unit, int parameter) const;
   void store_all(bool rewritten) const;
-  /// Casts `source` to `out`, padding rows included. `rewritten`: `out` holds this weight of the step before, so that
-  /// changes of block scales are counted.
+  /// Casts `source` to `out`, padding rows included. `rewritten`: `out` still holds the cast of the step before, so
+  /// block scales that change are counted.
   void quantize(const fp8::Site& site, const fsdp::CopyTensors& out, const tensor::Tensor& source,
                 bool rewritten) const;
   tensor::Operand operand(const fp8::Site& site, const std::vector<tensor::Tensor>& pieces,

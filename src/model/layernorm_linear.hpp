@@ -7,7 +7,8 @@
 
 namespace shard8::model {
 
-/// Norm followed by a column-parallel linear layer: y (tokens, out/T) of x (T_local, H).
+/// Norm followed by a column-parallel linear layer: y (tokens, out/T) = linear(norm(x)), x (T_local, H). Collective
+/// over the tensor group.
 struct LayernormLinear {
   Norm norm;
 
@@ -19,19 +20,22 @@ struct LayernormLinear {
     Affine norm;
     AffineGradient linear;
   };
-  /// What forward writes for backward. With `recompute` backward recomputes `normed` and its cast, so they may be
-  /// overwritten in between. In FP8 backward reads only input.by_columns, so the rest may be overwritten.
+  /// What forward writes for backward, in memory that the caller provides. With `recompute` backward recomputes
+  /// `normed` and its cast, so other modules may overwrite both in between. Without it, in FP8, backward reads only the
+  /// statistics and input.by_columns, so other modules may overwrite the rest.
   struct Saved {
     NormStatistics statistics;
     tensor::Tensor normed;  ///< in the compute dtype
     fp8::Operands input;    ///< of the linear: `normed`, or its cast
-    fp8::Site site;
+    fp8::Site site;         ///< of the linear's input; off where the linear is not in FP8
     bool recompute = false;
   };
 
+  /// Writes y and `saved`.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const LinearScratch& scratch) const;
-  /// dx (T_local, H) += the module's input gradient; dnormed (T_local, H) is scratch.
+  /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and
+  /// `saved` are those of forward; dnormed (T_local, H) is scratch.
   void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const tensor::Tensor& dnormed,
                 const LinearScratch& scratch) const;

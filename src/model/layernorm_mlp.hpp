@@ -6,7 +6,8 @@
 
 namespace shard8::model {
 
-/// Norm, fc1, activation (SwiGLU or GELU), fc2: y (T_local, H) = x + mlp(norm(x)).
+/// Norm, fc1, activation (SwiGLU or GELU), fc2: y (T_local, H) = x + mlp(norm(x)), F = Dims::ffn. Collective over the
+/// tensor group.
 struct LayernormMlp {
   LayernormLinear fc1;
 
@@ -18,9 +19,9 @@ struct LayernormMlp {
     LayernormLinear::Gradients fc1;
     AffineGradient fc2;
   };
-  /// What forward writes for backward. With fc1.recompute the kernel of the activation's gradient recomputes the
-  /// activation and its cast, and fc2's wgrad runs after that kernel. Without it, in FP8, backward reads only
-  /// fc2_input.by_columns of the two.
+  /// What forward writes for backward, in memory that the caller provides. With fc1.recompute backward recomputes
+  /// `activation` and its cast, so other modules may overwrite both in between, and fc2's wgrad runs after that.
+  /// Without it, in FP8, backward does not read `activation`, and of fc2_input only by_columns.
   struct Saved {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
@@ -30,17 +31,21 @@ struct LayernormMlp {
   };
   struct Scratch {
     LinearScratch linear;
-    LinearScratch fc2;           ///< `linear`, but with fc1.recompute `gradient` is other memory: it is read longer
+    /// For fc2: `linear`, but with fc1.recompute `gradient` is memory of its own, because fc2's wgrad reads it after
+    /// `linear.gradient` was overwritten with the gradient of fc1's output.
+    LinearScratch fc2;
     tensor::Tensor dnormed;      ///< (T_local, H)
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
+  /// Writes y and `saved`.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const Scratch& scratch) const;
-  /// The part of forward that backward needs: up to the activation.
+  /// Writes only `saved`: forward without fc2.
   void forward_saved(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                      const Scratch& scratch) const;
-  /// dx (T_local, H): on entry the gradient of y, on exit that of x (the residual path included).
+  /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included. Overwrites
+  /// saved.preactivation.
   void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
                 const Saved& saved, const Weights& w, const Scratch& scratch) const;
 

@@ -11,30 +11,37 @@
 
 namespace shard8::model {
 
-/// Memory for both copies of a matrix in FP8. Matrices of different shapes use it one after the other.
+/// Memory for both copies of a matrix in FP8 (fp8::Operands). Matrices of different shapes use it one after the other.
 struct CastScratch {
   fp8::CastBuffer by_rows, by_columns;  ///< the same memory if one copy serves both
 
   /// For matrices of this role of up to `elements` elements; empty without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
-  /// The copies of a matrix (rows, cols). `gathered`: it will be gathered over the tensor group.
+  /// The copies of a matrix (rows, cols) in this memory, to be written. `gathered`: the tensor group will gather the
+  /// matrix, so no copy is transposed. Throws Error(failed) if it does not fit.
   fp8::Operands view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols,
                      bool gathered) const;
 };
 
-/// A linear layer shared by the T ranks of the tensor group, y = x·wᵀ + bias.
-///
-/// column: w (out/T, in); x (T_local, in) is gathered over tokens, y (tokens, out/T).
-/// row:    w (out, in/T); x (tokens, in/T), the sum over ranks is scattered over tokens, y (T_local, out).
-///
-/// x, w and dy are all plain or all in FP8. A matrix in FP8 is gathered in FP8.
-struct LinearScratch {
-  tensor::Tensor gathered;        ///< (tokens, max(in, out)) of the sharded side; unused on a device with one rank
-  tensor::Tensor partial;         ///< sums of this rank before a reduce-scatter, as large; unused with one rank
-  fp8::CastBuffer gathered_cast;  ///< gathered matrices in FP8
-  CastScratch gradient;           ///< output gradients of this rank in FP8
+// The functions below compute a linear layer y = x·wᵀ + bias that the T ranks of the tensor group share. All are
+// collective over this group.
+//
+// column: w (out/T, in); x (T_local, in) is gathered over tokens, y (tokens, out/T).
+// row:    w (out, in/T); x (tokens, in/T), the sum over ranks is scattered over tokens, y (T_local, out).
+//
+// x, w and dy are all plain or all in FP8. A matrix in FP8 is gathered in FP8. Error(failed) if the copy of a weight
+// that a product reads was not gathered for this pass in this step.
 
-  /// All members but `gradient`, for linears whose sharded side has `dims.hidden` columns.
+/// Memory that linears use one after the other. Its contents are lost at the next call, unless a comment says
+/// otherwise. H columns are those of the matrices whose tokens are sharded: a column-parallel linear's x, a
+/// row-parallel one's y.
+struct LinearScratch {
+  tensor::Tensor gathered;        ///< (tokens, H): a gathered x or dy, or y before bias and residual are added
+  tensor::Tensor partial;         ///< (tokens, H): sums of this rank before a reduce-scatter; empty with one rank
+  fp8::CastBuffer gathered_cast;  ///< a gathered x or dy in FP8; empty with one rank
+  CastScratch gradient;           ///< this rank's dy in FP8
+
+  /// All members but `gradient`, with H = dims.hidden. On a device with one rank `gathered` is empty.
   static LinearScratch allocate_exchanged(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena);
 };
 
@@ -47,28 +54,31 @@ struct OutputGradient {
   OutputGradient(const fp8::Operands& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
 };
 
-/// dy as the products of the linear at `site` read it: dy itself, or its cast in scratch.gradient.
+/// dy as the products of the linear at `site` read it: dy itself, or its cast, which it writes to scratch.gradient.
+/// `tokens`: all for a column-parallel linear's dy, part for a row-parallel one's.
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
 
+/// Writes y (tokens, out/T) of x (T_local, in).
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch);
 
-/// dx (T_local, in) of dy (tokens, out/T); x is the saved input shard, which is gathered a second time, for wgrad.
+/// Writes dx (T_local, in) of dy (tokens, out/T), and the gradients in dw as AffineGradient says. x is the input shard
+/// of forward; it is gathered a second time, for wgrad.
 void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                             const LinearScratch& scratch);
 
-/// y = residual (T_local, out) + x·wᵀ + bias; y may be residual.
+/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`.
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch);
 
 /// Writes dx (tokens, in/T) of dy (T_local, out), and adds this rank's tokens to the gradient of the bias. Every tensor
-/// rank holds the bias, so the caller has to sum its gradient over the tensor group. Returns the gathered dy for
-/// row_linear_wgrad; until then dy, scratch.gathered and scratch.gathered_cast must not change.
+/// rank holds the bias, so the caller has to sum its gradient over the tensor group. Returns dy as row_linear_wgrad
+/// needs it; until that call dy, scratch.gathered and scratch.gathered_cast must not change.
 fp8::Operands row_linear_dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
                                const OutputGradient& dy, const LinearWeights& w, const LinearScratch& scratch);
-/// Writes the gradient of the weight. `dy` is what row_linear_dgrad returned.
+/// Writes the gradient of the weight, or adds to it (AffineGradient). `dy` is what row_linear_dgrad returned.
 void row_linear_wgrad(const Context& context, const AffineGradient& dw, const fp8::Operands& dy, const fp8::Operands& x,
                       const LinearScratch& scratch);
 /// row_linear_dgrad, then row_linear_wgrad.

@@ -8,8 +8,8 @@
 
 namespace shard8::model {
 
-/// Final norm, vocabulary-parallel head and cross entropy. Forward and backward go chunk by chunk of
-/// tokens, so that only a chunk's logits of this rank's vocabulary exist at a time.
+/// Final norm, vocabulary-parallel head and cross entropy. Forward and backward run on one chunk of tokens after the
+/// other, so that only the logits of one chunk, for this rank's vocabulary rows, are in memory at a time.
 class LossHead {
  public:
   LossHead(const Dims& dims, int tensor_rank);
@@ -18,16 +18,17 @@ class LossHead {
     Affine norm;
     tensor::Tensor head;  ///< (vocab_local, H)
   };
+  /// fp32, of the shapes of Weights.
   struct Gradients {
     Affine norm;
     tensor::Tensor head;
-    bool accumulate = false;  ///< `head` already holds a sum of this step
+    bool accumulate = false;  ///< `head` already holds a sum of this step, which is added to; else it is overwritten
   };
   struct Scratch {
     NormStatistics statistics;
     tensor::Tensor normed;             ///< (T_local, H)
     tensor::Tensor dnormed;            ///< (T_local, H)
-    tensor::Tensor gathered, partial;  ///< (tokens, H), with more than one tensor rank; LinearScratch's
+    tensor::Tensor gathered, partial;  ///< (tokens, H), those of LinearScratch; not used with one tensor rank
     tensor::Tensor logits, dlogits;    ///< (chunk, vocab_local) fp32, and in the compute dtype
     tensor::Tensor row_max, sums;      ///< (chunk), (2·chunk) fp32
   };
@@ -39,9 +40,10 @@ class LossHead {
     tensor::Tensor ids, weights;
   };
 
-  /// loss += Σ weight·(−log p(target)) over the micro-batch, the same on all tensor ranks; `loss` is a double as 8
-  /// bytes of u8. Writes dx (T_local, H), the gradient of scale·Σ, and adds to dw. Enters the phases forward and
-  /// backward itself.
+  /// Adds S = Σ weight·(−log p(target)) over the micro-batch to `loss`, a double as 8 bytes of u8; S is the same on all
+  /// tensor ranks. Writes dx (T_local, H), the gradient of scale·S. Adds to dw.norm, and writes dw.head or adds to it
+  /// (dw.accumulate). Collective over the tensor group. It enters the phases forward and backward itself: the caller
+  /// must be in no phase.
   void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
                         const Gradients& dw, const tensor::Tensor& x, const Targets& targets, const Weights& w,
                         const Scratch& scratch, float scale) const;

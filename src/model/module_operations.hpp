@@ -8,10 +8,10 @@
 
 namespace shard8::model {
 
-/// Writes what the modules do on given weights. Each function mirrors the function of the same name in
-/// transformer_layer, multihead_attention, layernorm_linear, layernorm_mlp, linear, embedding, loss_head or
-/// fp8/quantizer. Who changes one changes the other: the tests train.step.plan and train.fp8_runs.fp8_plan hold runs
-/// against the list.
+/// Writes the operations of the modules to `out`, for weights that are already gathered. Each function mirrors the
+/// function of the same name in transformer_layer, multihead_attention, layernorm_linear, layernorm_mlp, linear,
+/// embedding, loss_head or fp8/quantizer. Who changes one changes the other: the tests train.step.plan and
+/// train.fp8_runs.fp8_plan compare runs with the list.
 class ModuleOperations {
  public:
   struct Options {
@@ -21,6 +21,7 @@ class ModuleOperations {
     bool first_step = false;  ///< delayed scaling has no history yet
     bool device = tensor::kDevice;
   };
+  /// `out` must outlive it. Functions set out.site, and head() sets out.phase; the caller sets the phase of the others.
   ModuleOperations(OperationWriter& out, const Dims& dims, const fp8::Recipe& recipe, const Options& options);
 
   void embedding_forward();
@@ -28,9 +29,9 @@ class ModuleOperations {
   void layer_forward(std::int64_t layer);
   /// What Recompute::full computes a second time before backward.
   void layer_recompute(std::int64_t layer);
-  /// `accumulate`: gradients of weights hold something of this step.
+  /// `accumulate`: the weights' gradients already hold a sum of this step.
   void layer_backward(std::int64_t layer, bool accumulate);
-  /// Forward and backward, chunk by chunk.
+  /// LossHead::forward_backward.
   void head(bool accumulate);
 
  private:
@@ -46,7 +47,7 @@ class ModuleOperations {
     std::int64_t rows, cols;
     Tokens tokens;
   };
-  /// A linear's sizes on this rank: (tokens of its kind, in) to out.
+  /// Columns of a linear's input and output on this rank, and whether it is column-parallel.
   struct Sizes {
     std::int64_t in, out;
     bool column;
@@ -98,7 +99,7 @@ class ModuleOperations {
   void mlp_backward();
   void head_chunk(std::int64_t tokens, bool accumulate);
 
-  /// What comes is of this linear of the layer.
+  /// The operations from now on belong to this linear of the layer.
   void at(std::optional<Linear> linear);
   template <class F>
   void recomputed(const F& f) {
@@ -114,7 +115,7 @@ class ModuleOperations {
   Dims dims_;
   fp8::Recipe recipe_;
   Options options_;
-  std::int64_t layer_ = 0;   ///< of which is written
+  std::int64_t layer_ = 0;   ///< whose operations are written
   bool accumulate_ = false;  ///< see layer_backward
 };
 

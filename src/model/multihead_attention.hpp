@@ -7,7 +7,8 @@
 
 namespace shard8::model {
 
-/// Norm, QKV, rotation (llama), attention, projection: y (T_local, H) = x + attention(norm(x)).
+/// Norm, QKV, rotation (llama), attention, projection: y (T_local, H) = x + attention(norm(x)). Collective over the
+/// tensor group.
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;
@@ -20,12 +21,13 @@ struct MultiheadAttention {
     LayernormLinear::Gradients qkv;
     AffineGradient proj;
   };
+  /// What forward writes for backward, in memory that the caller provides.
   struct Saved {
     LayernormLinear::Saved qkv;
     tensor::Tensor rotated;    ///< (tokens, qkv_width), queries and keys after the rotation
     tensor::Tensor lse;        ///< (batch, heads, seq) fp32
     tensor::Tensor heads;      ///< (tokens, q_width), the result of attention
-    fp8::Operands proj_input;  ///< `heads`, or its cast, which backward recomputes if qkv.recompute
+    fp8::Operands proj_input;  ///< `heads`, or its cast; backward recomputes the cast from `heads` if qkv.recompute
     fp8::Site proj_site;
   };
   struct Scratch {
@@ -36,9 +38,10 @@ struct MultiheadAttention {
     tensor::Tensor rope_table;  ///< (2, seq, head_dim/2) fp32, filled; empty: no rotation
   };
 
+  /// Writes y and `saved`.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const Scratch& scratch) const;
-  /// dx (T_local, H): on entry the gradient of y, on exit that of x (the residual path included).
+  /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included.
   void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
                 const Saved& saved, const Weights& w, const Scratch& scratch) const;
 };

@@ -28,7 +28,8 @@ struct Norm {
   /// Writes the same y as forward did, from the statistics that forward wrote.
   void recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                  const tensor::Tensor& x, const Affine& w) const;
-  /// dx = residual + gradient of the norm; residual may be dx itself. Adds to dw.
+  /// Writes dx (rows, H) = residual (rows, H) + gradient of x; `residual` may be dx itself, or empty. Adds to dw
+  /// (fp32).
   void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,
                 const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,
                 const tensor::Tensor& residual) const;

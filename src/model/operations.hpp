@@ -19,8 +19,9 @@
 
 namespace shard8::model {
 
-/// The queues of a rank's work. On a device each is a stream; on hosts the first is the program itself, and the others
-/// are collectives under way beside it.
+/// The queues of a rank's work: kernels and the tensor group's collectives, gathers of weights, reductions of
+/// gradients. On a device each is a stream. On hosts `compute` is the thread of the program, and the others are
+/// collectives that were issued and not yet waited for.
 enum class Stream : std::uint8_t { compute, gather, reduce };
 std::string_view name_of(Stream stream);
 
@@ -28,7 +29,7 @@ std::string_view name_of(Stream stream);
 enum class Group : std::uint8_t { tensor, shard, replicate, model, data, world };
 std::string_view name_of(Group group);
 
-/// What of the model an operation belongs to.
+/// The part of the model that an operation belongs to.
 struct Site {
   int unit = -1;  ///< embedding_unit(), layer_unit() or root_unit() (the head); -1: no single unit
   std::optional<fp8::Linear> linear{};
@@ -42,13 +43,13 @@ struct Format {
   bool transposed = false;  ///< see tensor::Operand
   bool operator==(const Format&) const = default;
 };
-/// Bytes of so many elements and of their inverse scales.
+/// Bytes of `elements` elements and of their inverse scales.
 std::uint64_t bytes_of(const Format& format, std::int64_t elements);
 
-/// What an operation may be.
+/// The kinds of operations.
 namespace operation {
 
-/// out (rows, cols) = left (rows, inner) · right (inner, cols), added to what is there with `accumulate`.
+/// out (rows, cols) = left (rows, inner) · right (inner, cols); with `accumulate` it is added to out.
 struct Product {
   /// y = x·wᵀ, dx = dy·w, dw = dyᵀ·x; left and right are x and w, dy and w, dy and x.
   enum class Kind : std::uint8_t { fprop, dgrad, wgrad };
@@ -71,14 +72,14 @@ struct Attention {
   bool operator==(const Attention&) const = default;
 };
 
-/// A kernel bound by memory bandwidth, by the name of its function in kernels/.
+/// A kernel bound by memory bandwidth. `name` is the name of its function in kernels/.
 struct Kernel {
   std::string_view name;
   std::int64_t rows = 0, cols = 0;  ///< of the matrix that it works on
   tensor::DType in = tensor::DType::fp32, out = tensor::DType::fp32;
 };
 
-/// A call of a group of more than one rank.
+/// One collective of a group of more than one rank.
 struct Collective {
   /// What it moves of one dtype, counted as profile::CollectiveKey does.
   struct Part {
@@ -89,17 +90,17 @@ struct Collective {
   Group group = Group::tensor;
   int ranks = 1;
   std::vector<Part> parts{};
-  int items = 1;             ///< tensors
-  bool host_values = false;  ///< a few values of the host, by MPI: profile::CollectiveLog does not count it
-  std::uint64_t bytes() const;
+  int items = 1;                ///< tensors in this one call
+  bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
+  std::uint64_t bytes() const;  ///< of all parts
 };
 
 }  // namespace operation
 
 /// One operation of a training step on one rank: shapes and bytes, no memory.
 ///
-/// Order. The operations of a stream run one after the other, as they are listed. One on another stream than compute
-/// also starts only after every operation of the compute stream that is listed before it.
+/// Order: the operations of a stream run one after the other, as they are listed. An operation on the stream gather or
+/// reduce also starts only after every operation of the compute stream that is listed before it.
 struct Operation {
   using Product = operation::Product;
   using Attention = operation::Attention;
@@ -109,12 +110,13 @@ struct Operation {
   Site site;
   profile::Phase phase = profile::Phase::other;
   Stream stream = Stream::compute;
-  /// The same was computed before in this step (deck key model.recompute): it adds no model FLOPs.
+  /// Forward has computed the same in this step, and backward repeats it (deck key model.recompute): it adds no model
+  /// FLOPs.
   bool recomputed = false;
-  std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory; 0 of a collective
-  /// Collectives, as indices in the list, that are waited for just before this operation is issued: what follows on
-  /// the compute stream starts after them. Each is waited for once. −1 − k is entry k of Operations::ahead of the
-  /// step before.
+  std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory; 0 for a collective
+  /// Collectives that are waited for just before this operation is issued: this operation and those that follow on the
+  /// compute stream start after them. Each collective is waited for once. An entry k >= 0 is the index of a collective
+  /// in the list; −1 − k is entry k of Operations::ahead of the step before.
   std::vector<int> waits;
   std::variant<Product, Attention, Kernel, Collective> what;
 
@@ -127,10 +129,11 @@ struct Operation {
 /// The operations of a step, in the order in which they are issued.
 struct Operations {
   std::vector<Operation> list;
-  std::vector<int> ahead;  ///< gathers in it that bring weights for the next step, which waits for them
+  std::vector<int>
+      ahead;  ///< indices of the gathers that bring weights for the next step; the next step waits for them
 };
 
-/// What an operation computes or moves, on one line: of a product shapes and formats, and so on.
+/// What an operation computes or moves, on one line: shapes and formats of a product, bytes of a collective, ...
 std::string to_text(const Operation::Product& product);
 std::string to_text(const Operation::Attention& attention);
 std::string to_text(const Operation::Kernel& kernel);
@@ -138,8 +141,8 @@ std::string to_text(const Operation::Collective& collective);
 /// All of an operation on one line.
 std::string to_text(const Operation& operation);
 
-/// Hands operations on, one by one in their order, so that a step of many micro-batches takes no memory. Site, phase
-/// and `recomputed` are set by the caller and hold until they are changed.
+/// Passes operations to a function, one by one in their order, so that a step of many micro-batches takes no memory.
+/// The caller sets site, phase and `recomputed`; they hold until the caller changes them.
 class OperationWriter {
  public:
   using Sink = std::function<void(const Operation& operation)>;
@@ -149,17 +152,20 @@ class OperationWriter {
   profile::Phase phase = profile::Phase::other;
   bool recomputed = false;
 
+  /// Each writes one operation. Bytes of a product and of attention follow from their shapes. A kernel on a matrix
+  /// without elements is not written.
   void product(const Operation::Product& product);
   void attention(const Operation::Attention& attention);
   void kernel(const Operation::Kernel& kernel, std::uint64_t read, std::uint64_t written);
-  /// Returns its index. Does nothing, and returns nothing, in a group of one rank. Parts of one dtype are added up.
+  /// Returns the index of the operation. A collective in a group of one rank is not written and has no index. Parts of
+  /// the same dtype are added up.
   std::optional<int> collective(const Operation::Collective& collective, Stream stream);
-  /// The collective is waited for before the next operation; nothing is none.
+  /// Adds the collective to the `waits` of the next operation. Does nothing without an index.
   void wait(std::optional<int> collective);
 
-  /// The gathers from now on bring weights for the next step.
+  /// From now on, collectives on the stream gather bring weights for the next step.
   void gathers_are_ahead() { ahead_now_ = true; }
-  /// Their indices.
+  /// The indices of these collectives.
   const std::vector<int>& ahead() const { return ahead_; }
 
  private:

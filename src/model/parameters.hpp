@@ -32,22 +32,26 @@ struct SourceBox {
 /// The rows of a shard that come from one Hugging Face tensor.
 struct ShardPart {
   std::int64_t row = 0, rows = 0;  ///< rows [row, row + rows) of the shard
-  io::StridedBox stored;           ///< their elements in the file's tensor; memory begins with the first of the rows
+  io::StridedBox stored;           ///< their box in the file's tensor; its offset 0 is the first element of row `row`
 };
 
-/// What rows [first, first + count) of the parameter have of `source`. Counted in blocks of row_block × col_block
-/// elements of (out, in), as the scales of blocks are kept; throws Error(failed) if a block is cut.
+/// The part of a shard that comes from `source`; the shard has the local rows [first, first + count). Without such rows
+/// `rows` is 0. All numbers of the result count blocks of row_block × col_block elements of (out, in), as the scales of
+/// blocks are kept. Throws Error(failed) if a block is cut.
 ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t count, std::int64_t row_block = 1,
                      std::int64_t col_block = 1);
 
+/// Initial values without a file: normal with mean 0 and ParameterSpec::standard_deviation, ones or zeros.
 enum class Initial : std::uint8_t { normal, ones, zeros };
 
 /// One parameter of this tensor rank: (rows, cols), cols == 1 for a vector.
 struct ParameterSpec {
   std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
   std::int64_t rows = 0, cols = 1;
-  bool vector = false;         ///< no weight decay
+  bool vector = false;         ///< one dimension: no weight decay
   bool tensor_sharded = true;  ///< false: every tensor rank holds the same
+  /// The first product of a step overwrites its gradient, so the gradient need not be filled with zeros. True for the
+  /// weights of matrix products.
   bool gradient_overwritten = false;
   Initial initial = Initial::normal;
   double standard_deviation = 0;
@@ -62,10 +66,11 @@ struct UnitSpec {
   std::vector<ParameterSpec> parameters;
   bool rotating = false;    ///< see fsdp::UnitShape
   bool single_use = false;  ///< likewise
-  std::int64_t layer = -1;  ///< of a layer
+  std::int64_t layer = -1;  ///< the layer's number from 0; -1: no layer
 };
 
-/// All units of one tensor rank: the embedding, the layers in order, the root.
+/// All units of one tensor rank: the embedding, the layers in order, the root. `tensor`: T, which must divide heads,
+/// kv_heads and ffn. A unit may have no parameters: the embedding of a llama with a tied table.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);
 
 /// How weights of linears are kept and travel.
@@ -75,13 +80,14 @@ struct WeightFormat {
   bool gather_fp8 = false;   ///< gathers move FP8; otherwise the compute dtype, and receivers quantize
 
   static WeightFormat make(const deck::Config& config);
-  /// The site of a parameter's weight; off if the parameter is not in FP8.
+  /// The FP8 site of a parameter; off if the parameter is not in FP8.
   fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
 };
 
 /// The shapes of the units, for sharding.
 std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {});
 
+/// Indices in the list of make_units().
 inline int embedding_unit() { return 0; }
 inline int layer_unit(std::int64_t layer) { return static_cast<int>(layer) + 1; }
 inline int root_unit(std::int64_t layers) { return static_cast<int>(layers) + 1; }

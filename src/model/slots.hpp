@@ -63,7 +63,8 @@ constexpr std::span<const Slot> root_slots(deck::Arch arch) {
 /// Parameters of the largest unit.
 inline constexpr std::size_t kMostParameters = slots::kGpt2Layer.size();
 
-/// The entries of a unit's parameters, weights or gradients, by slot. Both spans must outlive it.
+/// Finds the entry of a slot in a list with one entry for each parameter of a unit: its weights or gradients. Both
+/// spans must outlive it.
 template <class T>
 class BySlot {
  public:

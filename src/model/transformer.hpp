@@ -15,24 +15,26 @@
 
 namespace shard8::model {
 
-/// The order in which a step of `micro_batches` uses the weights of units. With Recompute::full a layer is recomputed
-/// just before its backward. That is a visit of its own if it reads another copy of the weights than backward.
+/// The order in which a step of `micro_batches` micro-batches uses the weights of units. With Recompute::full a layer
+/// is recomputed just before its backward. The recomputation is a visit of its own if recomputes_from_a_copy().
 std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
 /// The order in which a step reduces the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
 /// Whether the embedding has parameters of its own: with a tied table only if there are learned positions.
 bool has_embedding_unit(const deck::ModelConfig& model);
-/// Whether a layer is recomputed from the copy of its weights that forward reads, while backward reads another.
+/// Whether a layer is recomputed (Recompute::full) and the recomputation reads another copy of the layer's weights than
+/// backward: the copy that forward reads. True for layers in FP8 under a recipe with two copies of a weight.
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer);
 
-/// Units' weights as products read them, gathered on demand. A span that is returned is valid until the next call.
+/// Units' weights as products read them, gathered on demand. `store` and `fp8` must outlive it. A span that is returned
+/// is valid until the next call of acquire() or in_use().
 class UnitWeights {
  public:
   UnitWeights(fsdp::WeightStore& store, const Fp8Weights& fp8) : store_(store), fp8_(fp8) {}
   UnitWeights(const UnitWeights&) = delete;
   UnitWeights& operator=(const UnitWeights&) = delete;
 
-  /// See fsdp::WeightStore.
+  /// As the functions of fsdp::WeightStore, one entry a parameter.
   std::span<const Weight> acquire(int unit, fsdp::Pass pass) {
     return fp8_.bind(weights_, unit, store_.acquire(unit, pass));
   }
@@ -45,21 +47,26 @@ class UnitWeights {
   std::array<Weight, kMostParameters> weights_;
 };
 
-/// The whole decoder over sharded weights. It acquires a unit's weights just before it computes with them, and has a
-/// unit's gradients reduced as soon as they are complete.
+/// The whole decoder over sharded weights. It acquires a unit's weights just before it computes with them, and starts
+/// the reduction of a unit's gradients as soon as they are complete.
 class Transformer {
  public:
   Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,
               Activations activations);
 
-  /// Fills the rotary table, which never changes.
+  /// Fills the rotary table, which never changes (llama). Must be called once, before the first forward.
   void prepare(const tensor::Exec& exec);
 
   struct MicroBatch {
-    bool first = true, last = true;  ///< micro-batch of the step
-    float scale = 1;                 ///< the gradients are those of scale·Σ token losses
+    /// Micro-batch of the step. The first one overwrites gradients, later ones add to them. The last one starts their
+    /// reductions.
+    bool first = true, last = true;
+    float scale = 1;  ///< gradients are those of scale·Σ weight·loss
   };
-  /// Forward and backward of the tokens that lie in Activations::tokens. Adds Σ weight·loss to Activations::loss.
+  /// Forward and backward of the micro-batch that lies in Activations::tokens, targets and token_weights. Adds
+  /// Σ weight·loss over its tokens to Activations::loss. The weights' store must have begun a step whose visits are
+  /// visits(). After the last micro-batch the caller has to wait for the reductions (GradientStore::finish).
+  /// Collective.
   void forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                         const MicroBatch& micro_batch);
 

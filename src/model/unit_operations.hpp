@@ -13,14 +13,15 @@
 
 namespace shard8::model {
 
-/// Writes the life of the units' weights in a step: gathers, and the casts before and after them. Mirrors
-/// fsdp::WeightStore and Fp8Weights::hooks, with the same schedule.
+/// Writes the gathers of the units' weights in a step, and the casts before and after them. Its functions are called as
+/// those of fsdp::WeightStore are, and mirror them and Fp8Weights::hooks, with the same schedule. What the constructor
+/// is given by reference must outlive it.
 class WeightOperations {
  public:
   WeightOperations(OperationWriter& out, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
                    const WeightFormat& format);
 
-  /// `begun`: the step before has issued this step's first gathers.
+  /// `begun`: the step before has issued this step's first gathers, so they are waited for and not written.
   void begin_step(std::span<const fsdp::Visit> visits, bool begun);
   void gather_ahead();
   void acquire(int unit, fsdp::Pass pass);
@@ -44,7 +45,8 @@ class WeightOperations {
   std::vector<int> held_;  ///< by unit: its copy in use
 };
 
-/// Writes the life of the units' gradients in a step. Mirrors fsdp::GradientStore.
+/// Writes the zero fills and reductions of the units' gradients in a step. Its functions are called as those of
+/// fsdp::GradientStore are, and mirror them. What the constructor is given must outlive it.
 class GradientOperations {
  public:
   GradientOperations(OperationWriter& out, const fsdp::UnitBuffers& buffers);
@@ -75,13 +77,13 @@ class GradientOperations {
   int next_rotating_ = 0;
 };
 
-/// Writes what Transformer::forward_backward does with sharded weights. Mirrors it.
+/// Writes the operations of Transformer::forward_backward, gathers and reductions included. Mirrors it.
 class TransformerOperations {
  public:
   TransformerOperations(OperationWriter& out, const deck::ModelConfig& model, const fp8::Recipe& recipe,
                         ModuleOperations& modules, WeightOperations& weights, GradientOperations& gradients);
 
-  /// Of the micro-batch that is the first or the last of its step.
+  /// `first`, `last`: the micro-batch is the first or the last one of the step.
   void forward_backward(bool first, bool last);
 
  private:

@@ -10,24 +10,27 @@
 
 namespace shard8::train {
 
-/// All that one rank trains with: mesh, data, memory and trainer, put together in one order for runs, benchmarks and
-/// tests.
+/// All that one rank trains with: mesh, data, memory and trainer. Runs, benchmarks and tests set them up here, in one
+/// order.
 ///
-/// What a rank does alone at start-up (opening files, taking memory, reading weights) is agreed on: a failure on any
-/// rank is an AgreedError on all of them, with that rank's message. Nothing that communicates runs inside an agreement.
-/// A rank that fails while ranks communicate throws an Error of its own, which ends the job (comm::run_guarded).
+/// Ranks agree on the result of what each does alone at start-up (opening files, taking memory, reading weights): a
+/// failure on any rank is an AgreedError on all of them, with that rank's message (comm::agree). Nothing that
+/// communicates runs inside an agreement. A rank that fails while ranks communicate throws an Error of its own, which
+/// ends the job (comm::run_guarded).
 class Assembly {
  public:
-  /// Splits `world`, whose ranks must be those of the deck's mesh. `exec` must outlive the assembly. Kernels use
-  /// `threads` threads. Collective.
+  /// Splits `world` into the groups of the deck's mesh. `config` must come from deck::load. `exec` must outlive the
+  /// assembly. Kernels use `threads` threads. Collective. Error(environment) if `world` has another number of ranks
+  /// than the mesh.
   Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads);
 
-  /// Opens the data and model.init_file. Collective. AgreedError(deck) when a file is missing, or the data does not
-  /// last for run.steps.
+  /// Opens the data and model.init_file. Collective. AgreedError(deck) when a file is missing or does not fit the deck,
+  /// or the data has fewer than run.steps steps; AgreedError(failed) when a file cannot be read.
   void open_files();
-  /// Takes all memory, fills the weights and, on a device, rehearses (see Trainer::rehearse) with the given search for
-  /// products that have no algorithm yet. After open_files(). Collective. AgreedError(environment) when a rank's memory
-  /// cannot be had, AgreedError(deck) when model.init_file does not fit the model.
+  /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
+  /// without an algorithm gets one. Algorithms are read from and kept in AlgorithmsFile, but not with
+  /// Tuning::exhaustive, which times every product. After open_files(). Collective. AgreedError(environment) when a
+  /// rank has not enough memory, AgreedError(deck) when model.init_file does not fit the model.
   void start(kernels::Tuning tuning = kernels::Tuning::candidates);
 
   const tensor::Exec& exec() const { return exec_; }
@@ -51,8 +54,8 @@ class Assembly {
   profile::StepTimer timer_;
   io::IoThread io_;
   std::unique_ptr<data::Loader> loader_;
-  std::unique_ptr<io::TensorFile> initial_weights_;  ///< until they are read; none: random weights
-  // The arenas of State lie over the first two on a device.
+  std::unique_ptr<io::TensorFile> initial_weights_;  ///< open until they are read; null: random weights
+  // On a device State's arenas of the kinds gathered and exchanged lie in these two.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   std::unique_ptr<State> state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_;

@@ -10,12 +10,12 @@
 
 namespace shard8::train {
 
-/// A clock that times steps on `exec`: on hosts the host's own; on a device events in its stream, which are read once
-/// the step is over.
+/// A clock that times steps on `exec`: on hosts the host's clock; on a device events in the stream of `exec`, which are
+/// read once the step is over.
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
 
-/// Error(environment) with the bytes that are needed and free when this rank's device has not enough memory for a run;
-/// nothing on hosts. For this rank alone.
+/// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free
+/// memory for a run. Does nothing on hosts. Looks at this rank's device only; communicates nothing.
 void check_device_memory(const Setup& setup);
 
 }  // namespace shard8::train

@@ -8,16 +8,17 @@
 
 namespace shard8::train {
 
-/// Which steps of a run do not do what all others do.
+/// The place of a step in its run. The first and the last step differ from all others.
 struct StepOfRun {
   bool first = false;  ///< no step before it has gathered for it, and delayed scaling has no history
   bool last = false;   ///< it gathers for no step after it
 };
 
-/// What the rank at setup.place does in one training step: the same as Trainer::step, as data. Pure: `buffers` may be
-/// laid out in measuring arenas. It leaves out copies between host and device memory (tokens, loss and norm).
+/// The operations of Trainer::step on the rank at setup.place. Nothing is computed or communicated, and the memory of
+/// `buffers` is not touched: it may be laid out in measuring arenas. Copies between host and device memory (tokens,
+/// loss and norm) are not listed.
 model::Operations step_operations(const Setup& setup, const fsdp::UnitBuffers& buffers, const StepOfRun& step = {});
-/// The same, handed on one by one: Operations::list is not made.
+/// Passes the same operations to `sink`, one by one, so that no list takes memory.
 void for_each_operation(const Setup& setup, const fsdp::UnitBuffers& buffers, const StepOfRun& step,
                         const model::OperationWriter::Sink& sink);
 

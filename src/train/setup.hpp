@@ -13,8 +13,8 @@
 
 namespace shard8::train {
 
-/// Everything that follows from the deck and a rank's place in the mesh. Making one takes no memory and communicates
-/// nothing.
+/// Everything that follows from the deck and a rank's place in the mesh. Making one takes no arena's memory and
+/// communicates nothing.
 struct Setup {
   deck::Config config;
   deck::Layout layout;
@@ -26,10 +26,11 @@ struct Setup {
   model::WeightFormat weights;
   int threads = 1;  ///< of this rank's kernels
 
+  /// `config` must come from deck::load; Error(failed) if fsdp.gather is still automatic.
   static Setup make(const deck::Config& config, const comm::MeshPlace& place, int threads);
-  /// The deck's group data with the micro-batch of the layout.
+  /// The deck's group data, with layout.micro_batch as its micro_batch.
   deck::DataConfig data() const;
-  /// [unit][parameter]: whether every tensor rank holds it.
+  /// [unit][parameter]: whether every tensor rank holds the whole parameter.
   std::vector<std::vector<bool>> replicated() const;
   /// [unit][parameter]: whether this rank counts it in the norm of the gradients. Parameters that every tensor rank
   /// holds are counted by tensor rank 0.

@@ -11,12 +11,12 @@
 
 namespace shard8::train {
 
-/// All memory of a rank's training, laid out in this one constructor. Measuring arenas give the plan; arenas of the
-/// plan's sizes give the run's memory.
+/// All memory of a rank's training. Its one constructor lays it out: in measuring arenas it finds the sizes for the
+/// plan, in arenas of these sizes (state_bytes()) it gives the run its memory. Nothing is filled.
 struct State {
   tensor::ArenaSet arenas;
   model::Activations activations;
-  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its activations
+  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   fp8::ScalingState scaling;
   optim::Adamw optimizer;
   tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
@@ -26,11 +26,11 @@ struct State {
   State& operator=(const State&) = delete;
 };
 
-/// Bytes of State for this setup, by kind of memory.
+/// Bytes of a State for this setup, by kind of memory.
 tensor::MemoryBytes state_bytes(const Setup& setup);
 
-/// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the gradients of the largest unit can
-/// use, at most 256 MiB.
+/// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the reduction of the largest unit's
+/// gradients can use, at most 256 MiB.
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
 }  // namespace shard8::train

@@ -19,7 +19,7 @@
 
 namespace shard8::train {
 
-/// The figures of one step, the same on every rank but for `seconds`.
+/// The figures of one step. All but `seconds` are the same on every rank.
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
   double loss = 0;           ///< mean over the global batch's tokens
@@ -29,27 +29,29 @@ struct StepResult {
   double seconds = 0;       ///< on this rank
 };
 
-/// The step of one rank's training: the model over this rank's memory, with its weights, gradients and optimizer. What
-/// the constructor is given must outlive the trainer. Assembly makes one.
+/// Trains on one rank, step by step: the model over this rank's memory, with its weights, gradients and optimizer. What
+/// the constructor is given must outlive the trainer. Assembly makes one. Call initialise(), start(), on a device
+/// rehearse() and start() once more, then step().
 class Trainer {
  public:
   /// Communicates nothing.
   Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state, data::Loader& loader,
           profile::StepTimer& timer);
 
-  /// Fills this rank's master weights, from `file` or at random where it is null, and the optimizer's state.
-  /// Communicates nothing.
+  /// Fills this rank's master weights, from `file` or at random if it is null, and the optimizer's state. Communicates
+  /// nothing. Errors are those of model::initialise.
   void initialise(const io::TensorFile* file);
-  /// Finds the scales of the first step and casts the weights by them, with an FP8 recipe. After initialise().
-  /// Collective.
+  /// With an FP8 recipe, finds the scales of the first step and casts the weights with them; otherwise nothing. After
+  /// initialise(). Collective.
   void start();
-  /// Runs forward and backward of made-up tokens on the memory of the run, on a device, after start() and before the
-  /// first step. Every matrix product that has no algorithm yet gets one, by timing once those that the library offers.
-  /// What cannot be computed on this device fails here, and libraries set themselves up. Weights stay; scales change,
-  /// so start() must follow. Collective.
+  /// On a device: runs forward and backward of made-up tokens in the memory of the run, so that every matrix product
+  /// that has no algorithm gets one, as `tuning` says, libraries set themselves up, and what this device cannot compute
+  /// fails here. After start() and before the first step. Weights stay; scales change, so start() must follow. Must not
+  /// be called on hosts. Collective.
   void rehearse(kernels::Tuning tuning);
 
-  /// Trains step number `step`. Collective.
+  /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
+  /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
 
   int ranks() const { return mesh_.world.size(); }
@@ -57,7 +59,8 @@ class Trainer {
   State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
-  /// From now on the observer, which must outlive the trainer, is told of what is computed; null: nobody is.
+  /// Tells `observer` of products and attention from now on (model::Observer); null: nobody. It must outlive the
+  /// trainer or be replaced before its end.
   void observe(const model::Observer* observer) { context_.observer = observer; }
   /// Null on hosts.
   kernels::Libraries* libraries() { return libraries_.get(); }
@@ -68,16 +71,17 @@ class Trainer {
   std::int64_t micro_batches() const { return setup_.layout.micro_batches; }
   void load(std::int64_t step, std::int64_t micro_batch);
   void forward_backward(std::int64_t micro_batch);
-  /// Finds the times of the step before this one, if there was one.
+  /// Reads the times of the step before this one, if there was one.
   void collect_timings();
   double learning_rate(std::int64_t step) const;
-  /// The norm of the gradients before clipping, if the step clips.
+  /// Finishes the reductions of gradients and updates all units, in the order of updates_. Returns the norm of the
+  /// gradients before clipping if the deck clips, otherwise nothing.
   std::optional<double> reduce_and_update(std::int64_t step, double learning_rate);
   void quantize_weights();
   /// Begins the step after this one, if there is one, with its first gathers, unless it has begun.
   void begin_next_step(std::int64_t step);
-  /// The norm of the gradients, from the squares that AdamW wrote. For a step that does not clip: at its end, so that a
-  /// device has work until then.
+  /// The norm of the gradients, from the squares that AdamW wrote, for a step that does not clip. Called at the end of
+  /// the step, because it waits for the device.
   double norm_of_update();
   /// The mean over the global batch's tokens.
   double mean_loss() const;

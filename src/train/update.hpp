@@ -25,8 +25,8 @@ struct UpdatePlan {
   std::optional<std::size_t> gather_before;
 };
 
-/// The plan of every step of a run. A unit can be updated as its gradients are reduced where neither clipping needs
-/// the norm of all gradients first nor tensor ranks still have to sum what they share.
+/// The plan of every step of a run. It is as_reduced without clipping and with one tensor rank: clipping needs the norm
+/// of all gradients first, and tensor ranks sum the gradients of replicated parameters after all reductions.
 UpdatePlan plan_updates(const Setup& setup);
 
 }  // namespace shard8::train

@@ -12,15 +12,16 @@
 
 namespace shard8::train {
 
-/// Compares the losses of a run with what the deck's verify group asks for: bounds, the data's unigram entropy (if
-/// known), and the losses of the gold file. `results` are the steps of this run, at least one; `gold` the losses of all
-/// steps from step 0 on. A loss is compared with the gold loss of its step's number, and the last steps must be the
-/// same. `why` of a failure lists each check that failed, with its numbers.
+/// Compares the losses of a run with what the deck's verify group asks for: bounds, the data's unigram entropy, and the
+/// losses of the gold file. `results` are the steps of this run, at least one. `gold` has the losses of all steps from
+/// step 0 on; the gold file's last step must be the run's last step. Each loss is compared with the gold loss of its
+/// step, relative to it. The result's `why` lists the checks that failed, with their numbers, and of the gold file only
+/// the first step that differs. Error(failed) if verify.unigram_ratio_max is set and the entropy is not given.
 profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,
                              std::optional<double> unigram_entropy, std::span<const double> gold);
 
-/// The losses of a gold file by step number. The file has one JSON object a line with "step" (0, 1, 2, ...) and "loss",
-/// as metrics.jsonl has. Error(deck) with file and line when it is anything else.
+/// The losses of a gold file by step number. Each line of the file is a JSON object with "step" (0, 1, 2, ...) and
+/// "loss", as in metrics.jsonl. Error(deck) if the file cannot be opened, or, with file and line, if a line is not so.
 std::vector<double> read_gold(const std::string& path);
 
 }  // namespace shard8::train

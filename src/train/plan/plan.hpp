@@ -15,26 +15,30 @@
 
 namespace shard8::train {
 
-/// Calls a step of each kind of collective that this rank takes part in: what profile::CollectiveLog counts in a run.
+/// The number of calls in a step, for each kind of collective that a rank takes part in. It is what
+/// profile::CollectiveLog counts in a run.
 using Traffic = std::map<profile::CollectiveKey, std::uint64_t>;
 
-/// Of a step that is not the first, from its operations.
+/// The traffic of the rank at setup.place in a step that is neither the first nor the last, from the step's operations.
+/// `buffers` may be laid out in measuring arenas.
 Traffic traffic(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
-/// Of a matrix product 2·M·N·K, of attention its products over the causal half; 0 of what is recomputed.
+/// Model FLOPs of an operation: 2·M·N·K for a matrix product; for attention those of its products over the causal half,
+/// two in forward and four in backward; 0 for everything else and for what is recomputed.
 std::uint64_t model_flops(const model::Operation& operation);
 /// Model FLOPs of one token, forward and backward, from the operations of one sequence: 6·(parameters in matrix
 /// products) + 6·layers·hidden·seq.
 double model_flops_per_token(const deck::ModelConfig& model);
 
-/// What a run of this deck takes: memory by the code with which the run itself lays it out, the rest from the list of
-/// operations of a step (train/operations.hpp).
+/// What a run of a deck needs. Memory is found by the code that lays out the run's memory, traffic and FLOPs from the
+/// list of a step's operations (train/operations.hpp).
 struct Plan {
-  tensor::MemoryBytes memory{};               ///< arenas of rank 0 by kind; no rank takes more
-  model::TransformerLayer::KeptBytes kept{};  ///< of the activations, for the products of backward
-  /// In which communicators receive what they sum; of a device, if its ranks can push to each other.
+  tensor::MemoryBytes memory{};               ///< bytes of the arenas of rank 0, by kind; no rank needs more
+  model::TransformerLayer::KeptBytes kept{};  ///< part of the activations, summed over the layers
+  /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
+  /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory.
   std::size_t reduction_buffers = 0;
-  Traffic traffic;                   ///< collectives of a rank in a step
+  Traffic traffic;                   ///< of rank 0
   double flops_per_step = 0;         ///< of the whole job
   std::int64_t parameters = 0;       ///< of the whole model
   std::int64_t tokens_per_step = 0;  ///< of the global batch
@@ -42,7 +46,8 @@ struct Plan {
   std::size_t total_bytes() const { return tensor::total(memory) + reduction_buffers; }
 };
 
-/// `threads` size the kernels' workspace.
+/// Makes the plan of a config from deck::load, in one process. It takes no arena's memory and communicates nothing.
+/// `threads`, the threads of a rank, size the kernels' workspace.
 Plan make_plan(const deck::Config& config, int threads);
 
 /// The table that `shard8 plan` prints.
