@@ -17,22 +17,23 @@
 namespace shard8::data {
 
 /// The sequences that a data rank computes at once: mb sequences of seq tokens, each array (mb, seq) row-major.
-/// Sequences that the batch does not fill are padding of token 0, target 0 and weight 0; they come last.
+/// Sequences that the batch does not fill are padding, with token 0, target 0 and weight 0; they come last.
 struct MicroBatch {
   std::span<const std::int32_t> tokens;
   std::span<const std::int32_t> targets;  ///< the token after each token
-  std::span<const float> weights;         ///< the weight of each token in the loss: 1, of padding 0
-  std::int64_t sequences = 0;             ///< the number of sequences that are no padding
+  std::span<const float> weights;         ///< the weight of each token in the loss: 1, and 0 in padding
+  std::int64_t sequences = 0;             ///< the number of sequences that are not padding
 };
 
-/// Loads the samples of one data rank, one step ahead on the I/O thread. Data rank p of P takes
-/// sequences p, p+P, ... of each step in order. Every rank has the same number of micro-batches.
+/// Loads the sequences of one data rank, one step ahead on the I/O thread. Data rank p of P takes sequences p, p+P, ...
+/// of each step in order. Every rank has the same number of micro-batches. One thread may use it.
 class Loader {
  public:
-  /// Opens the data. A config.micro_batch of 0 means all sequences of the rank. Errors are those of open_dataset().
+  /// Opens the data, and reads none of it yet. config.micro_batch = 0 means all sequences of the rank. `io` must
+  /// outlive it. Errors are those of open_dataset(), and Error(failed) unless 0 <= data_rank < data_ranks.
   Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
          std::int64_t data_rank, io::IoThread& io);
-  /// Waits until the I/O thread has ended the read that is under way.
+  /// Waits for the end of the read that is under way.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -46,9 +47,10 @@ class Loader {
   /// Real tokens in a step over all data ranks: batch·seq.
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
-  /// Micro-batch j of step s, both from 0. The first call for a step waits for the step's data and starts reading step
-  /// s+1. Steps may come in any order, but only the step after the last one has been read ahead. The spans hold until
-  /// the next call for another step. Errors of reading step s are thrown here, see Dataset::read().
+  /// Micro-batch j of step s, both from 0. The first call for a step waits for the step's data and starts to read step
+  /// s+1, if the data has it. Steps may be asked for in any order, but only the step after the last one is read ahead.
+  /// The spans are valid until the next call for another step. Errors of reading step s are thrown here, those of
+  /// Dataset::read().
   MicroBatch get(std::int64_t step, std::int64_t j);
 
  private:

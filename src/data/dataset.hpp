@@ -14,15 +14,15 @@
 
 namespace shard8::data {
 
-/// `count` sequences of a step: number first, first + stride, first + 2·stride, ...
+/// `count` sequences of a step: those with the numbers first, first + stride, first + 2·stride, ...
 struct Slots {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t stride = 1;
 };
 
-/// The data of a training. Step s reads sequences 0 to batch-1 of seq+1 tokens each. The sequences of a step depend on
-/// the data, the step, batch, seq and seed alone. All functions may be called from any thread.
+/// The data of a training. A step has sequences 0 to batch-1 of seq+1 tokens each. They depend on the data, the step,
+/// batch, seq and seed alone. All functions may be called from any thread.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -33,18 +33,19 @@ class Dataset {
   std::int64_t seq() const { return sizes_.seq; }
   std::int64_t vocab() const { return sizes_.vocab; }
 
-  /// The number of steps that the data has; none if the data has any number of steps.
+  /// The number of steps that the data has; nothing if the data never ends.
   virtual std::optional<std::int64_t> steps_available() const { return std::nullopt; }
 
   /// One line for people: kind, path, sizes.
   virtual std::string description() const = 0;
 
-  /// Reads sequences of a step into out (count, seq+1). Error(failed) on a token outside the
-  /// vocabulary (with its value and position), a step past the last one, or a file that cannot be read.
+  /// Reads the sequences `slots` of a step, from 0, into out (slots.count, seq+1). Error(failed) on a token outside the
+  /// vocabulary (with its value and position), a step past the last one, a file that cannot be read, slots outside the
+  /// batch, or an `out` of another size.
   virtual void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const = 0;
 
-  /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data: 1 for
-  /// each token.
+  /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data gives
+  /// 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot be read.
   virtual std::vector<std::uint64_t> histogram() const = 0;
 
  protected:
@@ -66,8 +67,9 @@ class Dataset {
   Sizes sizes_;
 };
 
-/// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. Error(deck) when the data do not
-/// fit the deck: bytes with vocab < 256, fewer than seq+1 tokens, slabs of another shape, a missing file.
+/// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. `io` must outlive the dataset.
+/// Error(deck) when the data do not fit the deck: bytes with vocab < 256, fewer than seq+1 tokens, slabs of another
+/// shape, a missing file. Error(failed) when a file cannot be read or has another format, or a size is below 1.
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
                                       io::IoThread& io);
 

@@ -15,15 +15,15 @@
 
 namespace shard8::data {
 
-/// A stream of L tokens cut into N = (L-1)/seq samples. Sample i is tokens [i·seq, i·seq + seq]: seq inputs and the
-/// token after each. Sequence b of step s has the number g = s·batch + b. It is sample permutation(g mod N) of epoch
-/// g / N; each epoch has a permutation of its own.
+/// A stream of L tokens cut into N = floor((L-1)/seq) samples. Sample i is tokens i·seq to i·seq + seq, both included:
+/// seq inputs and the token after each. Sequence b of step s has the number g = s·batch + b. In epoch e = floor(g / N)
+/// it is sample permutation_e(g mod N); each epoch has a permutation of its own (Permutation).
 class StreamDataset : public Dataset {
  public:
   void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const final;
 
  protected:
-  /// `name` is the path in messages. Error(deck) when the stream is too short for one sample.
+  /// `length`: L; `name`: the path in messages. Error(deck) when the stream is too short for one sample.
   StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
                 const std::string& name);
 
@@ -33,7 +33,7 @@ class StreamDataset : public Dataset {
   std::string samples_text() const;
 
  private:
-  /// Reads tokens [first, first + out.size()) of the stream and checks each against the vocabulary.
+  /// Reads tokens [first, first + out.size()) of the stream. Error(failed) if one is outside the vocabulary.
   virtual void read_tokens(std::span<std::int32_t> out, std::int64_t first) const = 0;
 
   std::uint64_t seed_;
@@ -42,11 +42,11 @@ class StreamDataset : public Dataset {
 };
 
 /// Text, one token a byte: a file, or the files of a folder, joined in the bytewise order of their names. Names that
-/// begin with a dot are left out. A folder inside the folder is an error. The sizes of the files must not change after
-/// opening.
+/// begin with a dot are left out. The files must not change after opening.
 class BytesDataset final : public StreamDataset {
  public:
-  /// Error(deck) when vocab < 256, or when config.path cannot be read.
+  /// Error(deck) when vocab < 256, config.path does not exist, the folder holds anything but regular files, or the text
+  /// is too short. Error(failed) when a file or the folder cannot be read.
   BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
 
   std::string description() const override;
@@ -57,7 +57,7 @@ class BytesDataset final : public StreamDataset {
     std::string path;
     std::int64_t first = 0;  ///< position in the stream of the part's first byte
     std::int64_t size = 0;
-    std::optional<io::InputFile> file;  ///< kept open if there are few files
+    std::optional<io::InputFile> file;  ///< open all the time if there are few files; otherwise opened for each read
   };
   struct Parts {
     std::vector<Part> list;
@@ -78,7 +78,7 @@ class BytesDataset final : public StreamDataset {
 std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
                                             io::IoThread& io);
 
-/// HDF5 tokens (L) as one stream.
+/// An HDF5 dataset (L) as one stream.
 class TokenStream final : public StreamDataset {
  public:
   TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
@@ -93,7 +93,7 @@ class TokenStream final : public StreamDataset {
   std::unique_ptr<io::TokenFile> file_;
 };
 
-/// HDF5 tokens (steps, batch, seq+1). Step s reads slab s as it is.
+/// An HDF5 dataset (steps, batch, seq+1). Step s is slab s, in the order of the file.
 class TokenSlabs final : public Dataset {
  public:
   /// Error(deck) unless the slabs are (config.batch, seq+1).
@@ -111,7 +111,7 @@ class TokenSlabs final : public Dataset {
 };
 
 /// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence b of step s is a
-/// function of (seed, s·batch + b, t) alone. It reads no file and never repeats. The lowest loss on it is ln(vocab).
+/// function of (seed, s·batch + b, t) alone. It reads no file and never ends. The lowest loss on it is ln(vocab).
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);

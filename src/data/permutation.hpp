@@ -17,9 +17,9 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 }
 
 /// A pseudo-random permutation of [0, size) that needs no memory: a Feistel network on b bits, with the least b for
-/// which 2^b >= size. Results outside [0, size) go through the network again until one lies inside, on average fewer
-/// than two passes. It computes with integers alone, so it is the same on every machine. Source: Black and Rogaway,
-/// 2002.
+/// which 2^b >= size. A result outside [0, size) is put through the network once more, until one lies inside, on
+/// average fewer than two passes in all. It computes with integers alone, so it is the same on every machine. Source:
+/// Black and Rogaway, 2002.
 class Permutation {
  public:
   /// A permutation for each (seed, epoch). Error(failed) unless size >= 1.

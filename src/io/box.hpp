@@ -23,39 +23,39 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// The elements of both; Box{} if there are none.
+/// The elements that are in both boxes; Box{} if there are none.
 Box intersect(const Box& a, const Box& b);
 
-/// The rows [first, first + count) of a tensor that are in the box; without rows, but with the box's columns, if
-/// there are none.
+/// The part of the box in rows [first, first + count) of the tensor. If there is none it has no rows, but the box's
+/// columns.
 Box clip_rows(const Box& box, std::int64_t first, std::int64_t count);
 
-/// The same elements in the transposed tensor.
+/// The box that has the same elements in the transposed tensor.
 Box transposed(const Box& box);
 
-/// The same elements of a tensor that is counted in blocks of row_block × col_block elements. Throws
-/// Error(failed) if the box begins or ends inside a block.
+/// The same box with rows and columns counted in blocks of row_block × col_block elements. Throws Error(failed) if the
+/// box begins or ends inside a block.
 Box in_blocks(const Box& box, std::int64_t row_block, std::int64_t col_block);
 
-/// Where the elements of a box lie in memory: element (row, col) of the tensor is at() elements from the
-/// beginning.
+/// Where the elements of a box lie in memory. Offsets and strides count elements.
 struct StridedBox {
   Box box;
-  std::int64_t offset = 0;  ///< of the box's first element
+  std::int64_t offset = 0;  ///< of the box's first element, from the beginning of the memory
   std::int64_t row_stride = 0, col_stride = 1;
 
-  /// A box of a row-major tensor of which every row has `cols` elements.
+  /// A box in memory that holds the whole tensor, row-major, with `cols` elements a row.
   static StridedBox of(const Box& box, std::int64_t cols);
 
+  /// The offset of element (row, col) of the tensor, which must be in the box.
   std::int64_t at(std::int64_t row, std::int64_t col) const {
     return offset + (row - box.row0) * row_stride + (col - box.col0) * col_stride;
   }
 };
 
-/// The elements of `memory` that are in `box`, where they lie.
+/// The part of memory.box that is in `box`, in the same memory.
 StridedBox intersect(const StridedBox& memory, const Box& box);
 
-/// The same elements of the transposed tensor, where they lie.
+/// The box of the same elements in the transposed tensor, in the same memory, where nothing moves.
 StridedBox transposed(const StridedBox& memory);
 
 }  // namespace shard8::io

@@ -7,15 +7,17 @@
 
 namespace shard8::io {
 
-/// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`: writes
-/// path.tmp, fsync, rename, fsync of the folder. Error(environment) names the path, the operation, the system's reason
-/// and what is needed; path.tmp is then removed.
+/// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`. It writes
+/// path.tmp, calls fsync, renames it, and calls fsync for the folder. Error(environment) with the path, the operation,
+/// the system's reason and what is needed; path.tmp is then removed. After an error of the last step `path` already
+/// holds `bytes`.
 void write_durably(const std::string& path, std::string_view bytes);
 
-/// The name of the file that holds the bytes until they are complete: path.tmp.
+/// The name path.tmp, which write_durably() gives the file until it is complete.
 std::string temporary_of(const std::string& path);
 
-/// Makes a rename or a new file in this folder survive a crash (fsync). "" is the working directory.
+/// Makes a rename or a new file in this folder survive a crash (fsync). "" is the working directory. Does nothing on a
+/// file system that has no fsync for folders. Error(environment) if the folder cannot be opened or fsync fails.
 void sync_folder(const std::string& folder);
 
 }  // namespace shard8::io

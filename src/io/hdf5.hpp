@@ -17,8 +17,8 @@
 
 namespace shard8::io {
 
-/// Owns one HDF5 identifier. The destructor ignores a failing close, which loses nothing where an object was only read.
-/// Who writes calls close(), which checks.
+/// Owns one HDF5 identifier. The destructor ignores an error of closing, which loses nothing where an object was only
+/// read. After writing, call close(), which checks.
 class H5Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -50,10 +50,10 @@ class H5Handle {
   Close close_ = nullptr;
 };
 
-/// Opens the library. IoThread says on which thread.
+/// Opens the library. IoThread's comment says on which thread. Error(failed).
 void h5_open_library();
 
-/// Stops HDF5 from printing its errors, on this thread. They become part of the messages of Error.
+/// Stops HDF5 from printing its errors, on this thread. h5_fail() puts them into the message of the Error.
 void h5_silence();
 
 /// Throws Error(failed) "where: expression failed; HDF5 says: ..." with HDF5's error stack.
@@ -66,7 +66,8 @@ Status h5_check(Status status, const char* expression, const std::string& where)
   return status;
 }
 
-/// Opens a file for reading. Error(deck) if there is no such file, Error(failed) if it is not an HDF5 file.
+/// Opens a file for reading. Error(deck) if there is no such file, Error(failed) if it is not an HDF5 file or cannot be
+/// opened.
 H5Handle h5_open_file(const std::string& path);
 
 /// "file.h5:/object", split at the last ":/". Without ":/" the object is empty.
@@ -76,16 +77,17 @@ struct H5Spec {
 };
 H5Spec h5_split(const std::string& spec);
 
-/// Opens `object`, "/group/name", which must be a group or a dataset, as `type` asks. `path` names the file in
-/// messages. Error(deck) where there is no such object, with the names that the file's root holds; where a link
-/// on the way leads to no object; and where `object` has more than 4096 bytes.
+/// Opens `object`, "/group/name", which must be a group or a dataset, as `type` says. `path` names the file in
+/// messages. Error(deck) if there is no such object (with the names in the file's root), if a link on the way leads to
+/// no object, or if `object` has more than 4096 bytes. Error(failed) if HDF5 fails.
 H5Handle h5_open_object(hid_t file, const std::string& path, const std::string& object, H5O_type_t type);
 
-/// The names of the groups or of the datasets that are directly in a group, in bytewise order. Links that lead
-/// to no object are left out.
+/// The names of the groups or of the datasets (`type`) that are directly in a group, in bytewise order. Links that lead
+/// to no object are left out. Here and below `where` names the file or object in messages, and Error(failed) is thrown
+/// if HDF5 fails.
 std::vector<std::string> h5_children(hid_t group, const std::string& where, H5O_type_t type);
 
-/// The first 20 names for a message, and how many more there are.
+/// A text for messages: the first 20 names, and how many more there are.
 std::string list_names(const std::vector<std::string>& names);
 
 /// Opens a dataset of a group for reading.

@@ -9,7 +9,7 @@
 
 namespace shard8::io {
 
-/// A regular file that is open for reading. Any thread may read any part of it.
+/// A regular file that is open for reading. Several threads may read it at once.
 class InputFile {
  public:
   /// Error(deck) if there is no such file or it is not a regular file, Error(failed) if it cannot be opened.
@@ -22,7 +22,8 @@ class InputFile {
   /// The bytes that the file had when it was opened.
   std::int64_t size() const { return size_; }
 
-  /// Fills `out` with the bytes from `offset` on. Error(failed) if the file ends before, or cannot be read.
+  /// Fills `out` with the bytes from `offset` on. Error(failed) if the file ends before `out` is full, or cannot be
+  /// read.
   void read(std::span<std::byte> out, std::int64_t offset) const;
 
  private:

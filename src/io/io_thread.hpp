@@ -17,14 +17,14 @@
 
 namespace shard8::io {
 
-/// The version of the HDF5 library that is linked, "1.10.8".
+/// The version of the HDF5 library that is linked, "1.10.8". It calls HDF5 on the caller's thread.
 std::string hdf5_version();
 
-/// The one thread of a process that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in
-/// which they were submitted. Tasks must not call MPI. Construct one IoThread on the thread that initialised MPI: the
+/// The one thread of a process that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in which
+/// they were queued. Tasks must not call MPI. Construct one IoThread on the thread that initialised MPI: the
 /// constructor opens HDF5 there, because a parallel HDF5 asks MPI whether it is initialised and registers itself with
-/// MPI_Finalize. Every other call of HDF5 is made on the I/O thread. The IoThread must outlive every file that was
-/// opened with it.
+/// MPI_Finalize. Every other call of HDF5 but hdf5_version() is made on the I/O thread. The IoThread must outlive every
+/// file that was opened with it.
 class IoThread {
  public:
   IoThread();
@@ -33,8 +33,8 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  /// Queues a task. Its result or exception comes out of the future. A task must not wait for the future of another
-  /// task, which would never run: it uses call().
+  /// Queues a task. The future gives its result or exception. A task must not wait for the future of another task,
+  /// which would never run; a task uses call().
   template <class F>
   std::future<std::invoke_result_t<F>> submit(F&& task) {
     auto packaged = std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(task));
@@ -43,16 +43,18 @@ class IoThread {
     return future;
   }
 
-  /// Queues a task that reports its end by itself and must not throw.
+  /// Queues a task without a future. It must not throw.
   void post(std::function<void()> task) { push(std::move(task)); }
 
-  /// Runs a task on the I/O thread and waits for its result or exception. A task that calls this runs it directly.
+  /// Runs a task on the I/O thread and waits for its result or exception. On the I/O thread itself it runs the task at
+  /// once.
   template <class F>
   std::invoke_result_t<F> call(F&& task) {
     if (on_thread()) return std::forward<F>(task)();
     return submit(std::forward<F>(task)).get();
   }
 
+  /// Whether the caller is on the I/O thread.
   bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

@@ -14,8 +14,8 @@
 
 namespace shard8::io {
 
-/// Named tensors in a file, read box by box. No values are held in memory. Any thread may call any function. Errors
-/// are Error(failed) and name the file, the tensor, what was found and what is needed.
+/// Named tensors in a file, read box by box. Values stay in the file. Any thread may call any function. Errors are
+/// Error(failed), with the file, the tensor, what was found and what is needed.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
@@ -33,9 +33,10 @@ class TensorFile {
   const std::vector<std::int64_t>& shape(std::string_view name) const;
 
   /// Reads a box and converts it to fp32; FP64 and wide integers are rounded to nearest even. Element (r, c) of the
-  /// box goes to out[r·row_stride + c]; row_stride must be at least box.cols. Parts of the file that the box does not
-  /// need are not read. An empty box reads nothing. A box outside the tensor and a tensor of three or more dimensions
-  /// are errors.
+  /// box, counted from the box's first row and column, goes to out[r·row_stride + c]. Only what the box needs is read
+  /// (and, in .safetensors files, bytes between its short rows). An empty box reads nothing. Errors: an unknown name, a
+  /// box outside the tensor, a tensor of three or more dimensions, a type that has no fp32 value, a row_stride below
+  /// box.cols.
   void read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const;
 
  protected:
@@ -55,12 +56,13 @@ class TensorFile {
   Shapes shapes_;
 };
 
-/// Opens a file whose format follows from its name:
-///   file.h5:/group             every dataset of that group, of any integer or float type
-///   file.safetensors           F64, F32, F16, BF16 (others are listed, and an error when read)
-///   x.safetensors.index.json   a checkpoint in several .safetensors files of the same folder
+/// Opens a file. Its name says its format:
 ///   folder                     model.safetensors.index.json in it, or else model.safetensors
-/// Error(deck) if there is no such file, Error(failed) if it is malformed.
+///   file.safetensors           F64, F32, F16, BF16 (names() lists tensors of other types, reading them is an error)
+///   x.json                     the index of a checkpoint in several .safetensors files of the same folder
+///   file.h5:/group, file.h5    HDF5, and so is every other name: the datasets of that group, or of the root group, of
+///                              any integer or float type
+/// `io` must outlive it. Error(deck) if there is no such file, Error(failed) if it is malformed.
 std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& spec);
 
 }  // namespace shard8::io

@@ -22,7 +22,7 @@ std::unique_ptr<TensorFile> open_hdf5_tensors(IoThread& io, const std::string& s
 
 // The format (github.com/huggingface/safetensors, "Format"): the header's length as a 64-bit little-endian integer, the
 // header in JSON, {"name": {"dtype", "shape", "data_offsets"}, ...}, then the bytes of all tensors, row-major, without
-// overlaps or holes. Opening a file that breaks these rules is Error(failed).
+// overlaps or holes. Opening a file that breaks these rules throws Error(failed).
 
 /// Opens one .safetensors file.
 std::unique_ptr<TensorFile> open_safetensors(const std::string& path);
@@ -40,8 +40,8 @@ struct SafetensorsEntry {
   std::int64_t bytes = 0;
 };
 
-/// Reads and checks the whole header: length, JSON, depth, duplicate names, shapes, dtypes against sizes, offsets
-/// against the file, overlaps and holes. Error(failed) names file and tensor.
+/// Reads the whole header and checks it: length, JSON, depth, duplicate names, shapes, dtypes against sizes, offsets
+/// against the file, overlaps and holes. Error(failed) with the file and the tensor.
 std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file);
 
 /// Floating-point types of files that can be decoded to fp32.

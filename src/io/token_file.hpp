@@ -13,7 +13,7 @@
 
 namespace shard8::io {
 
-/// Indices start, start + stride, ... (count of them) of one dimension.
+/// `count` indices of one dimension: start, start + stride, ...
 struct Range {
   std::int64_t start = 0;
   std::int64_t count = 0;
@@ -23,8 +23,8 @@ struct Range {
 /// A dataset of integers in an HDF5 file, "file.h5:/dataset", read piece by piece. Any thread may call any function.
 class TokenFile {
  public:
-  /// Error(deck) if the text names no dataset, or there is no such file or dataset. Error(failed) if the file is not
-  /// HDF5 or the dataset is not of an integer type.
+  /// Opens the dataset. `io` must outlive it. Error(deck) if `spec` names no dataset, or there is no such file or
+  /// dataset. Error(failed) if the file is not HDF5 or the dataset is not of an integer type.
   TokenFile(IoThread& io, std::string spec);
   ~TokenFile();
   TokenFile(const TokenFile&) = delete;
@@ -34,12 +34,13 @@ class TokenFile {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const;
 
-  /// Reads the elements that lie in all ranges, one range for each dimension, in row-major order. `out` must hold the
-  /// product of their counts. Ranges outside the dataset and values that no int32 holds are Error(failed).
+  /// Reads the elements whose indices are in the ranges, one range for each dimension, in row-major order. `out` must
+  /// have at least as many elements as the product of the ranges' counts. Error(failed) for ranges outside the dataset
+  /// and for a value that no int32 holds.
   void read(std::span<std::int32_t> out, std::span<const Range> ranges) const;
 
   /// Reads all elements in order and calls visit(piece, index of its first element) for each piece. A piece consists of
-  /// whole slices of dimension 0 and has about 4 Mi elements.
+  /// whole slices of dimension 0: as many as fit 4 Mi elements, at least one. Errors are those of read().
   void for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
 
  private:
@@ -51,7 +52,7 @@ class TokenFile {
   IoThread& io_;
   std::string spec_;
   std::vector<std::int64_t> shape_;
-  bool narrow_ = false;  // every value of its type is an int32
+  bool narrow_ = false;  // an int32 holds every value of the file's type
   std::unique_ptr<Handles> handles_;
 };
 
