@@ -17,23 +17,24 @@ struct DeckArguments {
   std::vector<std::string> overrides;  ///< group.key=value
 };
 
-/// A deck's warnings, to standard error.
+/// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
-/// Throws Error(environment) if what was printed so far has not all been written.
+/// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();
 
-/// The subcommands. Each returns the process's exit code; errors are thrown.
+/// The subcommands. Each returns the process's exit code. `run` and `bench` start MPI, with argc and argv, and run
+/// under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const DeckArguments& deck);
-/// ranks_only: print the number of ranks and nothing else (for launch scripts).
+/// `ranks_only`: prints the number of ranks and nothing else, for launch scripts.
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);
 int deck_command(const std::string& group, const std::string& format);
-/// what: "gemm" or "collective", of the deck's shapes and groups.
+/// `what`: "gemm" or "collective", with the deck's shapes and groups.
 int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& deck);
 int info_command();
 
-/// Parses the command line and runs a subcommand.
+/// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.
 int main(int argc, char** argv);
 
 }  // namespace shard8::app

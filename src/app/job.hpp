@@ -14,18 +14,19 @@
 
 namespace shard8::app {
 
-/// What a rank has once ranks, deck and devices are checked and Kokkos runs. Each rank has a device of its own where
-/// the program was built for devices.
+/// What a rank has once ranks, deck and devices are checked and Kokkos runs. If the program was built for devices, each
+/// rank has a device of its own. The references are valid until the body of run_job() returns.
 struct Job {
   comm::Node node;
   const deck::LoadResult& deck;
   profile::CollectiveLog& log;
-  comm::Communicator world;
+  comm::Communicator world;  ///< the body may move it out
   const tensor::Runtime& runtime;
 };
 
-/// Starts MPI, reads the deck on rank 0, and checks the deck, the number of ranks and the devices on every rank.
-/// Returns what `body` returns, or the exit code of an error (comm::run_guarded).
+/// Starts MPI, reads the deck on rank 0, checks the deck, the number of ranks and the devices on every rank, starts
+/// Kokkos, and calls `body` on every rank. Returns what `body` returns, which is the process's exit code. An error that
+/// all ranks agreed on is printed and its exit code returned; any other error ends the job (comm::run_guarded).
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body);
 
 }  // namespace shard8::app

@@ -9,32 +9,33 @@
 
 #include "comm/node.hpp"
 
-/// What this process was given: threads, memory, environment.
+// What this process was given: threads, memory, environment.
 
 namespace shard8::app {
 
-/// Threads of a rank: OMP_NUM_THREADS, or the node's cores divided by its ranks, at least 1. Error(environment) when
-/// the variable is no positive number.
+/// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1.
+/// Errors are those of threads_from_environment().
 int choose_threads(const comm::Node& node);
 
-/// OMP_NUM_THREADS, or 0 when it is not set. Error(environment) when it is no positive number.
+/// OMP_NUM_THREADS, of a list its first number; 0 if the variable is not set or empty. Error(environment) when that is
+/// not a positive number.
 int threads_from_environment();
 
-/// Bytes of host memory that this process has, as the system counts them.
+/// Bytes of host memory that this process has, as the system counts them (resident set).
 struct ProcessMemory {
   std::uint64_t resident = 0;  ///< now
   std::uint64_t peak = 0;      ///< the most so far
 };
 
-/// Reads /proc/self/status. Error(environment) where there is none.
+/// Reads /proc/self/status. Error(environment) if the file is missing or does not have the numbers.
 ProcessMemory process_memory();
 
-/// Bytes that are taken in `after` beyond those in `before`. 0 when fewer are taken: another process may have freed
-/// memory of the device between the two.
+/// after − before, the growth between two counts of bytes; 0 if `after` is smaller: another process may have freed
+/// memory of the device in between.
 std::uint64_t memory_growth(std::uint64_t before, std::uint64_t after);
 
-/// The variables of this process's environment that change what a run does or how fast it is: name and value, ordered
-/// by name, without those that may hold secrets.
+/// The variables of this process's environment that change what a run does or how fast it is, chosen by the beginnings
+/// of their names: name and value, ordered by name, without those that may hold secrets (profile::variables_with).
 std::vector<std::pair<std::string, std::string>> relevant_environment();
 
 }  // namespace shard8::app

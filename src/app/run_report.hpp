@@ -12,15 +12,17 @@
 
 namespace shard8::app {
 
-/// Gathers a report's figures over all ranks of `world`.
+/// The functions with which a report gathers its figures over all ranks of `world`, which must outlive them.
 profile::Gather gather_over(const comm::Communicator& world);
 
-/// Bytes of memory of a run: what the plan says, and what was measured, the largest of all ranks.
+/// Bytes of memory of a rank in a run: as planned, and as measured.
 struct MemoryFigures {
   tensor::MemoryBytes arenas{};
   std::uint64_t reduction_buffers = 0;
-  std::uint64_t planned = 0;   ///< arenas and reduction buffers
-  std::uint64_t measured = 0;  ///< hosts: growth of the peak resident set; devices: memory taken since start-up
+  std::uint64_t planned = 0;  ///< arenas and reduction buffers
+  /// The largest of all ranks, counted from when the mesh was built, before training takes memory. Hosts: growth to the
+  /// peak of the resident set. Devices: growth of the device's taken memory.
+  std::uint64_t measured = 0;
 };
 
 /// Version, deck, memory and environment for summary.json.

@@ -20,8 +20,8 @@ enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 
-// The initialisers below are the deck's defaults. A member whose default depends on other keys has a marker
-// here, 0 or `automatic`; load() replaces the marker by the value. A key that every deck must give is 0 here.
+// The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
+// that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
 
 /// The transformer, as in Hugging Face configurations.
 struct ModelConfig {
@@ -33,10 +33,10 @@ struct ModelConfig {
   std::int64_t kv_heads = 0;              ///< key and value heads; loaded default: heads
   std::int64_t vocab = 0;                 ///< entries of the vocabulary, without any padding
   std::int64_t seq = 0;                   ///< tokens in a sequence
-  double norm_eps = 1e-5;                 ///< added to the variance in norms
+  double norm_eps = 1e-5;                 ///< added to the variance (RMSNorm: the mean square) in norms
   double rope_theta = 10000.0;            ///< base of the rotary frequencies (llama)
   bool tie_embeddings = false;            ///< head = embedding; loaded default: true for gpt2
-  std::uint64_t init_seed = 1234;         ///< of the initial weights
+  std::uint64_t init_seed = 1234;         ///< seed of the initial weights
   double init_std = 0.02;                 ///< standard deviation of the initial weights
   std::string init_file;                  ///< "file.h5:/group" or ".safetensors"; empty: random
   Recompute recompute = Recompute::none;  ///< what backward recomputes
@@ -64,12 +64,12 @@ struct PrecisionConfig {
 /// FP8 in the layers' linears: how values are scaled and how weights are kept.
 struct Fp8Config {
   Recipe recipe = Recipe::none;             ///< scaling of weights, activations and gradients
-  Fp8Format format = Fp8Format::automatic;  ///< loaded: hybrid (gradients E5M2), e4m3; automatic only with none
-  std::int64_t amax_history = 1024;         ///< steps (delayed)
-  AmaxAlgo amax_algo = AmaxAlgo::max;       ///< of the history (delayed)
+  Fp8Format format = Fp8Format::automatic;  ///< loaded: that of the recipe, hybrid (gradients E5M2) or e4m3
+  std::int64_t amax_history = 1024;         ///< steps whose amaxes are kept (delayed)
+  AmaxAlgo amax_algo = AmaxAlgo::max;       ///< which amax of the history sets the scale (delayed)
   std::int64_t margin = 0;                  ///< scales are divided by 2^margin (delayed)
   bool power_of_2_scales = false;           ///< loaded default: true for block and mxfp8
-  Fp8Weights weights = Fp8Weights::fp8;     ///< how primary weights are kept
+  Fp8Weights weights = Fp8Weights::fp8;     ///< fp8: FP8 shards are kept beside the master; bf16: only the master
   std::int64_t first_layers_bf16 = 0;       ///< first layers that stay in the compute type
   std::int64_t last_layers_bf16 = 0;        ///< last layers that stay in the compute type
 
@@ -79,13 +79,14 @@ struct Fp8Config {
 struct FsdpConfig {
   bool reshard_after_forward = true;  ///< free gathered layers between forward and backward
   std::int64_t prefetch = 1;          ///< units gathered ahead of the one that computes
-  /// The type in which weights are gathered. With fp32 and compute bf16 each receiver rounds. With an FP8
-  /// recipe this is the type of the FP8 linears; all other weights are gathered in the compute type.
-  Gather gather = Gather::automatic;  ///< loaded: fp8 with a recipe, else that of precision.compute
+  /// The type in which weights are gathered. With fp32 and compute bf16 each receiver rounds. With an FP8 recipe this
+  /// is the type of the FP8 linears' weights; all other weights are gathered in the compute type. Loaded default: fp8
+  /// with a recipe, else the type of precision.compute.
+  Gather gather = Gather::automatic;
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:
-/// lr (s+1)/warmup while s < warmup, then min_lr + (lr-min_lr)/2 (1+cos(pi (s-warmup)/(N-warmup))).
+/// lr (s+1)/warmup while s < warmup, then min_lr + (lr-min_lr)/2 (1+cos(pi (s-warmup)/(N-warmup))), min_lr from N on.
 struct OptimizerConfig {
   double lr = 0.0;                      ///< peak learning rate
   double min_lr = 0.0;                  ///< learning rate at the end of the decay
@@ -101,20 +102,20 @@ struct OptimizerConfig {
 };
 
 struct DataConfig {
-  DataKind kind = DataKind::synthetic;  ///< must be given in a deck
+  DataKind kind = DataKind::synthetic;  ///< every deck must give it
   /// Text file or folder (bytes), "file.h5:/dataset" (tokens); not read for synthetic. A relative path is looked
   /// for in the working directory, then in the deck's folder; load() stores where it was found.
   std::string path;
   std::int64_t batch = 0;        ///< sequences in a step, over all ranks
-  std::int64_t micro_batch = 0;  ///< sequences that a data rank computes at once; 0: all its own
-  std::uint64_t seed = 1234;     ///< of the order of samples, and of synthetic tokens
+  std::int64_t micro_batch = 0;  ///< sequences that a data rank computes at once; 0: all that it has
+  std::uint64_t seed = 1234;     ///< seed of the order of samples, and of synthetic tokens
 };
 
 struct RunConfig {
   std::int64_t steps = 0;           ///< optimizer steps
   std::int64_t log_every = 10;      ///< steps between two lines of progress
-  std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded: < steps
-  std::int64_t hang_limit_s = 600;  ///< a rank that waits longer for others ends the job
+  std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded default: at most steps - 1
+  std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits longer for other ranks ends the job
 };
 
 /// Checks of a run's result. If none is set, the run reports VERIFICATION: NOT CONFIGURED.
@@ -135,11 +136,12 @@ struct OutputConfig {
 
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
-  std::string timing = "timing.csv";      ///< in dir: seconds of each step's phases over ranks
+  std::string timing = "timing.csv";      ///< in dir: seconds of each phase of each step, summarised over the ranks
   std::string summary = "summary.json";   ///< in dir: the whole report
 };
 
-/// A deck that was read and checked. Each part of the program gets a copy of the structs that it needs.
+/// All keys of a deck. One that load() returned is checked and complete. Each part of the program gets a copy of the
+/// structs that it needs.
 struct Config {
   ModelConfig model;
   MeshConfig mesh;

@@ -12,13 +12,13 @@ namespace shard8::deck {
 struct Source {
   std::string name;                ///< "inputs/tiny.yaml" or "command line:mesh.tensor=2"
   std::vector<std::string> lines;  ///< without line ends
-  bool numbered = true;            ///< whether line and column say more than the name does
+  bool numbered = true;            ///< whether messages show line and column; false for one argument
 };
 
-/// A stretch of one line of a source. Lines and columns count from 1, columns in bytes.
-/// Length 0 means the whole source: no line is shown.
+/// A part of one line of a source. Lines and columns count from 1; columns and length count bytes. Length 0 means the
+/// whole source: messages show no line.
 struct Span {
-  int source = 0;
+  int source = 0;  ///< a number from Diagnostics::add_source()
   int line = 1;
   int column = 1;
   int length = 0;
@@ -38,19 +38,20 @@ class Diagnostics {
   int add_source(Source source);
   const Source& source(int number) const { return sources_.at(static_cast<std::size_t>(number)); }
 
-  /// Adds an error. `hint` says what is allowed; it is printed beside the caret.
+  /// Adds an error. `hint` says what is allowed; it is printed behind the caret.
   void error(Span where, const std::string& message, const std::string& hint = {});
 
   /// Adds a warning: the deck is valid, but a key in it probably does not do what was meant.
   void warning(Span where, const std::string& message, const std::string& hint);
 
+  /// Whether there are no errors. Warnings are not counted.
   bool empty() const { return entries_.empty(); }
 
-  /// All errors in the order of their positions, each once, the first 50 in full. At most 10,000 are kept;
-  /// the others are counted.
+  /// The errors in the order of source, line and column, each once. The first 50 are shown, the others counted. Errors
+  /// beyond 10,000 are only counted when they are added.
   std::string text() const;
 
-  /// All warnings in the order in which they were added, each printed like an error.
+  /// All warnings in the order in which they were added, each in the form of an error.
   std::vector<std::string> warnings() const;
 
   /// Throws base::Error(deck) with text() if there is any error.

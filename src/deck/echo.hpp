@@ -13,6 +13,7 @@
 
 namespace shard8::deck {
 
+/// Where a key's value came from; fallback: the default.
 enum class Origin { fallback, deck, command_line };
 
 /// "default", "deck" or "command line".
@@ -29,7 +30,7 @@ struct Echo {
 /// One Echo for each key, in the order of the table.
 std::vector<Echo> make_echo(const Reading& reading);
 
-/// A deck that loads to this Config, with every key written out.
+/// The text of a deck with every key written out. It loads to this Config, which must come from load().
 std::string to_yaml(const Config& config);
 std::string to_namelist(const Config& config);
 

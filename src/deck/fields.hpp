@@ -20,15 +20,18 @@ namespace shard8::deck {
 template <class T>
 using Access = T& (*)(Config&);
 
+/// Reads and sets the member of a Config that is an enumeration, as the number of its value.
 struct ChoiceAccess {
   int (*get)(const Config&);
   void (*set)(Config&, int);
   std::span<const std::string_view> names;  ///< in the order of the enumeration
 };
 
+/// How a key's value is read and set; the alternative is the type of the value.
 using Slot = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
                           Access<std::string>, ChoiceAccess>;
 
+/// The slot of config.*group.*member.
 template <auto group, auto member>
 constexpr Slot slot() {
   using T = std::remove_cvref_t<decltype(std::declval<Config&>().*group.*member)>;
@@ -41,7 +44,8 @@ constexpr Slot slot() {
   }
 }
 
-/// The values that a number may have. Integers are also bounded by kMostInteger.
+/// The values that a number may have: from low to high, both included unless open. Integers are also at most
+/// kMostInteger.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -55,17 +59,18 @@ struct Bounds {
   }
 };
 
-/// Products of two such numbers fit 64 bits.
+/// The largest integer in a deck. Products of two such numbers fit 64 bits.
 inline constexpr std::int64_t kMostInteger = 2147483647;
 
 constexpr Bounds at_least(double low) { return {.low = low}; }
 constexpr Bounds above(double low) { return {.low = low, .open_low = true}; }
 constexpr Bounds from_to(double low, double high) { return {.low = low, .high = high}; }
-/// The range of FP32: a smaller number would become zero there, a larger one infinite.
+/// The positive numbers that FP32 holds: a smaller one would become zero or lose digits, a larger one infinite.
 inline constexpr double kLeastFloat = 1.2e-38, kMostFloat = 3.4e38;
 constexpr Bounds positive_float() { return from_to(kLeastFloat, kMostFloat); }
 constexpr Bounds zero_or_positive_float() { return {.low = kLeastFloat, .high = kMostFloat, .or_zero = true}; }
 constexpr Bounds float_from(double low) { return from_to(low, kMostFloat); }
+/// From low, included, to high, not included.
 constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
 
 /// One key of a deck.
@@ -74,7 +79,7 @@ struct Field {
   Slot slot;
   Bounds bounds = {};
   bool required = false;
-  bool not_empty = false;              ///< for text
+  bool not_empty = false;              ///< for text: the empty text is not allowed
   std::string_view default_note = {};  ///< describes the default where it depends on other keys
   std::string_view unit = {};
   std::string_view help;
@@ -86,10 +91,10 @@ struct Group {
   std::span<const Field> fields;
 };
 
-/// The values that are allowed for a key: "an integer >= 1", "llama or gpt2", ...
+/// A text for messages: the values that are allowed for a key, "an integer >= 1", "llama or gpt2", ...
 std::string expected(const Field& field);
 
-/// The names as a list for a message: "none, selective or full".
+/// The names as a list for a message, with `last` before the last one: "none, selective or full".
 std::string list_of(std::span<const std::string_view> names, std::string_view last = "or");
 
 /// A key's value in a Config, as a deck spells it, without quotes.
@@ -100,7 +105,7 @@ enum class Spelling { yaml, namelist };
 /// A key's value in a Config, with the quotes that the spelling needs.
 std::string spelled(const Field& field, const Config& config, Spelling spelling);
 
-/// The default as YAML spells it, or what the default depends on. The key must not be a required one.
+/// The default as YAML spells it, or what the default depends on. For a key that is not required.
 std::string default_text(const Field& field);
 
 /// The table: every group and key that a deck may have, in the order in which they are printed.
@@ -126,9 +131,9 @@ std::span<const Field> run_fields();
 std::span<const Field> verify_fields();
 std::span<const Field> output_fields();
 
-/// The candidate that a misspelt word probably means; empty if none is near. Distance is the number of inserted,
-/// deleted, replaced and swapped letters (optimal string alignment), ignoring case, and is at most a third of the
-/// longer word.
+/// The candidate that a misspelt word probably means: the one at the least distance, if that is at most a third of the
+/// longer word's length. Empty if there is none, or the word has more than 64 letters. Distance is the number of
+/// inserted, deleted, replaced and swapped letters (optimal string alignment), ignoring case.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace shard8::deck

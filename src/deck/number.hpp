@@ -9,7 +9,7 @@
 
 namespace shard8::deck {
 
-/// A value, or why the text is not one; `why` may be empty.
+/// A value, or, without a value, the reason why the text is none; the reason may be empty.
 template <class T>
 struct Parsed {
   std::optional<T> value;
@@ -22,7 +22,8 @@ Parsed<std::int64_t> parse_integer(std::string_view text);
 /// Parses the whole text as an integer from 0 to 2^64 - 1, written as for parse_integer.
 Parsed<std::uint64_t> parse_unsigned(std::string_view text);
 
-/// Parses the whole text as a finite decimal number, correctly rounded: 5, 1., .5, 1e-3, 1.0d-3 (Fortran).
+/// Parses the whole text as a finite decimal number, correctly rounded: 5, 1., .5, 1e-3, 1.0d-3 (Fortran). No leading
+/// zeros and no underscores.
 Parsed<double> parse_real(std::string_view text);
 
 /// Parses true, false, t, f, with or without Fortran's dots, in any case.

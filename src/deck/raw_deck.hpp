@@ -20,11 +20,12 @@ struct Token {
   Span where;           ///< includes the quotes
 };
 
+/// A key and its value. Without State::given, `value` has no text, only a place.
 struct RawEntry {
   enum class State {
     given,
     missing,   ///< no value follows the key
-    rejected,  ///< the value is not a scalar; the front end has reported it
+    rejected,  ///< the value is not a scalar; the front end has added the error
   };
 
   Token key;
@@ -38,12 +39,12 @@ struct RawGroup {
   bool has_value = false;  ///< "mesh: 2" in place of keys
 };
 
-/// What the front ends (YAML, namelists, command line) produce: names and scalars as text, without meaning.
-/// A front end reports duplicates and leaves them out.
+/// What the front ends (YAML, namelists, command line) produce: names and scalars as text. Nothing is looked up in the
+/// table of fields. A front end reports duplicates and leaves them out.
 struct RawDeck {
   std::vector<RawGroup> groups;
-  bool text_needs_quotes = false;  ///< namelists
-  bool complete = true;            ///< false: too broken to report keys as missing
+  bool text_needs_quotes = false;  ///< true for namelists: a text or choice without quotes is an error
+  bool complete = true;            ///< false: so much could not be read that missing keys are not reported
 };
 
 /// Builds a RawDeck for the YAML and namelist front ends. Reports duplicates and leaves them out.
@@ -51,13 +52,15 @@ class RawBuilder {
  public:
   RawBuilder(Diagnostics& errors, int source) : errors_(errors), source_(source) {}
 
-  /// Opens a group. Returns false and adds an error if the deck has the group already.
+  /// Opens a group; the functions below add to it. Returns false and adds an error if the deck has the group already;
+  /// the caller then has to skip the group's keys.
   bool group(const Token& name);
 
   /// Marks the open group as having a value in place of keys.
   void group_has_value() { deck_.groups.back().has_value = true; }
 
-  /// Records a key of the open group. Returns false and adds an error if the group has the key already.
+  /// Notes that the open group has this key. Returns false and adds an error if it has the key already; otherwise the
+  /// caller then calls entry(), missing() or rejected().
   bool key(const Token& name);
 
   /// Adds a key with its value.
@@ -68,10 +71,10 @@ class RawBuilder {
   void rejected(const Token& key, const Span& where, std::string message, std::string hint = {});
 
   void error(const Span& where, std::string message, std::string hint = {});
-  /// Marks the deck as too broken to report keys as missing.
+  /// Sets RawDeck::complete to false.
   void incomplete() { deck_.complete = false; }
 
-  /// Line and column count from 1. The length is cut at the end of the line; it is at least 1.
+  /// A span of this source. Line and column count from 1. The length is cut at the end of the line; it is at least 1.
   Span span(int line, int column, std::size_t length) const;
   /// The source from the span's beginning to the end of its line. Valid as long as the source.
   std::string_view rest_of_line(const Span& where) const;
@@ -98,8 +101,8 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text);
 /// `errors`.
 RawDeck read_namelist(Diagnostics& errors, int source, std::string_view text);
 
-/// Reads arguments `group.key=value`, each a source of its own in `errors`; the value is what
-/// follows '=', quotes and all. The same key twice is an error.
+/// Reads arguments `group.key=value`. Each becomes a source of its own in `errors`. The value is all that follows the
+/// first '='; quotes are not taken off. The same key twice is an error.
 RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments);
 
 }  // namespace shard8::deck

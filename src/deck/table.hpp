@@ -7,9 +7,10 @@
 
 namespace shard8::deck {
 
-/// Every key with type, default, bounds, unit and meaning, of one group or (empty name) of all groups.
-/// `format` "yaml" or "nml": a deck to be filled in, each key below a comment that explains it. `format` "markdown":
-/// the page docs/deck.md, of all groups. Throws base::Error(deck) for other formats and unknown groups.
+/// The text that `shard8 deck` prints: every key with type, default, bounds, unit and meaning. With format "yaml" or
+/// "nml" it is a deck to be filled in, of one group or (empty name) of all groups; a comment above each key explains
+/// it. With format "markdown" it is the page docs/deck.md, always of all groups. Throws base::Error(deck) for another
+/// format or an unknown group.
 std::string print_table(std::string_view format, std::string_view group = {});
 
 }  // namespace shard8::deck
