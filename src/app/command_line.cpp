@@ -53,17 +53,18 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
   return static_cast<int>(base::ExitCode::deck);
 }
 
-/// Errors of a deck stand for themselves (they begin with its name); others get the program's.
+/// Prints an error and returns its exit code. Errors of a deck begin with the deck's name; the others get the
+/// program's.
 int report(const base::Error& error) {
   const bool deck = error.code() == base::ExitCode::deck;
   std::fprintf(stderr, "%s%s\n", deck ? "" : "shard8: ", error.what());
   return static_cast<int>(error.code());
 }
 
-/// What was printed has arrived, or is said to be lost: a command that did its work but whose words nobody can
-/// read did not end well.
+/// The exit code of a command that ended with `code`. If its output could not be written, this prints an error, and a
+/// command that otherwise succeeded gets the error's code.
 int after_output(int code) {
-  if (code == static_cast<int>(base::ExitCode::environment)) return code;  // `run` said it, or worse
+  if (code == static_cast<int>(base::ExitCode::environment)) return code;  // `run` has already printed such an error
   try {
     require_standard_output();
     return code;

@@ -16,7 +16,7 @@
 namespace shard8::app {
 
 void print_warnings(const deck::LoadResult& deck) {
-  for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // a lost warning ends nothing
+  for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // failing to write is no error
 }
 
 int check_command(const DeckArguments& arguments, bool ranks_only) {

@@ -15,7 +15,7 @@ namespace shard8::app {
 
 namespace {
 
-/// Rank 0 reads the deck, every rank checks it.
+/// Rank 0 reads the deck, and every rank checks it. Rank 0 prints the warnings.
 deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArguments& arguments) {
   std::string text;
   comm::agree_on_root(world, 0, [&] { text = deck::read_deck_file(arguments.path); });
@@ -37,7 +37,7 @@ void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) 
       world.size());
 }
 
-/// A wrong variable is an error of all ranks: they see the same environment.
+/// choose_threads(). Its error is an AgreedError: all ranks see the same environment, so all throw it.
 int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
   try {
     return choose_threads(node);
@@ -54,7 +54,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     const comm::Node node = comm::survey_node(environment.world(), &environment.waits());
     const int threads = agreed_threads(environment, node);
     profile::CollectiveLog log;
-    // A rank that spins takes a core from threads of others.
+    // A rank that spins while it waits takes a core from the threads of other ranks.
     const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
     comm::Communicator world(environment.world(), "world", waiting, &log, &environment.waits());
     const deck::LoadResult deck = load_everywhere(world, arguments);

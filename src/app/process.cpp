@@ -53,7 +53,7 @@ ProcessMemory process_memory() {
 std::uint64_t memory_growth(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
 
 std::vector<std::pair<std::string, std::string>> relevant_environment() {
-  // Of threads, memory, devices and their libraries, networks, file systems, and the job.
+  // Variables that concern threads, memory, devices and their libraries, networks, file systems, and the job.
   constexpr std::string_view kPrefixes[] = {"OMP_",         "GOMP_",
                                             "KMP_",         "OPENBLAS_",
                                             "MKL_",         "BLIS_",

@@ -39,8 +39,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The entropy of the data's unigrams, in nats, which rank 0 finds. A file of tokens is read whole for it, so only when
-/// the deck asks for the ratio.
+/// The unigram entropy of the data, in nats, which rank 0 finds. It reads the whole data, so with a file of tokens it
+/// is found only if the deck sets verify.unigram_ratio_max.
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
                                       const deck::Config& config) {
   if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
@@ -56,9 +56,9 @@ bool on_terminal() {
   return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
 }
 
-/// Bytes that are taken now: of the device, by whomever, or resident in this process.
+/// Bytes that are taken now: on a device by all processes, on hosts resident in this process.
 std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : process_memory().resident; }
-/// The most that were taken so far; of a device, what is taken now.
+/// The most bytes that were taken so far on hosts; on a device those that are taken now.
 std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : process_memory().peak; }
 
 /// One rank's run, from the deck to the report.
@@ -90,7 +90,7 @@ class Run {
   const comm::Communicator& world() const { return assembly_.mesh().world; }
 
   void open() {
-    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first of all: the rest may take minutes
+    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first, since the rest may take minutes
     comm::agree(world(), [&] {
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
@@ -99,15 +99,15 @@ class Run {
     assembly_.start();
   }
 
-  /// Throws when a file of the output cannot be written; changes nothing.
+  /// Throws if an output file could not be written. Changes no file.
   void check_output() const {
     const deck::OutputConfig& names = config().output;
     for (const auto& name : {names.metrics, names.timing, names.summary}) profile::require_writable(output(name));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(output(deck::OutputConfig::kAlgorithms)));
   }
 
-  /// Replaces the files of an earlier run. Called once nothing of the start can fail any more and the header is
-  /// printed: a run that does not start changes no file.
+  /// Replaces the files of an earlier run. Called when the start is over and the header is printed, so a run that fails
+  /// while it starts changes no file.
   void start_output() {
     comm::agree_on_root(world(), 0, [&] {
       require_standard_output();
@@ -224,7 +224,7 @@ class Run {
   profile::CollectiveLog& log_;
   base::Logger logger_;
   train::Assembly assembly_;
-  std::uint64_t baseline_;  ///< bytes taken before training takes any
+  std::uint64_t baseline_;  ///< memory_taken() before training takes memory
   train::Steps steps_;
   std::vector<double> gold_;
   std::unique_ptr<profile::MetricsFile> metrics_;

@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kByteValues = 256;
 constexpr std::size_t kKeptOpen = 128;           // files; chosen far below the usual limit of 1024 descriptors
-constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes of a histogram's read; chosen, bounds its memory
+constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes that histogram() reads at once; chosen, bounds its memory
 
-/// The files of a folder in bytewise order, or the path itself if it is no folder. Opening a missing file reports it.
+/// The files of a folder in bytewise order, or the path itself if it is not a folder. The path need not exist.
 std::vector<std::string> files_of(const std::string& path) {
   std::error_code status;
   if (!fs::is_directory(path, status)) return {path};
@@ -84,7 +84,7 @@ std::string BytesDataset::description() const {
 }
 
 void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) const {
-  // The part that holds the byte `first`: the last one that begins at it or before.
+  // The part that holds the byte `first`: the last part that does not begin after this byte.
   auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
                                [](std::int64_t at, const Part& p) { return at < p.first; }) -
               1;

@@ -47,7 +47,7 @@ std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64
 }
 
 double entropy_nats(std::span<const std::uint64_t> counts) {
-  // Where many tokens are about equally frequent the two terms nearly cancel: sum in long double.
+  // The two terms nearly cancel if many tokens are about equally frequent, so the sums are in long double.
   long double total = 0.0L;
   long double weighted = 0.0L;
   for (const auto count : counts) {

@@ -48,7 +48,7 @@ void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t step, cons
     const auto sequence = static_cast<std::uint64_t>(step * batch() + slots.first + k * slots.stride);
     const std::uint64_t key = mix64(mix64(seed_) ^ sequence);
     for (std::int64_t t = 0; t <= seq(); ++t) {
-      // The high bits choose: value · vocab / 2^32 (Lemire, 2019), uniform to 2^-32 · vocab.
+      // The token is floor(value · vocab / 2^32), value from the high 32 bits (Lemire, 2019); uniform to 2^-32 · vocab.
       const std::uint64_t value = mix64(key ^ static_cast<std::uint64_t>(t)) >> 32;
       *token++ = static_cast<std::int32_t>((value * static_cast<std::uint64_t>(vocab())) >> 32);
     }

@@ -17,12 +17,13 @@
 namespace shard8::deck {
 namespace {
 
-/// Chosen: with so many parameters or elements of activations, the bytes of all states of a rank still fit 64 bits.
+/// Most parameters of a model, and most elements of activations. Chosen: the bytes of everything that a rank holds
+/// still fit 64 bits.
 constexpr double kMostElements = 1e15;
 
 using Factor = std::pair<std::string_view, std::int64_t>;
 
-/// The key with the largest value: the first to blame for a product that is too large.
+/// The key with the largest value; an error of a product that is too large is placed at this key.
 std::string_view largest(std::initializer_list<Factor> factors) {
   return std::max(factors, [](const Factor& a, const Factor& b) { return a.second < b.second; }).first;
 }
@@ -227,7 +228,7 @@ std::string micro_batch_note(const Config& config) {
 
 void resolve_defaults(Reading& reading) {
   Config& c = reading.config;
-  // A default that comes from a broken key is broken, too.
+  // A default that depends on a key without a usable value is not usable either.
   const auto derived = [&reading](std::string_view path, std::string_view from) {
     if (reading.given(path)) return false;
     if (reading.broken.count(from) > 0) reading.broken.emplace(path);

@@ -29,7 +29,8 @@ class FileChecker {
  public:
   FileChecker(const Checker& check, const fs::path& deck) : check_(check), folder_(deck.parent_path()) {}
 
-  // Looks for the file `name`, or with `folder_too` a folder. `inside` (":/dataset") follows the name in the deck.
+  // Looks for the file `name`, or with `folder_too` also for a folder, and sets `name` to the path that was found.
+  // `inside`, ":/dataset", is what follows the file's name in the deck.
   void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) {
     const fs::path here = name;
     const fs::path beside = folder_ / here;
@@ -45,7 +46,7 @@ class FileChecker {
     name = found.string() + inside;
   }
 
-  // Looks for the file of "file.h5:/object".
+  // Looks for the file in `name`, "file.h5:/object". `wanted` is the hint of the error if `name` has another form.
   void find_object(std::string_view path, std::string& name, const char* wanted) {
     const auto colon = name.rfind(":/");
     if (colon == std::string::npos || colon == 0 || colon + 2 == name.size()) {
@@ -98,7 +99,7 @@ bool same(const fs::path& one, const fs::path& other) {
   return fs::equivalent(one, other, ignored);
 }
 
-// The folder in which a file would be created, links resolved.
+// The folder in which a file would be created, with links resolved.
 fs::path folder_of(const fs::path& file) {
   std::error_code error;
   const fs::path end = fs::canonical(file, error);

@@ -61,7 +61,7 @@ void check_gather(const Checker& check, const Config& config) {
   }
 }
 
-// The local K, N and token counts of FP8 products must be multiples of this.
+// The number of which the widths and token counts of FP8 products on a rank must be multiples.
 std::int64_t block_of(Recipe recipe) {
   switch (recipe) {
     case Recipe::block:
@@ -84,7 +84,7 @@ class BlockChecker {
     if (m.hidden % m.heads != 0 || m.heads % tensor_ != 0) return;
     if (m.hidden % block_ != 0) {
       check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")), hint());
-      return;  // a part of it is not a multiple either
+      return;  // the tensor ranks' parts are then not multiples either
     }
     if (!check_local("model.hidden", "model.hidden", std::to_string(m.hidden), m.hidden)) return;
 
@@ -93,7 +93,7 @@ class BlockChecker {
     const std::int64_t kv = m.kv_heads * (m.hidden / m.heads);
     const std::string_view kv_name = "model.kv_heads * model.hidden / model.heads";
     const std::string kv_numbers = fmt::format("{} * {} / {}", m.kv_heads, m.hidden, m.heads);
-    if (block_ > 16) {  // with scales of blocks, q, k and v have blocks of their own
+    if (block_ > 16) {  // recipes with block scales: q, k and v have blocks of their own
       check_local("model.kv_heads", kv_name, kv_numbers, kv);
     } else {
       const auto sum = [this](const std::string& text) { return tensor_ == 1 ? text : "(" + text + ")"; };
@@ -118,7 +118,7 @@ class BlockChecker {
   }
 
  private:
-  // Checks total / mesh.tensor, the part of a tensor rank. A message shows `name` = `numbers` = total.
+  // Checks total / mesh.tensor, the width on a tensor rank. A message shows `name` = `numbers` = total.
   bool check_local(std::string_view key, std::string_view name, const std::string& numbers, std::int64_t total,
                    const std::string& note = {}) const {
     const std::int64_t local = total / tensor_;

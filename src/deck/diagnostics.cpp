@@ -17,11 +17,11 @@ namespace {
 
 constexpr std::size_t kMostShown = 50;
 constexpr std::size_t kMostKept = 10000;  // chosen: bounds the memory of a deck with an error in every word
-constexpr std::size_t kWidest = 200;      // characters of a line or message, before and after a place
+constexpr std::size_t kWidest = 200;      // characters that are shown of a line before and after a place; chosen
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Blanks that are as wide on a terminal as the text: tabs stay, a UTF-8 character is one column.
+// Blanks that are as wide on a terminal as the text. Tabs stay tabs; a UTF-8 character is one column.
 std::string blank_like(std::string_view text) {
   std::string blank;
   for (const char c : text) {
@@ -68,7 +68,8 @@ std::string Diagnostics::render(const Entry& entry, std::string_view kind) const
   if (at.length == 0 || row >= from.lines.size()) {
     return out + (entry.hint.empty() ? "" : "; " + entry.hint) + '\n';
   }
-  // Only what is shown is copied: a line may be as long as the deck, and have an error at each word.
+  // Only the part of the line that is shown is copied: a line may be as long as the deck and have an error at each
+  // word.
   auto before = std::min(static_cast<std::size_t>(at.column - 1), from.lines[row].size());
   std::string line;
   std::size_t first = 0;

@@ -30,7 +30,7 @@ std::string bounds_text(const Bounds& bounds) {
   return text;
 }
 
-// A text in single quotes, which are doubled inside. YAML and namelists share this form.
+// The text in single quotes; quotes in the text are doubled. YAML and namelists both read this form.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
@@ -134,7 +134,7 @@ std::string expected(const Field& field) {
 }
 
 std::string value_text(const Field& field, const Config& config) {
-  // The table's functions return references that could be written to, so they get a copy.
+  // The table's functions return references that are not const, so they get a copy of the Config.
   Config copy = config;
   return std::visit(
       [&](const auto& get) -> std::string {

@@ -10,7 +10,7 @@ constexpr Slot fp8() {
   return slot<&Config::fp8, member>();
 }
 
-constexpr double kMostMargin = 16;  // E4M3 spans 18 powers of two: beyond this nothing would be left
+constexpr double kMostMargin = 16;  // E4M3 spans 18 powers of two: with a larger margin hardly any value would be left
 
 constexpr Field kFp8[] = {
     {.key = "recipe",

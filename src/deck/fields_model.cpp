@@ -5,7 +5,7 @@
 namespace shard8::deck {
 namespace {
 
-constexpr double kMostRanks = 1048576;  // chosen: of one dimension; the product of three fits 64 bits
+constexpr double kMostRanks = 1048576;  // of one dimension of the mesh; chosen: the product of three fits 64 bits
 
 constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its own
 

@@ -59,7 +59,7 @@ Shape shape_of(std::string_view text) {
   return s;
 }
 
-// Why a text is not written as one plain number; empty if it is.
+// The reason why a text is not one plain number; empty if it is one.
 std::string bad_spelling(std::string_view text, const Shape& s) {
   const std::string low = lower(text.substr(s.sign));
   if (low.find("nan") == 0 || low.find("inf") == 0 || low.find(".nan") == 0 || low.find(".inf") == 0) {

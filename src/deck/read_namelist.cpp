@@ -326,7 +326,7 @@ class NamelistReader {
 
   RawBuilder build_;
   NamelistScanner in_;
-  bool wanted_ = true;  // false inside a second group of a name
+  bool wanted_ = true;  // false inside a group whose name the deck had before
 };
 
 }  // namespace

@@ -18,10 +18,11 @@ namespace {
 constexpr const char* kNoAnchors = "anchors and aliases have no place in a deck";
 constexpr const char* kShape = "a deck is groups of keys: 'group:', then lines '  key: value'";
 
-// Chosen. A deck has two levels; deeper collections are reported, and at this depth reading stops.
+// Reading stops at this depth. Chosen: a deck has two levels, and deeper collections up to here are reported one by
+// one.
 constexpr int kDeepest = 16;
 
-/// Thrown to leave the parser where collections are nested too deep. The error is reported before.
+/// Thrown to leave the parser when collections are nested too deep. The error has been added before.
 struct TooDeep {};
 
 // Follows the parser's events: document > groups > keys > scalars. Anything else is reported where it begins
@@ -120,7 +121,7 @@ class DeckEvents : public YAML::EventHandler {
   }
 
  private:
-  // Counts a collection that opens. The parser recurses into each, so depth is bounded before its stack is.
+  // Counts a collection that opens. The parser recurses into each one, so a bound on the depth keeps its stack small.
   void enter(const YAML::Mark& mark) {
     if (++open_ <= kDeepest) return;
     build_.error(span(mark, 1), fmt::format("lists and mappings are nested more than {} deep here", kDeepest), kShape);
@@ -128,7 +129,7 @@ class DeckEvents : public YAML::EventHandler {
     throw TooDeep();
   }
 
-  // False inside a rejected collection. Reports anchors and tags, which no node of a deck may have.
+  // Whether the node is to be read: false inside a rejected collection. Reports an anchor or a tag of the node.
   bool wanted(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (skipped_ > 0 || stopped()) return false;
     if (anchor != YAML::NullAnchor) {
@@ -180,8 +181,8 @@ class DeckEvents : public YAML::EventHandler {
     return build_.span(mark.line + 1, mark.column + 1, length);
   }
 
-  // Sets the length of a token in quotes. False if the token does not end on its line; then it may have
-  // swallowed the lines that follow.
+  // Sets the length of a token in quotes. Returns false if the token does not end on its line; it may then contain the
+  // lines that follow.
   bool measure(Token& token) {
     const std::string_view rest = build_.rest_of_line(token.where);
     bool whole = rest.compare(0, token.text.size(), token.text) == 0;
@@ -194,7 +195,7 @@ class DeckEvents : public YAML::EventHandler {
     return whole;
   }
 
-  // Where the quote that begins a text is closed; npos if it is not, and for '|' and '>'.
+  // The index of the quote that closes the text; npos if there is none, and for a text that begins with '|' or '>'.
   static std::size_t closing_quote(std::string_view text) {
     const char quote = text.empty() ? '\0' : text[0];
     if (quote != '"' && quote != '\'') return std::string_view::npos;
@@ -211,9 +212,9 @@ class DeckEvents : public YAML::EventHandler {
 
   RawBuilder build_;
   int documents_ = 0;
-  int depth_ = 0;    // maps of a deck's own two levels that are open
-  int skipped_ = 0;  // collections open that have no place in a deck
-  int open_ = 0;     // collections that are open, of either kind
+  int depth_ = 0;    // open maps that a deck may have: its own and that of a group
+  int skipped_ = 0;  // open collections that a deck may not have
+  int open_ = 0;     // all open collections
   bool key_next_ = true;
   bool bad_key_ = false;  // the value that follows is skipped
   Token key_;

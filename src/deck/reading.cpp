@@ -14,7 +14,7 @@
 namespace shard8::deck {
 namespace {
 
-/// Why a value is refused, and what is allowed. Without a message the value was taken.
+/// The reason why a value is refused, and what is allowed. An empty message: the value was taken.
 struct Problem {
   std::string message;
   std::string hint;
@@ -128,7 +128,7 @@ std::vector<std::string_view> group_names() {
   return names;
 }
 
-// "'tensor' is a key of group 'mesh'", or nothing.
+// A hint such as "'tensor' is a key of group 'mesh'"; empty if no group has this key.
 std::string other_home(std::string_view key) {
   for (const Group& group : all_groups()) {
     if (find_field(group, key) != nullptr) {
@@ -138,7 +138,8 @@ std::string other_home(std::string_view key) {
   return {};
 }
 
-// Adds the error. Returns the name that was probably meant, or nothing.
+// Adds an error with message `what` for an unknown name. Returns the one of `names` that was probably meant, or an
+// empty text. `all` begins the hint that lists the names.
 std::string unknown(Diagnostics& errors, const Token& name, const std::string& what,
                     const std::vector<std::string_view>& names, std::string_view all) {
   const std::string near(nearest(name.text, names));

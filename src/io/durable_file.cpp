@@ -75,7 +75,7 @@ void sync_folder(const std::string& folder) {
   const std::string name = folder.empty() ? "." : folder;
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_with(errno, name, "open the folder");
-  // Some file systems have no fsync for folders and answer EINVAL; that is no error.
+  // Some file systems have no fsync for folders and return EINVAL, which is not an error here.
   const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   ::close(descriptor);
   if (error != 0) fail_with(error, name, "fsync the folder");

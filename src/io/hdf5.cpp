@@ -31,7 +31,7 @@ std::string take_error_stack() {
     text = "(nothing)";
   }
   H5Eclear2(H5E_DEFAULT);
-  return base::printable(base::shortened(text, 2000));  // it may hold names of the file
+  return base::printable(base::shortened(text, 2000));  // it may contain names from the file, of any length and bytes
 }
 
 // Chosen, as PATH_MAX of Linux: HDF5 itself sets no limit.
@@ -39,7 +39,7 @@ constexpr std::size_t kLongestName = 4096;
 
 const char* type_name(H5O_type_t type) { return type == H5O_TYPE_GROUP ? "group" : "dataset"; }
 
-/// Refuses external links to what is no plain file: HDF5 would open a FIFO and wait for its writer.
+/// Refuses external links to anything but a regular file: HDF5 would open a FIFO and wait for its writer.
 herr_t refuse_special_files(const char* parent, const char*, const char* child, const char*, unsigned*, hid_t, void*) {
   namespace fs = std::filesystem;
   const fs::path target(child);
@@ -58,14 +58,14 @@ H5Handle link_access() {
   return access;
 }
 
-/// Soft and external links may lead nowhere, in a circle or out of bounds; that is no fault of the file.
+/// Whether the link is soft or external. Such a link may lead to no object or in a circle; the file is valid then.
 bool may_lead_nowhere(hid_t group, const char* name, const std::string& where) {
   H5L_info_t link;
   SHARD8_H5(where, H5Lget_info(group, name, &link, H5P_DEFAULT));
   return link.type != H5L_TYPE_HARD;
 }
 
-/// The object behind a link of a group; none (an id below 0) where the link leads to no object.
+/// The object behind a link of a group; an id below 0 if the link leads to no object.
 H5Handle open_behind(hid_t group, const std::string& name, const std::string& where, hid_t access) {
   H5Handle object(H5Oopen(group, name.c_str(), access), H5Oclose);
   if (object.id() < 0) {
@@ -110,7 +110,7 @@ void h5_silence() { h5_check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Ese
 
 void h5_fail(const char* expression, const std::string& where) {
   const std::string stack = take_error_stack();
-  // Version 1.10 locks files even for reading; these are its words where the file system has no locks.
+  // HDF5 1.10 locks files even for reading. Its message on a file system without locks has these words.
   const bool lock = stack.find("unable to lock file") != std::string::npos;
   base::fail(base::ExitCode::failed, "{}: {} failed; HDF5 says: {}{}", where, expression, stack,
              lock ? "; on a file system without locks set HDF5_USE_FILE_LOCKING=FALSE" : "");

@@ -18,7 +18,7 @@ std::string hdf5_version() {
 IoThread::IoThread() {
   h5_open_library();
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
-  call([] { h5_silence(); });  // the error stack belongs to a thread where the library knows threads
+  call([] { h5_silence(); });  // on the I/O thread: a thread-safe HDF5 has an error stack for each thread
 }
 
 IoThread::~IoThread() {

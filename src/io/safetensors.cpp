@@ -28,7 +28,7 @@ T load(const std::byte* in, std::int64_t i) {
   return value;
 }
 
-/// Decodes IEEE binary16. Every value of it is an fp32 value; subnormals are m · 2^-24.
+/// Decodes IEEE binary16, exactly: fp32 has all of its values. Subnormals are m · 2^-24.
 float from_half(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1fu;
@@ -41,8 +41,8 @@ float from_half(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-// A box takes a piece of each row. Pieces of at least kLongRow bytes are read one by one. Of shorter pieces, the bytes
-// between them are read as well, in blocks of kBlock bytes, since bandwidth costs less than that many calls. Chosen.
+// A box takes a piece of each row. Pieces of at least kLongRow bytes are read one by one. Shorter pieces are read
+// together with the bytes between them, in blocks of kBlock bytes, since bandwidth costs less than many calls. Chosen.
 constexpr std::int64_t kLongRow = 16 * 1024;
 constexpr std::int64_t kBlock = 4 * 1024 * 1024;
 
@@ -125,7 +125,7 @@ class IndexedFiles final : public TensorFile {
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(std::as_writable_bytes(std::span(text)), 0);
     using Event = nlohmann::json::parse_event_t;
-    std::set<std::string> seen[2];  // keys at the top, and of the object that is open below it
+    std::set<std::string> seen[2];  // keys of the whole index, and keys of the object in it that is being read
     const auto watch = [&](int depth, Event event, const nlohmann::json& value) {
       if (depth > kDeepest) no_index("it is nested more than {} deep", kDeepest);
       if (event == Event::object_start && depth == 1) seen[1].clear();

@@ -69,7 +69,7 @@ std::string read_text(const InputFile& file) {
   return text;
 }
 
-/// What the header says of one tensor, each part as far as it is given.
+/// The description of one tensor in the header; a part that is not given is empty.
 struct Described {
   std::optional<std::string> dtype;
   std::optional<std::vector<std::int64_t>> shape;
@@ -77,8 +77,8 @@ struct Described {
 };
 
 /// Follows the parser's events through {"name": {"dtype": text, "shape": [...], "data_offsets": [...]}, ...}.
-/// Nothing else is kept, so the memory grows with the number of tensors. Values of other keys, "__metadata__" among
-/// them, are skipped.
+/// Nothing else is kept, so the memory grows with the number of tensors. Values of other keys, such as "__metadata__",
+/// are skipped.
 class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
  public:
   using Visit = std::function<void(const std::string& name, Described&& tensor)>;
@@ -153,10 +153,10 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   static constexpr int kDeepest = 16;              // chosen; a header has three levels
-  static constexpr std::size_t kMostNumbers = 64;  // chosen; of the dimensions of a tensor
+  static constexpr std::size_t kMostNumbers = 64;  // chosen; the most dimensions of a tensor
   static constexpr std::string_view kMetadata = "__metadata__";
 
-  // Directly in the object of a tensor.
+  // Whether the parser is directly in the object that describes a tensor.
   bool in_tensor() const { return depth_ == 2 && name_ != kMetadata; }
 
   bool enter() {
@@ -164,7 +164,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // A value that is skipped, or refused where another kind of value is needed.
+  // Skips a value, or refuses it if another kind of value is needed at this place.
   bool other(const std::string& value) const {
     if (depth_ == 0) malformed(file_, "its header is not a JSON object");
     if (depth_ == 1 && name_ != kMetadata) malformed(file_, "tensor '{}' has no list 'shape'", base::quotable(name_));

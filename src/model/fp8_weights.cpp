@@ -98,7 +98,7 @@ void Fp8Weights::reduce_amaxes(const comm::Communicator& model_group) const {
 }
 
 void Fp8Weights::after_update() {
-  if (format_.recipe.delayed() && format_.primary_fp8)  // cast by the optimizer
+  if (format_.recipe.delayed() && format_.primary_fp8)  // the optimizer's kernel has cast them
     for_each_weight(
         [&](const Site& s, int unit, std::size_t p) { state_.count_elements(s, buffers_.master(unit)[p].count()); });
   if (!format_.recipe.on() || format_.recipe.delayed()) return;

@@ -34,14 +34,14 @@ class Cutter {
   UnitSpec root() const;
 
  private:
-  /// The parts (out, in), each cut on its rows, one below the other.
+  /// A weight (out, in) of several parts, one below the other, each cut on its rows.
   ParameterSpec column_parallel(const std::vector<Part>& parts, std::int64_t in) const;
   ParameterSpec column_parallel_bias(const std::vector<Part>& parts) const;
-  /// (out, in) cut on its columns.
+  /// A weight (out, in) cut on its columns.
   ParameterSpec row_parallel(const std::string& source, std::int64_t out, std::int64_t in) const;
-  /// (vocab, hidden) cut on its rows; the last ranks have padding rows.
+  /// A table (vocab, hidden) cut on its rows; the last ranks have padding rows.
   ParameterSpec vocabulary(const std::string& source) const;
-  /// (hidden), or (rows, hidden), that every tensor rank holds.
+  /// A parameter (hidden), or (rows, hidden), that every tensor rank holds whole.
   ParameterSpec replicated_vector(const std::string& source, Initial initial) const;
   ParameterSpec replicated_matrix(const std::string& source, std::int64_t rows) const;
 
@@ -179,7 +179,7 @@ std::optional<fp8::Linear> linear_of(Slot slot) {
   base::fail(base::ExitCode::failed, "{} has no parameter '{}'", unit, name_of(slot));
 }
 
-/// Of Hugging Face's LlamaDecoderLayer.
+/// A parameter of Hugging Face's LlamaDecoderLayer.
 ParameterSpec Cutter::llama_parameter(Slot slot, const std::string& from) const {
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
   const std::int64_t kv = model_.kv_heads * (hidden / model_.heads);
@@ -205,8 +205,8 @@ ParameterSpec Cutter::llama_parameter(Slot slot, const std::string& from) const 
   }
 }
 
-/// Of Hugging Face's GPT2Block, whose projections are stored (in, out); residual projections start with standard
-/// deviation init_std/sqrt(2·layers) (Radford et al. 2019, §2.3).
+/// A parameter of Hugging Face's GPT2Block, whose projections are stored (in, out). Projections onto the residual
+/// stream start with standard deviation init_std/sqrt(2·layers) (Radford et al. 2019, §2.3).
 ParameterSpec Cutter::gpt2_parameter(Slot slot, const std::string& from) const {
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
   const auto thirds = [&](const std::string& name) {

@@ -44,7 +44,7 @@ void check_shape(const io::TensorFile& file, const std::string& name, const Sour
              name, found, rows, vector ? "" : ", " + std::to_string(cols));
 }
 
-/// Elements of a transposed tensor that are read at once, before they are put where they belong: 4 MiB.
+/// Elements of a transposed tensor that are read at once, before they are written to their places: 4 MiB. Chosen.
 constexpr std::int64_t kPanel = std::int64_t{1} << 20;
 
 /// Reads a box into `out`, where its elements lie as `to` says.
@@ -62,7 +62,7 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
   }
 }
 
-/// rows (R, C) fp32 of a master shard = their box in the file.
+/// Reads rows (R, C) fp32 of a master shard: their box in the file is stored.box.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
           const Tensor& rows) {
   if constexpr (tensor::kDevice) {
@@ -74,7 +74,7 @@ void read(const tensor::Exec& exec, const io::TensorFile& file, const std::strin
   }
 }
 
-/// The global index of an element of a shard's rows is that of the element in the file's tensor.
+/// The global indices of the elements of a shard's rows: their row-major indices in the file's tensor.
 kernels::GlobalIndex global_index(const SourceBox& source, const io::Box& stored) {
   const std::int64_t cols = source.stored_cols();
   const std::int64_t offset = stored.row0 * cols + stored.col0;
@@ -92,7 +92,8 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
       const Tensor& kept = buffers.master(static_cast<int>(u))[p];
       const bool split = buffers.options().master_remainder;
-      // A master in two halves is split from fp32 values, which are written to the gradients: those are unused yet.
+      // A master in two halves is split from fp32 values. They are written to the gradient shards, which are not used
+      // yet.
       const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {

@@ -37,8 +37,8 @@ void LayernormMlp::forward_saved(const Context& context, const Saved& saved, con
   activate(context, saved, saved.fc1.recompute ? Purpose::forward_pass : Purpose::both_passes);
 }
 
-/// What the kernel of the activation's gradient has to write of the activation. Nothing with block scales: then the
-/// activation is recomputed and cast here.
+/// The outputs into which the kernel of the activation's gradient also writes the recomputed activation. With block
+/// scales there are none: this function recomputes and casts the activation itself.
 kernels::Outputs LayernormMlp::recomputed_activation(const Context& context, const Saved& saved) const {
   if (!saved.fc2_site.on()) return saved.activation;
   if (context.quantizer->recipe().per_tensor())
@@ -47,7 +47,7 @@ kernels::Outputs LayernormMlp::recomputed_activation(const Context& context, con
   return {};
 }
 
-/// The gradient of fc1's output. If it is plain it overwrites the output.
+/// The gradient of fc1's output. A plain gradient overwrites the output, saved.preactivation.
 OutputGradient LayernormMlp::activation_backward(const Context& context, const Saved& saved,
                                                  const kernels::Outputs& recomputed, const Scratch& scratch) const {
   const Tensor& plain = saved.preactivation;

@@ -16,11 +16,11 @@ using tensor::Tensor;
 
 namespace {
 
-/// The copy of a weight for a pass. Throws if it was not gathered for this pass in this step.
+/// The copy of a weight for a pass. Error(failed) if it was not gathered for this pass in this step.
 const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
   const bool forward = pass == fsdp::Pass::forward;
   const Operand& copy = forward ? w.forward : w.backward;
-  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: it was not gathered
+  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: a weight that is never gathered
   SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
                  forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
   return copy;
@@ -45,7 +45,7 @@ void bias_gradient(const Context& context, const AffineGradient& dw, const Tenso
   kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace.memory);
 }
 
-/// Whether a matrix of these tokens will be gathered.
+/// Whether the tensor group will gather a matrix with these tokens.
 bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
   return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
 }
@@ -72,7 +72,7 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
   const tensor::DType dtype = recipe.dtype(role);
   if (recipe.per_tensor()) {
     if (!recipe.transposed(gathered)) return fp8::Operands(by_columns.view(rows, cols, dtype, recipe.by_rows(role)));
-    // The copy by columns may be kept, and the copy by rows not, so their one scale is stored with the former.
+    // The two copies have one scale. It is stored with the copy by columns, which may be kept longer.
     const auto kept = by_columns.view_transposed(rows, cols, dtype, recipe.by_columns(role));
     auto read = by_rows.view(rows, cols, dtype, recipe.by_rows(role));
     read.scale_inv = kept.scale_inv;

@@ -44,7 +44,7 @@ bool ModuleOperations::cast_site() const { return recipe_.site(layer_, Linear::q
 
 bool ModuleOperations::gathered(const Matrix& m) const { return m.tokens == Tokens::part && dims_.tensor > 1; }
 
-/// Whether the copy by columns is another than that by rows.
+/// Whether the copies by rows and by columns are two matrices in memory.
 bool ModuleOperations::two_copies(const Matrix& m) const {
   return cast_site() && (recipe_.two_copies(m.role) || recipe_.transposed(gathered(m)));
 }
@@ -76,7 +76,8 @@ void ModuleOperations::kernel(std::string_view name, std::int64_t rows, std::int
   out_.kernel({name, rows, cols, in, out}, read, written);
 }
 
-/// The kernel `name` makes a matrix of `read` bytes, plain or with its cast.
+/// The kernel `name` reads `read` bytes and writes the matrix, plain or cast. If the kernel cannot cast, because the
+/// scale follows from the whole matrix, further kernels do.
 void ModuleOperations::make(std::string_view name, const Matrix& m, std::uint64_t read, bool keep_plain,
                             Purpose purpose, std::uint64_t written_more) {
   const std::uint64_t whole = plain(m.rows * m.cols);
@@ -110,7 +111,7 @@ void ModuleOperations::cast_known(const Matrix& m, Purpose purpose) {
   quantize(m, purpose);
 }
 
-/// With one scale that is known.
+/// The cast of a matrix with one scale that is known.
 void ModuleOperations::quantize(const Matrix& m, Purpose purpose) {
   const bool transposes = purpose != Purpose::forward_pass && format(m, true).transposed;
   kernel(transposes ? "quantize_transpose" : "quantize", m.rows, m.cols, dims_.compute, recipe_.dtype(m.role),

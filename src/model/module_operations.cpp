@@ -22,7 +22,7 @@ ModuleOperations::ModuleOperations(OperationWriter& out, const Dims& dims, const
 
 // Norms.
 
-/// Before a column-parallel linear.
+/// The norm before a column-parallel linear.
 void ModuleOperations::norm_forward(Linear linear, Purpose purpose) {
   const bool recompute = purpose == Purpose::recomputed;
   const Matrix y = input(linear);
@@ -33,7 +33,7 @@ void ModuleOperations::norm_forward(Linear linear, Purpose purpose) {
   make(name, y, read, false, purpose, recompute ? 0 : statistics);
 }
 
-/// The gradient of the residual path is added.
+/// `residual`: the kernel adds the gradient of the residual path.
 void ModuleOperations::norm_backward(bool residual) {
   const std::int64_t rows = dims_.tokens_local(), vectors = llama() ? 1 : 2;
   const std::uint64_t x = plain(rows * dims_.hidden);
@@ -85,7 +85,7 @@ void ModuleOperations::attention_backward() {
   column_norm_backward(Linear::qkv);
 }
 
-/// As LayernormLinear::backward does, of the output's gradient as products read it.
+/// LayernormLinear::backward. The output's gradient has been cast before.
 void ModuleOperations::column_norm_backward(Linear linear) {
   if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
   column_backward(linear);
@@ -97,7 +97,7 @@ void ModuleOperations::activate(Purpose purpose) {
   make(llama() ? "swiglu_forward" : "gelu_forward", a, plain(a.rows * dims_.fc1_width()), false, purpose);
 }
 
-/// All that backward needs.
+/// LayernormMlp::forward_saved.
 void ModuleOperations::mlp_forward_saved() {
   const Purpose purpose = selective() ? Purpose::forward_pass : Purpose::both_passes;
   at(Linear::fc1);

@@ -106,7 +106,7 @@ void Transformer::head(const Context& context, UnitWeights& weights, fsdp::Gradi
                        const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   const auto slots = root_slots(dims_.arch);
-  // A tied table has been in use since the embedding.
+  // A tied table is part of the root, which was acquired for the embedding and is still in use.
   const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
   const LossHead::Weights w{{unit[Slot::norm_weight].plain(), unit[Slot::norm_bias].plain()}, unit[Slot::head].plain()};
   const auto sums = gradients.begin(root, micro_batch.first);

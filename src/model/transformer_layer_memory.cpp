@@ -68,7 +68,8 @@ class SavedLayout {
     return selective_ || cast(linear) ? shared : arena_.allocate({rows, cols}, d_.compute);
   }
 
-  /// A linear's input as its products read it: plain, or cast to FP8. Of a cast, backward reads the copy by columns.
+  /// A linear's input as its products read it: plain, or cast to FP8. Backward reads only the copy by columns of a
+  /// cast, so only that copy has memory of its own.
   fp8::Operands input(Linear linear, const Tensor& plain) const {
     if (!cast(linear)) return plain;
     CastScratch copies = shared_.input;
@@ -181,7 +182,8 @@ std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
   const auto plain = [&] { allocate_plain(shared, d, recompute, recipe, arena); };
   const auto rest = [&] { allocate_rest(shared, d, recompute, recipe, layers, arena); };
   const auto backward = [&] { allocate_backward(s, d, recompute, recipe, arena); };
-  // With one scale a matrix, the kernel that recomputes a norm or an activation writes only its cast.
+  // With one scale for a matrix, the kernel that recomputes a norm or an activation writes only the cast, so backward
+  // needs no memory for the plain matrix.
   const bool plain_is_forward_only = recipe.per_tensor() && recipe.layers == layers;
   if (recompute == Recompute::none) {
     tensor::overlay(

@@ -42,7 +42,7 @@ WeightOperations::WeightOperations(OperationWriter& out, const fsdp::UnitBuffers
 void WeightOperations::begin_step(std::span<const fsdp::Visit> visits, bool begun) {
   schedule_.begin_step(buffers_.gather().copies_of(visits));
   if (!begun) return;
-  int number = 0;  // of the gathers that the step before has issued
+  int number = 0;  // counts the gathers that the step before has issued
   for (const auto& gather : schedule_.ahead()) {
     const bool travels = !buffers_.gather().travelling(gather.copy).empty();
     slots_[index(gather.slot)] = {false, travels ? std::optional(-1 - number++) : std::nullopt};
@@ -62,8 +62,8 @@ void WeightOperations::acquire(int unit, fsdp::Pass pass) {
 
 void WeightOperations::release(int unit) { schedule_.release(std::exchange(held_[index(unit)], -1)); }
 
-/// Casts of a unit's parameters for a gather: those in FP8 one by one, of the others one kernel for up to
-/// kernels::kCastsAtOnce.
+/// The casts of a unit's parameters for a gather: one kernel for each parameter in FP8, and one kernel for up to
+/// kernels::kCastsAtOnce of the other parameters.
 class WeightOperations::Casts {
  public:
   Casts(OperationWriter& out, const WeightFormat& format) : out_(out), format_(format) {}

@@ -18,7 +18,7 @@ namespace shard8::model {
 
 namespace {
 
-/// The most that any operation needs of the memory of a kernels::Workspace.
+/// The most bytes that any operation needs of the memory of a kernels::Workspace.
 class Largest {
  public:
   Largest(const Dims& dims, int threads) : dims_(dims), threads_(threads) {}
@@ -33,8 +33,8 @@ class Largest {
  private:
   void take(std::size_t bytes) { bytes_ = std::max(bytes_, bytes); }
 
-  /// The need of all three products of a linear, at its wgrad: how inputs are scaled is known from fprop, and how
-  /// matrices are transposed from wgrad.
+  /// Bytes that the three products of a linear need. They are counted at its wgrad: fprop has shown how inputs are
+  /// scaled, and wgrad shows which matrices are transposed. 0 for fprop and dgrad.
   std::size_t product(std::optional<fp8::Linear> linear, const operation::Product& p) {
     if (p.kind == operation::Product::Kind::fprop) inputs_[linear] = p.left;
     if (p.kind != operation::Product::Kind::wgrad) return 0;

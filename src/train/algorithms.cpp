@@ -16,7 +16,7 @@ namespace shard8::train {
 
 namespace {
 
-/// Empty when there is no such file.
+/// The text of the file; empty if the file cannot be opened.
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path);
   std::stringstream text;

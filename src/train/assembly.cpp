@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// A stream of tokens never ends. A fixed sequence of slabs must last for the run.
+/// Error(deck) if the data has fewer steps than the run. A stream never ends; slabs do.
 void check_steps(const data::Dataset& dataset, const deck::Config& config) {
   const auto available = dataset.steps_available();
   if (available && *available < config.run.steps)
@@ -34,7 +34,7 @@ std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
   return memory == nullptr ? nullptr : memory->data();
 }
 
-/// Error(environment) with the bytes of all arenas when one cannot be had.
+/// All arenas. Error(environment), with the bytes of all of them, when one cannot be allocated.
 tensor::ArenaSet allocate(const MemoryBytes& bytes, const tensor::GivenMemory& given) {
   try {
     return tensor::ArenaSet(bytes, given);
@@ -91,7 +91,8 @@ void Assembly::start(kernels::Tuning tuning) {
   trainer_->start();  // the rehearsal changed scales
 }
 
-/// Ranks agree that the memory is there before they take any of it together, and again once each has taken its own.
+/// Ranks agree twice: that each device has the memory, before they take any of it together, and once each has taken its
+/// own.
 void Assembly::take_memory() {
   const MemoryBytes bytes = state_bytes(setup_);
   agree_alone(mesh_.world, [&] { check_device_memory(setup_); });
@@ -104,7 +105,7 @@ void Assembly::take_memory() {
   reduce_memory_ = mesh_.shard.reduce_memory(reduce_memory_bytes(setup_, state_->units));
 }
 
-/// With an exhaustive search every product is timed anew, and nothing is kept.
+/// With an exhaustive search every product is timed, and the file of algorithms is neither read nor written.
 void Assembly::rehearse(kernels::Tuning tuning) {
   AlgorithmsFile file(setup_.config.output.dir, mesh_.world);
   const bool keep = tuning != kernels::Tuning::exhaustive;

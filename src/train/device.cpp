@@ -45,7 +45,8 @@ class DeviceClock final : public profile::StepClock {
     if (before_.events.size() < now_.events.size()) make_room();
     return total;
   }
-  /// Every difference of two events is a call of the library. To be called while the device works, not at a step's end.
+  /// Each piece is the difference of two events, for which CUDA is called. Call it while the device works, not at a
+  /// step's end.
   std::span<const double> pieces() override {
     const Marks& step = open_ ? before_ : now_;
     seconds_.assign(1, gap_);

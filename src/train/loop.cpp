@@ -14,7 +14,7 @@ namespace shard8::train {
 
 namespace {
 
-/// The message of a step whose loss or gradient norm is not finite, with what to try.
+/// The message for a step whose loss or gradient norm is not finite. It says what to try.
 std::string divergence(const StepResult& r) {
   const auto shown = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
   std::string what;

@@ -24,7 +24,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// One step, function by function as Trainer has them.
+/// Writes the operations of one step. Its functions mirror those of Trainer with the same names.
 class StepOperations {
  public:
   StepOperations(const Setup& setup, const fsdp::UnitBuffers& buffers, const StepOfRun& step,
@@ -63,7 +63,7 @@ class StepOperations {
   bool clips() const { return setup_.config.optimizer.clip > 0; }
   int model_ranks() const { return setup_.mesh.shard * setup_.mesh.tensor; }
 
-  /// The step's loss or its sum of squares.
+  /// Clears the step's loss or its sum of squares.
   void fill_zero_of_a_double() {
     out_.site = {};
     out_.kernel({"fill_zero", 1, sizeof(double), DType::u8, DType::u8}, 0, sizeof(double));
@@ -179,7 +179,7 @@ class StepOperations {
     out_.collective(c, Stream::compute);
   }
 
-  /// Scales of so many matrices, each from so many amaxes.
+  /// The kernel `name`, which finds the scales of `matrices` matrices, each from `amaxes` amaxes.
   void per_matrix(std::string_view name, std::int64_t matrices, std::int64_t amaxes) {
     out_.site = {};
     const auto n = static_cast<std::uint64_t>(matrices);
@@ -187,7 +187,7 @@ class StepOperations {
                 n * sizeof(float));
   }
 
-  /// FP8 shards of this rank's masters.
+  /// The casts of this rank's masters to stored FP8 shards.
   void store_weights() {
     for (std::size_t u = 0; u < setup_.units.size(); ++u)
       for (std::size_t p = 0; p < setup_.units[u].parameters.size(); ++p) {

@@ -13,7 +13,7 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   const auto& a = state_.activations;
   const auto count = static_cast<std::size_t>(a.tokens.count());
   std::vector<std::int32_t> tokens(count);
-  for (std::size_t i = 0; i < count; ++i)  // any tokens, all over the vocabulary
+  for (std::size_t i = 0; i < count; ++i)  // made-up tokens, spread over the vocabulary (Knuth's multiplicative hash)
     tokens[i] = static_cast<std::int32_t>(i * 2654435761u % static_cast<std::uint64_t>(setup_.config.model.vocab));
   const std::vector<float> weights(count, 1.0f);
   tensor::to_device(exec_, a.tokens, tokens.data());
@@ -21,7 +21,7 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   tensor::to_device(exec_, a.token_weights, weights.data());
 
   rehearse_step(1.0f / static_cast<float>(count));
-  if (setup_.weights.recipe.delayed()) {  // from the second step on, kernels that write a matrix cast it as well
+  if (setup_.weights.recipe.delayed()) {  // from the second step on, the kernels that write matrices also cast them
     state_.scaling.reduce(mesh_.world);
     state_.scaling.update(exec_);
     rehearse_step(1.0f / static_cast<float>(count));
@@ -29,10 +29,10 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   libraries_->set_tuning(kernels::Tuning::off);
 }
 
-/// Forward and backward of the tokens that are in the memory of activations.
+/// Forward and backward of the tokens that lie in state_.activations, for one or two micro-batches.
 void Trainer::rehearse_step(float scale) {
   timer_.begin_step();
-  // The second micro-batch adds to gradients where the first one overwrites them.
+  // Two micro-batches run both kinds of wgrad: the first one overwrites gradients, the second one adds to them.
   const std::int64_t micro_batches = std::min<std::int64_t>(setup_.layout.micro_batches, 2);
   weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
   for (std::int64_t m = 0; m < micro_batches; ++m) {

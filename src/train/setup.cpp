@@ -9,7 +9,8 @@ namespace shard8::train {
 
 namespace {
 
-/// The dtype in which parameters that are not in FP8 are gathered. A loaded deck has resolved `auto`.
+/// The dtype in which parameters that are not in FP8 are gathered. deck::load has replaced `auto`; Error(failed) if
+/// not.
 tensor::DType gather_dtype(const deck::Config& config) {
   SHARD8_REQUIRE(config.fsdp.gather != deck::Gather::automatic, "fsdp.gather was not resolved");
   if (config.fsdp.gather == deck::Gather::fp8) return model::dtype_of(config.precision.compute);

@@ -12,7 +12,8 @@ namespace shard8::train {
 
 namespace {
 
-/// By unit, memory in which its gradient shards may lie: a layer's kept activations are not read after its backward.
+/// For each unit, memory in which its gradient shards may lie: a layer's kept activations, which are not read after the
+/// layer's backward. Empty for the embedding.
 std::vector<tensor::Tensor> lent_to_units(const model::Activations& activations) {
   std::vector<tensor::Tensor> lent(activations.layers.size() + 1);
   for (std::size_t layer = 0; layer < activations.layers.size(); ++layer)

@@ -15,21 +15,22 @@ using tensor::Tensor;
 
 namespace {
 
-/// A tensor of a shard of which each item stands for row_block × col_block elements of the parameter.
+/// A tensor of this rank's shard. Each of its items stands for row_block × col_block elements of the parameter.
 struct ShardTensor {
   Content content;
   Tensor shard;
   std::int64_t row_block = 1, col_block = 1;
 };
 
-/// Lists tensors of one parameter.
+/// Adds the persistent tensors of one parameter to a list.
 class Lister {
  public:
   Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::ShardLayout& layout,
          int shard_rank)
       : list_(list), spec_(spec), first_(layout.first_row(shard_rank)), rows_(layout.owned_rows(shard_rank)) {}
 
-  /// A tensor cut over ranks as the parameter is: one Hugging Face tensor for each name among its sources.
+  /// Adds a tensor that is cut over the ranks as the parameter is: one entry for each Hugging Face name among the
+  /// parameter's sources.
   void add(const ShardTensor& t) {
     const std::size_t begin = list_.size();
     for (const model::SourceBox& source : spec_.sources) {
@@ -40,7 +41,7 @@ class Lister {
     }
   }
 
-  /// One number that every rank holds, under each name.
+  /// Adds one number that every rank holds, under each of these names.
   void add_scalar(Content content, const Tensor& scalar) {
     std::string before;
     for (const model::SourceBox& source : spec_.sources) {
@@ -57,7 +58,8 @@ class Lister {
   }
 
  private:
-  /// The entry of the source's name among those from `begin` on: the thirds of a tensor follow one another.
+  /// The entry with the source's name among those from `begin` on; a new one if the last entry has another name.
+  /// Sources with the same name (q, k and v of GPT-2) follow one another.
   StateTensor& tensor_of(std::size_t begin, const model::SourceBox& source, const ShardTensor& t) {
     if (list_.size() > begin && list_.back().name == source.name) return list_.back();
     StateTensor& whole = list_.emplace_back();
@@ -76,7 +78,8 @@ class Lister {
   std::int64_t first_, rows_;
 };
 
-/// One copy of a weight kept in FP8: its bytes, and its inverse scales, a number or blocks.
+/// Adds one copy of a weight kept in FP8: its bytes, and its inverse scales, which are one number or one for each
+/// block.
 void add_stored(Lister& list, const std::vector<Tensor>& pieces, tensor::Scaling scaling, const Tensor& scalar,
                 Content data, Content scale_inv) {
   if (pieces.empty()) return;

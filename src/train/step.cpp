@@ -5,17 +5,17 @@
 
 namespace shard8::train {
 
-/// One training step, as a list.
+// One training step, as a list.
 StepResult Trainer::step(std::int64_t step) {
   begin_step();  // the order in which this step uses units, unless the step before has begun it
   for (std::int64_t m = 0; m < micro_batches(); ++m) {
     load(step, m);        // tokens of this data rank
     forward_backward(m);  // gathers weights; after the last micro-batch starts to reduce gradients
   }
-  collect_timings();  // of the step before, while a device works
+  collect_timings();  // reads the times of the step before, while a device works on this one
   const double rate = learning_rate(step);
   const auto clipped = reduce_and_update(step, rate);  // gradients over shards, replicas and tensor ranks; AdamW
-  quantize_weights();                                  // FP8 shards and scales of the next step
+  quantize_weights();                                  // FP8 shards and scales for the next step
   begin_next_step(step);                               // its first gathers
   const double norm = clipped ? *clipped : norm_of_update();
   const double loss = mean_loss();

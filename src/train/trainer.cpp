@@ -168,7 +168,7 @@ double Trainer::mean_loss() const {
 
 double Trainer::end_step() {
   const double seconds = timer_.end_step();
-  if (!std::exchange(first_step_over_, true)) {  // makes the lists that later steps use again
+  if (!std::exchange(first_step_over_, true)) {  // lists get their memory here, so that no later step allocates
     collect_timings();
     mesh_.world.first_step_over();
   }

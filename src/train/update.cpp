@@ -11,14 +11,14 @@ namespace shard8::train {
 
 namespace {
 
-/// Whether a unit's shards hold the next step's weights as soon as the unit is updated. With other recipes their FP8
-/// bytes or scales follow from amaxes that are reduced after all updates.
+/// Whether a unit's shards hold the next step's weights as soon as the unit is updated. Otherwise FP8 bytes or scales
+/// of its weights are set after all updates (Fp8Weights::after_update).
 bool complete_when_updated(const model::WeightFormat& weights) {
   return !weights.recipe.on() || (weights.recipe.delayed() && weights.primary_fp8);
 }
 
-/// Whether one of the next step's first gathers, of the first visit and those `prefetch` visits ahead of it, can be of
-/// this unit.
+/// Whether one of the next step's first gathers can be of this unit. The first gathers are those of the first visit and
+/// of the `prefetch` visits after it.
 bool gathered_first(const Setup& setup, const std::vector<fsdp::Visit>& visits, int unit) {
   const std::size_t count = std::min(visits.size(), static_cast<std::size_t>(setup.fsdp.prefetch) + 1);
   return std::any_of(visits.begin(), visits.begin() + static_cast<std::ptrdiff_t>(count),
@@ -34,12 +34,12 @@ UpdatePlan plan_updates(const Setup& setup) {
   plan.when = UpdatePlan::When::as_reduced;
   if (!complete_when_updated(setup.weights)) return plan;
 
-  // The next step's first units are the last to be reduced. They are updated in that order, but another unit, the one
-  // reduced just before them, is moved behind them: its update hides their gathers.
+  // The units that the next step gathers first are reduced last, and are updated in that order. The unit that is
+  // reduced just before them is moved to the end: the next step's first gathers run while it is updated.
   const auto visits = model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches);
   const auto first = std::stable_partition(plan.order.begin(), plan.order.end(),
                                            [&](int unit) { return !gathered_first(setup, visits, unit); });
-  if (first == plan.order.begin()) return plan;  // no update is left to hide them
+  if (first == plan.order.begin()) return plan;  // every unit is gathered first: none is left to be updated meanwhile
   std::rotate(first - 1, first, plan.order.end());
   plan.gather_before = plan.order.size() - 1;
   return plan;

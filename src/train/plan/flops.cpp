@@ -8,8 +8,8 @@ namespace shard8::train {
 
 namespace {
 
-/// FLOPs of the products of attention, over the causal half of the square. Forward has two. Backward has four, and a
-/// fifth that computes the scores a second time and is not counted.
+/// FLOPs of the products of attention, over the causal half of the square. Forward has two products. Backward has four,
+/// and a fifth one, which recomputes the scores and is not counted.
 std::uint64_t attention_flops(const model::operation::Attention& a) {
   const auto of = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   const auto product = of(a.shape.batch) * of(a.shape.heads) * of(a.shape.seq) * of(a.shape.seq) * of(a.shape.head_dim);

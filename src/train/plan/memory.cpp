@@ -17,10 +17,12 @@ using model::operation::Collective;
 
 namespace {
 
-/// What a host's communicators hold to receive sums in: found with the very pools that they have.
+/// The memory in which a host's communicators receive what they sum. It is found with pools of the same class as the
+/// communicators have.
 class Pools {
  public:
-  /// A collective that is issued, and waited for at once or when the operation of that index is waited for.
+  /// Takes the memory of a collective. Without an index the collective is waited for at once, and its memory is given
+  /// back; otherwise it is held until an operation waits for the collective with this index.
   void issue(const Collective& c, std::optional<int> index = {}) {
     const std::size_t bytes = scratch_bytes(c);
     if (bytes == 0) return;
@@ -35,7 +37,7 @@ class Pools {
         issue(*c, operation.stream == model::Stream::compute ? std::nullopt : std::optional(index));
       ++index;
     });
-    under_way_.clear();  // gathers, which receive in place
+    under_way_.clear();  // gathers for the next step, which receive in place and hold no memory
   }
   std::size_t bytes() const {
     std::size_t all = 0;
@@ -55,9 +57,9 @@ class Pools {
   std::map<int, comm::ScratchPool::Block> under_way_;
 };
 
-/// Of a run on hosts.
+/// Bytes of the communicators' memory in a run on hosts.
 std::size_t reduction_buffers(Setup setup, const fsdp::UnitBuffers& buffers) {
-  // From the second micro-batch on all but the last are alike.
+  // The second micro-batch and all later ones but the last have the same collectives: two micro-batches are enough.
   setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
   Pools pools;
   if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
