@@ -18,8 +18,7 @@ namespace {
 constexpr const char* kNoAnchors = "anchors and aliases have no place in a deck";
 constexpr const char* kShape = "a deck is groups of keys: 'group:', then lines '  key: value'";
 
-// Reading stops at this depth. Chosen: a deck has two levels, and deeper collections up to here are reported one by
-// one.
+// The deepest collections that are read; deeper ones end the reading. Chosen: a deck has two levels.
 constexpr int kDeepest = 16;
 
 /// Thrown to leave the parser when collections are nested too deep. The error has been added before.

@@ -14,7 +14,7 @@
 #include "tests/model/reference/layer.hpp"
 #include "tests/support/compare.hpp"
 
-// The two ends of a model, which are cut over the vocabulary.
+// Embedding and head, which are sharded over the vocabulary.
 
 namespace shard8 {
 namespace {
@@ -27,8 +27,8 @@ using tests::Setting;
 
 constexpr int kEmbedding = 0, kRoot = 2;
 
-/// Tokens of the whole vocabulary: both ends of every rank's range for 1, 2 and 4 ranks, repeated
-/// ones, and a spread.
+/// Tokens of the whole vocabulary: the first and the last of every rank's range for 1, 2 and 4 ranks, repeated tokens,
+/// and tokens spread over the vocabulary.
 std::vector<std::int32_t> tokens_of(const Module& m) {
   const auto vocab = static_cast<std::int32_t>(m.model.vocab);
   std::vector<std::int32_t> tokens{0, vocab - 1, 0};
@@ -75,7 +75,7 @@ void run_embedding(const Setting& setting, std::int64_t vocab) {
   m.expect_gradients(kEmbedding, dw, leaves);
 }
 
-/// Also with what is in the gradients already.
+/// `accumulate`: the head's gradient is added to.
 void run_head(const Setting& setting, const deck::ModelConfig& config, bool accumulate,
               std::int64_t arena_bytes = std::int64_t{4} << 20) {
   Module m(config, setting.compute, 4, arena_bytes);
@@ -109,7 +109,7 @@ void run_head(const Setting& setting, const deck::ModelConfig& config, bool accu
   module.forward_backward(m.context, {reinterpret_cast<std::byte*>(&loss), {sizeof loss}, DType::u8}, dx,
                           {{dw[0], gpt2 ? dw[1] : none}, dw.back(), accumulate}, my_x, {ids, token_weights},
                           {{w[0], gpt2 ? w[1] : none}, w.back()}, scratch, static_cast<float>(scale));
-  // Logits are fp32 in both types; in bf16 the normed input is rounded before.
+  // Logits are fp32 with both compute types; with bf16 the normed input is rounded before.
   EXPECT_NEAR(loss, y->value(0, 0), (setting.compute == DType::bf16 ? 1e-3 : 2e-7) * y->value(0, 0));
   std::array<double, 2> ends{loss, -loss};
   MPI_Allreduce(MPI_IN_PLACE, ends.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -125,7 +125,7 @@ TEST(Embedding, CutOverAVocabularyThatDoesNotDivide) {
   }
 }
 
-// Nine rows over four ranks: three each, none for the last.
+// Nine rows on four ranks: three for each of the first three, none for the last.
 TEST(Embedding, ARankWithoutRows) {
   for (const Setting& setting : tests::settings()) {
     SCOPED_TRACE(name_of(setting));
@@ -150,7 +150,7 @@ TEST(LossHead, ARankWithoutRows) {
   }
 }
 
-// So many tokens and rows that the logits are made in pieces, the last one short.
+// So many tokens and rows that the head computes several chunks, the last one short.
 TEST(LossHead, InSeveralChunks) {
   auto config = tests::small_model(deck::Arch::llama);
   config.hidden = 8;

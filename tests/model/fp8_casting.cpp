@@ -9,7 +9,7 @@
 
 #include "tests/model/fp8_module.hpp"
 
-// What modules cast, as their reference goes on with it.
+// Compares the casts of modules with those that are right, and gives them to the reference.
 
 namespace shard8::tests {
 
@@ -52,8 +52,9 @@ Cast see_one(const Operand& x) {
   return seen;
 }
 
-/// Success if `seen` is the cast of a matrix that is `allowed` away from x; else what is not. The
-/// amax of all that has one scale with x lies in [least_of_all, most_of_all].
+/// Success if `seen` is the cast of some matrix that differs from x by at most `allowed`, element by element; otherwise
+/// a failure with the first wrong block or element. If x shares its scale with other matrices, the amax of all of them
+/// lies in [least_of_all, most_of_all].
 testing::AssertionResult is_cast_of(const Cast& seen, const Matrix& x, const Matrix& allowed, const CastRule& rule,
                                     double least_of_all, double most_of_all) {
   constexpr double kRound = 0x1p-22;  // a scale, its inverse and the product are rounded to fp32
@@ -71,7 +72,7 @@ testing::AssertionResult is_cast_of(const Cast& seen, const Matrix& x, const Mat
       most = most_of_all;
     }
     const double inverse = seen.inverse(r0, c0);
-    // A block that may be zero may have any scale up to its largest, and that of zero.
+    // A block that may be all zero may have any inverse scale up to the largest, or that of a block of zeros.
     const double low = least > 0 || rule.scale ? rule.factors(least).inverse * (1 - kRound) : 0;
     const double high = rule.factors(most).inverse * (1 + kRound);
     const bool of_zero = least <= 0 && inverse == rule.factors(0).inverse;
@@ -149,7 +150,7 @@ Fp8Module::Amax Fp8Module::shared_amax(const Share& share, const Matrix& whole, 
 
 Matrix Fp8Module::checked(const Site& s, const Cast& seen, const Matrix& x, bool by_columns) const {
   const Share mine = share(s);
-  // Differences of nearly equal numbers, as in attention's gradient, carry the rounding of those.
+  // Differences of nearly equal numbers, as in attention's gradient, have the rounding errors of these numbers.
   Matrix allowed = rounding(x);
   for (double& v : allowed.values) v *= 4;
   const Amax amax = shared_amax(mine, x, allowed);
@@ -165,7 +166,8 @@ void Fp8Module::expect_amax(const Site& s, const Matrix& x) const {
     EXPECT_EQ(kept, 0) << "amax of " << name_of(s.linear, s.role) << " after its scale was made";
     return;
   }
-  // Of this rank's share, until the end of the step; in the first one a shared scale needs all.
+  // Until the end of a step the amax is that of this rank's share. In the first step it is that of all shares, because
+  // a shared scale needs it.
   const Share mine = share(s);
   const Matrix allowed = rounding(x);
   const Matrix own = part(mine, x), own_allowed = part(mine, allowed);

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "tests/model/fp8_module.hpp"
 
-// A product refuses a copy of its weight that was not gathered for its pass, or not in this step.
+// A product refuses a copy of a weight that was not gathered for the product's pass, or not in this step.
 
 namespace shard8 {
 namespace {
@@ -28,7 +28,7 @@ void expect_error(const std::function<void()>& f, const std::string& text) {
   }
 }
 
-/// A layer's qkv and proj, ready to go forward and backward with any weight.
+/// A layer's qkv and proj, whose forward and backward can be run with any weight.
 struct Products {
   explicit Products(deck::Recipe kind) : m({{}, kind, false, false}) {}
 

@@ -9,7 +9,8 @@
 #include "tests/model/fp8_layer.hpp"
 #include "tests/support/compare.hpp"
 
-// What modules cast in the same pass, or gather in 8 bits, is the same bit for bit done apart.
+// Casts that a kernel makes while it computes the matrix, and casts that are gathered, equal those made by a kernel of
+// their own, bit for bit.
 
 namespace shard8 {
 namespace {
@@ -31,7 +32,7 @@ void expect_same_bytes(const Tensor& got, const Tensor& want, const std::string&
   EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin())) << what;
 }
 
-/// What was cast, and the amax kept, against amax and cast of the plain matrix.
+/// Expects that `got` and the kept amax are the cast and the amax of the plain matrix.
 void expect_unfused(Fp8Module& m, const fp8::Site& site, const tensor::Operand& got, const Tensor& plain) {
   const std::string what = name_of(site.linear, site.role);
   const auto options = m.recipe.cast_options(nullptr);
@@ -58,7 +59,7 @@ Tensor normed(Fp8Module& m, const Tensor& x, const model::Affine& w) {
   return y;
 }
 
-/// The MLP in a later step of delayed scaling, where all its casts but that of dy are fused.
+/// The MLP in a step of delayed scaling after the first: all its casts but the one of dy are fused.
 void run_fused(const Fp8Setting& setting) {
   Fp8Module m(setting);
   tests::step_before(m, {false, true});
@@ -66,7 +67,7 @@ void run_fused(const Fp8Setting& setting) {
   const bool llama = m.model.arch == deck::Arch::llama;
   const auto& saved = layer.saved.mlp;
   auto scratch = layer.scratch.mlp;
-  scratch.dactivation = m.output(m.dims.tokens(), m.dims.ffn);  // elsewhere than what backward needs after it
+  scratch.dactivation = m.output(m.dims.tokens(), m.dims.ffn);  // memory of its own: it is read after backward
   const model::LayernormMlp mlp{{{m.model.arch, m.dims.norm_eps}}};
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const Tensor dx = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 2));
@@ -90,7 +91,7 @@ void run_fused(const Fp8Setting& setting) {
     expect_same_bytes(saved.preactivation, gradient, "the plain gradient, of which the bias' is made");
 }
 
-/// Norm and QKV: what the product reads is the cast of all ranks' normed tokens, by rows.
+/// Norm and QKV: the product reads the cast by rows of all ranks' normed tokens.
 void run_gather(const Fp8Setting& setting) {
   Fp8Module m(setting);
   if (setting.later) tests::step_before(m, {true, false});
@@ -105,7 +106,7 @@ void run_gather(const Fp8Setting& setting) {
   tensor::Operand read = saved.input.by_rows;
   if (m.group.size() > 1) {
     read = scratch.gathered_cast.view(m.dims.tokens(), m.dims.hidden, read.data.dtype, read.scaling);
-    if (m.recipe.per_tensor()) read.scale_inv = saved.input.by_rows.scale_inv;  // the group's, and not gathered
+    if (m.recipe.per_tensor()) read.scale_inv = saved.input.by_rows.scale_inv;  // one scale for the group: not gathered
   }
   const auto got = Fp8Module::see({read, read}).by_rows;
   const auto want =

@@ -55,7 +55,7 @@ Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
   attention.attention.shape = {m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim};
   const model::LayernormMlp mlp{{{m.model.arch, m.dims.norm_eps}}};
   const auto at = [](Linear linear) { return static_cast<std::size_t>(linear); };
-  // Scratch holds the last gradient that was cast: that of the module's first linear.
+  // The scratch holds the output gradient that was cast last: that of the module's first linear.
   const auto last_gradient = [&](const model::LinearScratch& scratch, std::int64_t cols) {
     return Fp8Module::see(scratch.gradient.view(m.recipe, Role::output_gradient, m.dims.tokens(), cols, false));
   };

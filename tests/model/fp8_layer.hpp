@@ -14,7 +14,7 @@ namespace shard8::tests {
 /// A layer's memory on this rank, laid out as in a run.
 struct Fp8Layer {
   Fp8Layer(Fp8Module& m, deck::Recompute recompute);
-  /// Gives every linear memory of its own for both copies of its input, so that they can be seen.
+  /// Gives every linear memory of its own for both copies of its input, so that the test can read them.
   void keep_all_inputs(Fp8Module& m);
 
   model::TransformerLayer::Weights weights;
@@ -25,23 +25,23 @@ struct Fp8Layer {
   model::TransformerLayer::Scratch scratch;
 };
 
-/// The modules of a layer, alone or one after the other.
+/// The modules of a layer that run: one of them, or both one after the other.
 struct Parts {
   bool attention = true, mlp = true;
 };
 
-/// One forward and backward of a layer's modules on this rank, and what they cast.
+/// One forward and backward of a layer's modules on this rank, and the casts that they made.
 class Fp8Run {
  public:
   Fp8Run(Fp8Module& m, const Fp8Layer& layer, Parts parts, unsigned seed);
 
-  /// Results, input gradient and the parts' weight gradients are those of the reference,
-  /// which goes on with the casts that were seen.
+  /// Expects the reference's results, input gradient and weight gradients. The reference computes with the casts that
+  /// the modules made.
   void expect_reference(const Fp8Module& m) const;
 
   Matrix x, dy;          ///< whole
   tensor::Tensor my_x;   ///< this rank's tokens
-  tensor::Tensor y, dx;  ///< of this rank's tokens
+  tensor::Tensor y, dx;  ///< this rank's tokens
   const Fp8Layer& layer;
 
  private:
@@ -49,10 +49,10 @@ class Fp8Run {
 
   Parts parts_;
   std::array<Fp8Module::Seen, fp8::kLinears> inputs_, gradients_;
-  Matrix middle_gradient_;  ///< whole: of the MLP's input, which is the gradient of proj's output
+  Matrix middle_gradient_;  ///< whole: the gradient of the MLP's input, which is that of proj's output
 };
 
-/// Forward and backward of a step before, with other numbers, and its end; then all is as new.
+/// Runs forward, backward and the end of an earlier step, with other numbers. Only the scaling state remembers it.
 void step_before(Fp8Module& m, Parts parts);
 
 }  // namespace shard8::tests

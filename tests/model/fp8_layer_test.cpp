@@ -35,7 +35,7 @@ void run_parts(Parts parts, bool and_bf16) {
   }
 }
 
-/// As memory that other layers wrote to since.
+/// Fills memory with 0xff (NaN), as if other layers had written to it.
 void poison(const Tensor& t) {
   if (!t.empty()) std::memset(t.data, 0xff, t.bytes());
 }
@@ -66,8 +66,8 @@ void expect_same_bits(const Tensor& got, const Tensor& want, const std::string& 
   EXPECT_TRUE(tests::same_bits(Fp8Module::get(got).values, Fp8Module::get(want).values)) << what;
 }
 
-/// The layer as a run has it, with memory that layers share, is its modules one after the other,
-/// whatever of it is computed again.
+/// The layer with the memory of a run, which layers share, gives the same bits as its modules one after the other with
+/// memory of their own, for every value of model.recompute.
 void run_recompute(const Fp8Setting& setting) {
   Fp8Module m(setting, std::int64_t{40} << 20);
   if (setting.later) tests::step_before(m, {});

@@ -9,7 +9,8 @@
 #include "tests/model/reference/operations.hpp"
 #include "tests/support/compare.hpp"
 
-// Linears alone, whose inputs are given: their casts are exact, and so are references with a fault.
+// Single linears. Their inputs are given, so the reference casts exactly what they cast; a reference with a fault
+// differs.
 
 namespace shard8 {
 namespace {
@@ -27,14 +28,14 @@ using tests::reference::Operands;
 
 constexpr int kLayer = Fp8Module::kLayer;
 
-/// A linear's inputs and their reference, whole.
+/// A linear's inputs, and the results of the reference; whole matrices.
 struct Given {
   Matrix x, dy, residual, w, bias;
 };
 struct Expected {
   Matrix y, dx, dw, dbias;
 };
-/// Of this rank.
+/// This rank's results.
 struct Results {
   Tensor y, dx;
   model::Affine sum;
@@ -44,7 +45,7 @@ Given given(const Fp8Module& m, Linear linear, unsigned seed) {
   const auto p = static_cast<std::size_t>(m.weight_of(linear));
   const auto& whole = m.whole_weights(kLayer);
   const Matrix& w = whole[p];
-  // Tokens and columns have sizes far apart, and meet as equals in every sum.
+  // Rows and columns differ much in size, in such a way that the terms of every sum have about the same size.
   Matrix x = Module::widened(m.random(m.dims.tokens(), w.cols, seed), -1, 0);
   for (std::int64_t r = 0; r < x.rows; ++r)
     for (std::int64_t c = 0; c < x.cols; ++c) x(r, c) *= Module::wide(linear == Linear::proj ? c % m.dims.head_dim : c);
@@ -72,7 +73,7 @@ struct Operand {
   fp8::Operands copies;
 };
 
-/// Every rank's share of the cast is that of the whole matrix, where ranks share its scale.
+/// Expects that this rank's share of the cast is its share of the whole matrix's cast if ranks share the scale.
 void expect_cast_of_whole(const Fp8Module& m, const fp8::Site& site, const fp8::Operands& copies, const Matrix& whole) {
   const auto seen = Fp8Module::see(copies);
   for (const bool by_columns : {false, true}) {
@@ -122,8 +123,8 @@ void expect_results(const Fp8Module& m, Linear linear, const Results& got, const
   if (m.dims.biases()) m.expect_gradient(p + 1, got.sum.bias, want.dbias);
 }
 
-/// The cast of x with a scale that is not its own: of another amax; or, where scales are powers of two
-/// and matter at the small end alone, one for all blocks, and too small.
+/// The cast of x with a wrong scale. With one scale for the matrix it is that of another amax. With block scales, which
+/// are powers of two and so change only small values, it is one scale for all blocks, far too small.
 Casting badly_scaled(const Fp8Module& m, const fp8::Site& site) {
   return [&m, site](const Matrix& x) {
     auto rule = m.rule(site, false);
@@ -136,7 +137,7 @@ Casting badly_scaled(const Fp8Module& m, const fp8::Site& site) {
   };
 }
 
-/// Each fault in a reference makes it differ by more than what rounding may.
+/// Expects that each fault in a reference makes its results differ by more than rounding may.
 void expect_faults_are_seen(const Fp8Module& m, const Given& g, Linear linear, const Results& got,
                             const LinearCasting& right) {
   const auto differs = [&](const std::string& fault, const LinearCasting& casting) {
@@ -184,7 +185,7 @@ void run_setting(const Fp8Setting& setting, Linear linear) {
   const LinearCasting casting{made(m.exactly(site)(g.x)), made(m.weight_casting(linear)(g.w)),
                               made(m.exactly(gradient)(g.dy))};
   expect_results(m, linear, got, reference(g, linear, casting));
-  // Once, as it is arithmetic of the test alone.
+  // Once is enough: this tests the arithmetic of the test.
   const bool fp32 = setting.of.compute == tensor::DType::fp32 && setting.of.arch == deck::Arch::llama;
   if (fp32 && linear == Linear::qkv && m.group.size() == 1) expect_faults_are_seen(m, g, linear, got, casting);
 }

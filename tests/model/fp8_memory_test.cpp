@@ -27,7 +27,7 @@ std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& 
   return static_cast<std::int64_t>(arena.used());
 }
 
-/// What the layer says of itself: {inputs of linears, attention's result beside its cast}.
+/// TransformerLayer::kept_bytes: {inputs of linears, attention's result that is kept in addition to its cast}.
 std::array<std::int64_t, 2> kept_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe) {
   Arena arena = Arena::measure("layer", tensor::MemoryKind::activations);
   const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, arena).first;
@@ -56,7 +56,7 @@ void check(const Fp8Setting& setting, int tensor) {
   const Dims d = Dims::make(model, 4, tensor, tensor::DType::bf16);
   fp8::Recipe recipe = tests::recipe_of(setting);
   recipe.layers = 2;
-  // Inputs of qkv, fc1, fc2, and of proj, elements on this rank.
+  // Elements on this rank of the inputs of qkv, fc1, fc2, and last of proj.
   const std::array<std::int64_t, 4> inputs{512 / tensor * 512, 512 / tensor * 512, 512 * 1024 / tensor,
                                            512 * 512 / tensor};
   std::int64_t plain = 0, cast = 0, scales = 0;
@@ -64,7 +64,7 @@ void check(const Fp8Setting& setting, int tensor) {
   for (std::size_t i = 0; i < 3; ++i) cast += aligned(inputs[i]);
   EXPECT_EQ(2 * cast, plain);
   for (const std::int64_t n : inputs) scales += aligned(bytes_of_scales(setting.kind, n));
-  // Attention's backward reads the heads themselves, so their cast comes on top.
+  // Attention's backward reads the plain heads, so their cast is kept in addition.
   const std::int64_t heads_cast = aligned(inputs[3]);
   const std::int64_t before = saved_bytes(d, Recompute::none, {}), after = saved_bytes(d, Recompute::none, recipe);
   EXPECT_EQ(before - after, plain - cast - heads_cast - scales);
@@ -81,7 +81,7 @@ void check(const Fp8Setting& setting, int tensor) {
   EXPECT_EQ(kept_bytes(d, Recompute::selective, recipe), (Kept{0, 2 * inputs[3]}));
   EXPECT_EQ(kept_bytes(d, Recompute::full, recipe), (Kept{0, 0}));
 
-  // Nothing of them is kept where it is computed again, nor cast in a layer that is not in FP8.
+  // No input that is recomputed is kept, and a layer that is not in FP8 keeps no casts.
   EXPECT_EQ(saved_bytes(d, Recompute::selective, recipe), before - plain);
   EXPECT_EQ(saved_bytes(d, Recompute::selective, {}), before - plain);
   EXPECT_EQ(saved_bytes(d, Recompute::full, recipe), 0);

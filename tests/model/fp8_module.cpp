@@ -58,7 +58,7 @@ Fp8Module::Share Fp8Module::share(const Site& s) const {
 
 namespace {
 
-/// The recipes, as the design has them.
+/// The scaling that a recipe has for a matrix of this role. Written here a second time, apart from fp8::Recipe.
 Scaling scaling_of(deck::Recipe kind, Role role, bool by_columns) {
   if (kind == deck::Recipe::mxfp8) return by_columns ? Scaling::column_32 : Scaling::row_32;
   if (kind != deck::Recipe::block) return Scaling::tensor;
@@ -81,13 +81,13 @@ CastRule Fp8Module::rule(const Site& s, bool by_columns) const {
 Cast Fp8Module::cast_of(const Site& s, const Matrix& whole, bool by_columns) const {
   const Share mine = share(s);
   if (!mine.of_tokens()) return reference::cast(part(mine, whole), rule(s, by_columns));
-  const Cast cast = reference::cast(whole, rule(s, by_columns));  // what is gathered has one scale
+  const Cast cast = reference::cast(whole, rule(s, by_columns));  // matrices that are gathered share their scale
   return {part(mine, cast.codes), part(mine, cast.inverse)};
 }
 
 Cast Fp8Module::weight_cast(Linear linear, const Matrix& whole, bool by_columns) const {
   CastRule how = rule(site(linear, Role::weight), by_columns);
-  if (setting.known_scales()) {  // that of a weight which has shrunk since
+  if (setting.known_scales()) {  // the scale of an earlier, larger weight
     double amax = 0;
     for (const double v : whole.values) amax = std::max(amax, std::abs(v));
     how.scale = how.factors(1.37 * amax).scale;
@@ -145,7 +145,7 @@ void Fp8Module::end_step() {
   state().reduce(group);
   state().update(context.exec);
   for (std::size_t i = 0; i < sites.size(); ++i) {
-    if (amaxes[i] == 0) continue;  // of a linear that did not take part
+    if (amaxes[i] == 0) continue;  // a linear that was not run
     const float largest = sites[i].role == Role::input ? tensor::E4M3::kMax : tensor::E5M2::kMax;
     EXPECT_EQ(*state().scale(sites[i]).as<float>(), largest / amaxes[i]) << name_of(sites[i].linear, sites[i].role);
   }

@@ -12,48 +12,47 @@
 
 namespace shard8::tests {
 
-/// A recipe in one of the states it can be in.
+/// A recipe, and the state in which it is tested.
 struct Fp8Setting {
   Setting of{};
   deck::Recipe kind = deck::Recipe::current;
-  bool later = false;       ///< delayed: scales come from a step before, else this is the first
+  bool later = false;       ///< delayed: true in a step after the first, whose scales come from the step before
   bool any_scales = false;  ///< block: scales that are no powers of two
   bool known_scales() const { return later; }
 };
-/// All recipes, for both architectures in fp32 (and for one of them in bf16). On 4 ranks bf16 is left
-/// out, which adds nothing to 2, and blocks of 128, which would need a model too large to multiply
-/// plainly.
+/// All recipes, for both architectures in fp32, and for one of them in bf16. On 4 ranks two kinds of settings are left
+/// out: bf16, which adds nothing to 2 ranks, and blocks of 128, whose model would be too large for a plain reference.
 std::vector<Fp8Setting> fp8_settings(bool and_bf16);
 std::string name_of(const Fp8Setting& setting);
 fp8::Recipe recipe_of(const Fp8Setting& setting);
-/// One layer that a tensor group of all ranks can cut in whole blocks, and its sequences.
+/// A model of one layer that a tensor group of all ranks can cut at whole blocks, and the number of its sequences.
 deck::ModelConfig fp8_model(const Fp8Setting& setting);
 std::int64_t fp8_batch(const Fp8Setting& setting);
 
-/// A module whose linears are in FP8, and what its reference casts.
+/// A module whose linears are in FP8, and the casts for its reference.
 ///
-/// Two computations of one matrix differ by their rounding, and a cast makes steps of it: a value at
-/// the edge of a step becomes one or the other. So the casts that the module made are seen and held,
-/// element by element, against those that the reference's own values allow; the products are then
-/// those of what was seen, and the tolerance of all results stays that of the compute type.
+/// Two computations of one matrix differ by rounding, and a cast makes this difference larger: of two values close to
+/// the middle between two FP8 numbers, one may be rounded up and the other down. So the test reads the casts that the
+/// module made and compares them, element by element, with the casts that the reference's values allow. The reference
+/// then multiplies the module's casts, and the tolerance of all results stays that of the compute type.
 class Fp8Module : public Module {
  public:
   explicit Fp8Module(const Fp8Setting& setting, std::int64_t arena_bytes = std::int64_t{10} << 20);
   const Fp8Setting setting;
 
-  static constexpr int kLayer = 1;  ///< the unit
+  static constexpr int kLayer = 1;  ///< the layer's unit
   static fp8::Site site(fp8::Linear linear, fp8::Role role) { return {0, linear, role}; }
   /// The index of a linear's weight in the unit.
   int weight_of(fp8::Linear linear) const;
 
-  /// Memory of its own for the casts of a matrix.
+  /// New memory for the casts of a matrix.
   fp8::Operands copies(fp8::Role role, std::int64_t rows, std::int64_t cols);
   model::LinearScratch linear_scratch();
   /// The unit's parameters as products read them.
   std::vector<model::Weight> fp8_weights();
   model::Weight fp8_weight(fp8::Linear linear);
 
-  /// What a rank holds of a linear's input or output gradient: its tokens, or columns of all tokens.
+  /// The part that a rank holds of a linear's input or output gradient: its own tokens, or some columns of all tokens.
   struct Share {
     std::vector<std::int64_t> columns;
     std::int64_t cols = 0;
@@ -66,7 +65,7 @@ class Fp8Module : public Module {
 
   /// How a matrix is cast for products that sum along rows or along columns.
   reference::CastRule rule(const fp8::Site& site, bool by_columns) const;
-  /// This rank's share of a whole matrix, and the cast that it should make of it.
+  /// This rank's share of a whole matrix, and below it the cast that this rank should make of this share.
   Matrix part(const Share& share, const Matrix& whole) const {
     return share.of_tokens() ? whole.row_range(rank() * dims.tokens_local(), dims.tokens_local())
                              : columns(whole, share.columns);
@@ -74,22 +73,22 @@ class Fp8Module : public Module {
   reference::Cast cast_of(const fp8::Site& site, const Matrix& whole, bool by_columns) const;
   reference::Cast weight_cast(fp8::Linear linear, const Matrix& whole, bool by_columns) const;
 
-  /// Casts of this rank, taken from memory that will be written again.
+  /// Copies of the casts that this rank made; the module will overwrite its own.
   struct Seen {
     reference::Cast by_rows, by_columns;
   };
   static Seen see(const fp8::Operands& copies);
   reference::Casting weight_casting(fp8::Linear linear) const;
-  /// Casts x itself, exactly; `source` (not empty) in place of an x that may be off by rounding.
+  /// A casting that casts x exactly. If `source` is not empty it is cast in place of x, which may differ by rounding.
   reference::Casting exactly(const fp8::Site& site, Matrix source = {}) const;
-  /// Holds what was seen against x, and goes on with it.
+  /// A casting that expects `seen` to be a cast of x within the rounding of x, and returns `seen`.
   reference::Casting as_seen(const fp8::Site& site, Seen seen) const;
 
-  /// This rank's share of a result, and its part of a parameter's gradient, against the whole ones.
+  /// Compare this rank's share of a result, or its part of a parameter's gradient, with the whole matrix `want`.
   void expect_share(const std::string& what, const Share& share, const tensor::Tensor& got, const Matrix& want) const;
   void expect_gradient(int parameter, const tensor::Tensor& got, const Matrix& want) const;
 
-  /// Ends a step: amaxes of now make the scales of the next (delayed).
+  /// Ends a step: with delayed scaling this step's amaxes set the scales of the next one.
   void end_step();
 
  private:

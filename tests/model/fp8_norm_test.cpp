@@ -22,13 +22,13 @@ using tests::Matrix;
 
 constexpr fp8::Site kInput{0, Linear::qkv, Role::input}, kGradient{0, Linear::qkv, Role::output_gradient};
 
-/// What one forward and backward makes on this rank.
+/// The results of one forward and backward on this rank.
 struct Results {
   Tensor y, dx;
   Fp8Module::Seen input;
 };
 
-/// dx is added to `residual`. With `recompute` the input's cast is lost in between.
+/// dx = residual + gradient. With `recompute` the input's cast is overwritten between forward and backward.
 Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, const Matrix& residual, bool recompute) {
   const model::LayernormLinear module{{m.model.arch, m.dims.norm_eps}};
   model::LayernormLinear::Saved& saved = layer.saved.attention.qkv;
@@ -46,7 +46,7 @@ Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, co
   const auto gradient = output_gradient(m.context, kInput, my_dy, m.share(kGradient).tokens(), scratch.linear);
   module.backward(m.context, r.dx, layer.gradients.attention.qkv, gradient, my_x, saved, w, scratch.dnormed,
                   scratch.linear);
-  r.input = Fp8Module::see(saved.input);  // computed again, the copies for backward are made there
+  r.input = Fp8Module::see(saved.input);  // after backward, which with `recompute` writes the copies that it reads
   return r;
 }
 

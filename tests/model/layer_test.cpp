@@ -68,7 +68,7 @@ struct Case {
   Matrix dy;
 };
 
-/// Gradients of a range of the layer's parameters: those of the module under test.
+/// Compares the gradients of a range of the layer's parameters: those of the module under test.
 void expect_gradients(const Module& m, const Case& c, const Layer& layer, std::size_t first, std::size_t end) {
   for (std::size_t p = first; p < end; ++p)
     m.expect_close("gradient " + std::to_string(p),
@@ -112,7 +112,7 @@ void run_mlp(const Setting& setting) {
   expect_gradients(m, c, layer, c.leaves.size() / 2, c.leaves.size());
 }
 
-/// Of the heads of this rank alone.
+/// Attention of this rank's heads alone.
 void run_dot_product(const Setting& setting) {
   Module m(tests::small_model(setting.arch), setting.compute);
   tests::reference::Graph graph;

@@ -69,7 +69,7 @@ void run_column(const Setting& setting) {
   if (place.bias >= 0)
     m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
 
-  // A second micro-batch of the same adds the same again.
+  // A second micro-batch with the same numbers adds the same gradients once more.
   gradient.accumulate = true;
   model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch);
   Matrix twice = at(leaves, place.weight)->gradient;

@@ -64,12 +64,13 @@ tensor::Arena poisoned_arena(std::int64_t bytes) {
   return arena;
 }
 
-/// Columns of what linears read get sizes of their own, made up for in the weights' columns.
+/// Changes weights so that the columns of linears' inputs differ in size (Module::wide), while the linears' results
+/// stay about the same: the columns of the weights are divided by the same factors.
 void widen(Matrix& m, const model::ParameterSpec& p, const deck::ModelConfig& model) {
   const bool norm = p.name.find("norm") != std::string::npos;
   const bool after_norm = p.linear == fp8::Linear::qkv || p.linear == fp8::Linear::fc1;
   const std::int64_t head_dim = model.hidden / model.heads;
-  // The values' rows make columns of proj's input, those of `up` (llama) columns of fc2's.
+  // Rows of qkv that give values set the columns of proj's input; rows of `up` (llama) set those of fc2's input.
   const std::int64_t first = p.linear == fp8::Linear::qkv ? p.rows - model.kv_heads * head_dim
                              : p.linear == fp8::Linear::fc1 && model.arch == deck::Arch::llama ? model.ffn
                                                                                                : p.rows;
@@ -253,7 +254,7 @@ Matrix Module::get(const Tensor& t) {
 
 namespace {
 
-/// Every rank's values, one rank after the other; all that modules make are fp32 at most.
+/// The values of all ranks, one rank after the other. Modules write fp32 or narrower types, so fp32 holds them.
 std::vector<float> gathered(const Matrix& mine, int ranks) {
   const std::vector<float> own(mine.values.begin(), mine.values.end());
   std::vector<float> all(own.size() * static_cast<std::size_t>(ranks));

@@ -29,12 +29,12 @@ struct Setting {
 std::vector<Setting> settings();
 std::string name_of(const Setting& setting);
 
-/// One layer whose sizes divide by 4 ranks, with as few key heads as that allows, and a vocabulary
-/// that does not divide.
+/// A model of one layer whose sizes divide by 4 ranks, with as few key heads as possible, and a vocabulary that does
+/// not divide by 4.
 deck::ModelConfig small_model(deck::Arch arch);
 
-/// Everything that a module of a model needs on this rank of a tensor group of all ranks, and the
-/// way from whole matrices, which every rank holds, to this rank's parts and back.
+/// Everything that a module of a model needs on this rank, in a tensor group of all ranks. It cuts whole matrices,
+/// which every rank holds, into the ranks' parts, and puts parts together to whole matrices.
 class Module {
  public:
   Module(const deck::ModelConfig& model, tensor::DType compute, std::int64_t batch = 4,
@@ -59,14 +59,13 @@ class Module {
   const fp8::ScalingState& state() const { return state_; }
   int rank() const { return group.rank(); }
 
-  /// Normal values that the compute type holds exactly, the same on every rank.
+  /// Normally distributed values, the same on every rank, rounded to the compute type.
   Matrix random(std::int64_t rows, std::int64_t cols, unsigned seed, double scale = 1, double mean = 0) const;
 
-  /// Parameters of a unit, whole (fused as one rank holds them). With a recipe those that make
-  /// columns of linears' inputs give them sizes far apart (wide()), so that blocks of other shapes
-  /// give other values.
+  /// Whole parameters of a unit, fused as with one tensor rank. With a recipe the columns of linears' inputs differ
+  /// much in size (wide()), so that blocks of a wrong shape would give other values.
   const std::vector<Matrix>& whole_weights(int unit) const;
-  /// This rank's parts, in the compute type, cut by the boxes of model::make_units.
+  /// This rank's parts of them, in the compute type, cut by the boxes of model::make_units.
   std::vector<tensor::Tensor> weights(int unit);
   /// This rank's part of a whole parameter.
   Matrix part_of(int unit, int parameter, const Matrix& whole) const;
@@ -74,17 +73,17 @@ class Module {
     return whole_units_[static_cast<std::size_t>(unit)].parameters[static_cast<std::size_t>(parameter)];
   }
   int parameters(int unit) const { return static_cast<int>(units_[static_cast<std::size_t>(unit)].parameters.size()); }
-  /// Where their gradients go: zeros, or NaN where the first contribution overwrites.
+  /// Memory for their gradients: zeros, or NaN where a product overwrites the gradient.
   std::vector<tensor::Tensor> gradients(int unit);
-  /// This rank's gradients put together with all others' (those of replicated parameters summed),
-  /// whole; padding must be zero.
+  /// The whole gradient, put together from all ranks' parts; of replicated parameters their sum. Expects that padding
+  /// is zero. Collective.
   Matrix whole_gradient(int unit, int parameter, const tensor::Tensor& local) const;
-  /// For each row of this rank's part of a parameter its row in the whole one; -1 for padding.
+  /// For each row of this rank's part of a parameter, its row in the whole parameter; -1 for padding.
   std::vector<std::int64_t> rows_of(int unit, int parameter) const;
   /// First column of this rank's part.
   std::int64_t column_of(int unit, int parameter) const;
 
-  /// Tensors of the compute type: all of m, this rank's tokens of it, or so many NaN.
+  /// New tensors in the compute type: all of m, this rank's tokens (rows) of m, or (rows, cols) NaN.
   tensor::Tensor put(const Matrix& m);
   tensor::Tensor put_tokens(const Matrix& m);
   tensor::Tensor output(std::int64_t rows, std::int64_t cols);
@@ -95,22 +94,23 @@ class Module {
   static Matrix columns(const Matrix& m, const std::vector<std::int64_t>& which);
 
   static Matrix get(const tensor::Tensor& t);
-  /// Every rank's tokens.
+  /// The tokens of all ranks, in order. Collective.
   Matrix whole_tokens(const tensor::Tensor& local) const { return whole_tokens(get(local)); }
   Matrix whole_tokens(const Matrix& local) const;
-  /// Every rank's columns, which are `which` of `cols` columns of the whole.
+  /// The whole matrix of `cols` columns, of which this rank has the columns `which`. Collective.
   Matrix whole_columns(const tensor::Tensor& local, const std::vector<std::int64_t>& which, std::int64_t cols) const {
     return whole_columns(get(local), which, cols);
   }
   Matrix whole_columns(const Matrix& local, const std::vector<std::int64_t>& which, std::int64_t cols) const;
 
-  /// What rounding in the compute type may change of each element. With a recipe, whose rows and
-  /// columns differ in size, in proportion to the element's own row and column, and itself.
+  /// How much each element may differ by rounding in the compute type. Without a recipe it is in proportion to the
+  /// largest element. With a recipe, whose rows and columns differ in size, it is in proportion to the element's own
+  /// row and column.
   Matrix rounding(const Matrix& m) const;
-  /// got = want as far as the compute type allows.
+  /// Whether got = want within rounding(want), and on the whole within a bound on the relative distance.
   testing::AssertionResult close(const Matrix& got, const Matrix& want) const;
   void expect_close(const std::string& what, const Matrix& got, const Matrix& want) const;
-  /// All of a unit's gradients against those of its leaves.
+  /// Compares all gradients of a unit with those of its leaves.
   void expect_gradients(int unit, const std::vector<tensor::Tensor>& local, const std::vector<Var>& leaves) const;
 
  private:
@@ -119,7 +119,7 @@ class Module {
   mutable std::map<int, std::vector<Matrix>> whole_weights_;
 };
 
-/// Leaves of a unit's whole parameters.
+/// One leaf of the graph for each whole parameter of a unit.
 std::vector<Var> leaves_of(reference::Graph& graph, const Module& module, int unit);
 
 }  // namespace shard8::tests

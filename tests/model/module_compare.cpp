@@ -15,9 +15,9 @@ using tensor::DType;
 using tensor::Tensor;
 
 Matrix Module::rounding(const Matrix& m) const {
-  // An element is a sum of terms of the tensor's own size, through up to ten operations. fp32: some
-  // roundings of 2^-24 of them; with a recipe more, as models are large enough for blocks, and scales
-  // that are no powers of two round every number again. bf16: each operation rounds to 2^-9.
+  // An element is a sum of terms that are as large as the tensor's elements, after up to ten operations. fp32: some
+  // roundings of 2^-24 of the terms. With a recipe there are more roundings: models are larger, since they have to hold
+  // blocks, and scales that are not powers of two round every number once more. bf16: each operation rounds to 2^-9.
   const double unit = dims.compute == DType::bf16 ? 16 * 0x1p-9 : (recipe.on() ? 128 : 32) * 0x1p-24;
   Matrix row(m.rows, 1), col(1, m.cols), allowed = m;
   double largest = 0;
@@ -28,9 +28,9 @@ Matrix Module::rounding(const Matrix& m) const {
       col(0, c) = std::max(col(0, c), x);
       largest = std::max(largest, x);
     }
-  // Of the size of the tensor; of rows and columns that differ on purpose, that of their own. In bf16
-  // that of the smaller will do: gradients of queries and keys are small beside those of values, and
-  // differences of numbers that are not.
+  // The size of an element's terms: the largest element of the tensor. If rows and columns differ in size on purpose,
+  // it follows from the largest elements of the row and the column. In bf16 it is the smaller of these two: gradients
+  // of queries and keys are small compared with those of values, but are differences of numbers that are not small.
   const auto size = [&](std::int64_t r, std::int64_t c) {
     if (!recipe.on() || m.cols == 1 || largest == 0) return largest;
     if (dims.compute == DType::bf16) return std::min(row(r, 0), col(0, c));
@@ -53,7 +53,8 @@ testing::AssertionResult Module::close(const Matrix& got, const Matrix& want) co
     at = i;
   }
   const double distance = relative_distance(got.values, want.values);
-  // Sums of products come in a BLAS's own order: up to 8.1 roundings in fp32 were seen (Sapphire Rapids).
+  // Each BLAS sums products in an order of its own: differences of up to 8.1 roundings in fp32 were measured (Sapphire
+  // Rapids).
   const double most = dims.compute == DType::bf16 ? 10 * 0x1p-9 : (recipe.on() ? 16 : 12) * 0x1p-24;
   if (worst <= 1 && distance <= most) return testing::AssertionSuccess();
   const auto cols = static_cast<std::size_t>(want.cols);

@@ -10,7 +10,7 @@
 #include "tests/model/reference/cast.hpp"
 #include "tests/model/reference/operations.hpp"
 
-// The reference's gradients against finite differences of its own results.
+// Compares the reference's gradients with finite differences of the reference's results.
 
 namespace shard8::tests::reference {
 namespace {
@@ -42,7 +42,7 @@ void check(const char* name, const Operation& operation, std::vector<Matrix> inp
   const Var y = operation(graph, leaves);
   const Matrix seed = normal(y->value.rows, y->value.cols, 99);
   graph.backward(y, seed);
-  // Central differences: an error of h²/6·f''' ~ 1e-9 and of 1e-16·f/h ~ 1e-10.
+  // Errors of central differences: h²/6·f''' ~ 1e-9 from the step, and 1e-16·f/h ~ 1e-10 from rounding.
   constexpr double kStep = 1e-5;
   for (std::size_t l = 0; l < inputs.size(); ++l)
     for (std::size_t i = 0; i < inputs[l].values.size(); ++i) {
@@ -85,7 +85,8 @@ TEST(Reference, GradientsAreThoseOfFiniteDifferences) {
         {x, w});
 }
 
-/// x·wᵀ of 2 tokens, 1 input and 1 output, where each copy is the value times a number of its own.
+/// x·wᵀ with 2 tokens, 1 input and 1 output. Each copy is the value times another number, so results show which was
+/// read.
 TEST(Reference, EachProductOfALinearReadsItsCopies) {
   const auto times = [](double rows, double columns) -> Casting {
     return [=](const Matrix& m) {
@@ -117,13 +118,13 @@ TEST(Reference, CastsAreThoseOfTheFormulas) {
   x(0, 1) = 0.1;
   x(0, 127) = 3;
   x(127, 0) = 1000;
-  // 0.448 of the whole: −7 becomes −3.136, and in steps of a quarter −3.25.
+  // One scale for the matrix, 0.448: −7 becomes −3.136, which rounds to −3.25 in steps of a quarter.
   const Cast whole = cast(x, {Scaling::tensor, DType::e4m3, false, {}});
   EXPECT_EQ(whole.codes(127, 0), 448);
   EXPECT_EQ(whole.codes(0, 0), -3.25);
   EXPECT_EQ(whole.inverse(0, 0), static_cast<double>(1.0f / 0.448f));
   EXPECT_EQ(cast(x, {Scaling::tensor, DType::e5m2, true, {}}).inverse(0, 0), 1.0 / 32);  // 57.344 -> 32
-  // Rows: 448/7 = 64; columns: the one of 1000, and that of 0.1 alone.
+  // By rows: 448/7 = 64. By columns: the scale of the column with 1000, and the scale of the column with 0.1 alone.
   const Cast rows = cast(x, {Scaling::row_128, DType::e4m3, false, {}});
   EXPECT_EQ(rows.inverse(0, 5), 1.0 / 64);
   EXPECT_EQ(rows.codes(0, 1), 6.5);
@@ -138,14 +139,14 @@ TEST(Reference, CastsAreThoseOfTheFormulas) {
   EXPECT_EQ(narrow.inverse(0, 96), 1.0 / 128);
   EXPECT_EQ(narrow.inverse(127, 0), 4);
   EXPECT_EQ(cast(x, {Scaling::column_32, DType::e4m3, true, {}}).inverse(95, 0), 0x1p-127) << "of zeros alone";
-  // A scale known before saturates what has grown.
+  // With a scale known before, values that have grown saturate.
   const Cast known = cast(x, {Scaling::tensor, DType::e4m3, false, 2.0f});
   EXPECT_EQ(known.codes(127, 0), 448);
   EXPECT_EQ(known.values()(127, 0), 224);
   EXPECT_EQ(known.values()(0, 0), -7);
 }
 
-// One value of each by hand or from its definition.
+// One value of each operation, found by hand or from the operation's definition.
 TEST(Reference, ValuesAreThoseOfTheDefinitions) {
   Graph graph;
   Matrix one(1, 2);
@@ -160,7 +161,7 @@ TEST(Reference, ValuesAreThoseOfTheDefinitions) {
   EXPECT_EQ(turned->value(0, 0), 1);
   EXPECT_NEAR(turned->value(1, 0), std::cos(1) - std::sin(1), 1e-15);
   EXPECT_NEAR(turned->value(1, 1), std::cos(1) + std::sin(1), 1e-15);
-  // The first token sees itself alone.
+  // The first token attends to itself alone.
   const Var qkv = graph.leaf(normal(2, 3, 11));
   EXPECT_EQ(attention(graph, qkv, {1, 1, 1, 2})->value(0, 0), qkv->value(0, 2));
   const Var equal = graph.leaf(Matrix(4, 2, 0.5));

@@ -10,7 +10,7 @@ namespace shard8::tests::reference {
 
 namespace {
 
-/// Where one head of one sequence lies in rows of qkv, and its probabilities.
+/// Where one head of one sequence lies in qkv and in the output.
 struct Head {
   std::int64_t first_token, query, key, value, out;  ///< columns
 };
@@ -25,7 +25,7 @@ std::vector<Head> all_heads(const Heads& h, std::int64_t tokens) {
   return all;
 }
 
-/// softmax of the scores of query i over keys 0 … i.
+/// Softmax of the scores of query i over keys 0 … i.
 std::vector<double> probabilities(const Matrix& qkv, const Heads& h, const Head& head, std::int64_t i) {
   std::vector<double> p(static_cast<std::size_t>(i + 1));
   for (std::int64_t j = 0; j <= i; ++j) {
@@ -84,7 +84,7 @@ Var attention(Graph& graph, Var qkv, const Heads& h) {
 
 namespace {
 
-/// Logits of one token, and log Σ exp of them.
+/// The logits of one token, and the logarithm of the sum of their exponentials.
 double log_sum(std::vector<double>& logits, const Matrix& x, const Matrix& head, std::int64_t t) {
   double most = -HUGE_VAL, sum = 0;
   for (std::int64_t v = 0; v < head.rows; ++v) {

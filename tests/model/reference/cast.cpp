@@ -73,7 +73,7 @@ Cast cast(const Matrix& x, const CastRule& rule) {
 
 namespace {
 
-/// out (R, C) += a (R, K)·b (K, C), row after row of b.
+/// out (R, C) += a (R, K)·b (K, C), one row of b after the other.
 void add_product(Matrix& out, const Matrix& a, const Matrix& b) {
   for (std::int64_t r = 0; r < a.rows; ++r)
     for (std::int64_t k = 0; k < a.cols; ++k) {

@@ -15,18 +15,18 @@ struct CastRule {
   tensor::Scaling scaling = tensor::Scaling::tensor;
   tensor::DType dtype = tensor::DType::e4m3;
   bool power_of_2 = false;
-  std::optional<float> scale{};  ///< of the whole matrix, where it is known before
+  std::optional<float> scale{};  ///< the scale of the whole matrix, if it is known before the cast
 
   struct Factors {
     float scale, inverse;
   };
-  /// Of a block with this amax; the inverse never falls as amax rises.
+  /// Scale and inverse scale of a block with this amax. A larger amax never gives a smaller inverse scale.
   Factors factors(double amax) const;
-  /// The number of the format that x becomes.
+  /// x rounded to a number of the format.
   double round(double x) const;
 };
 
-/// A matrix in 8 bits: the numbers of the format, and beside each the inverse scale of its block.
+/// A matrix in FP8: its numbers in the format, and for each of them the inverse scale of its block. Both (R, C).
 struct Cast {
   Matrix codes, inverse;
   Matrix values() const;
@@ -38,19 +38,19 @@ void for_each_block(tensor::Scaling scaling, std::int64_t rows, std::int64_t col
 
 Cast cast(const Matrix& x, const CastRule& rule);
 
-/// The values of both copies of a matrix, as products read them.
+/// The values of both copies of a matrix, as products read them: decoded and multiplied by the inverse scales.
 struct Operands {
   Matrix by_rows, by_columns;
 };
 using Casting = std::function<Operands(const Matrix&)>;
 
-/// What a linear in 8 bits makes of its input, its weight and the gradient of its output.
+/// How a linear in FP8 casts its input, its weight and the gradient of its output.
 struct LinearCasting {
   Casting input, weight, output_gradient;
 };
 
-/// x·wᵀ + bias as such a linear computes it: forward reads x and w by rows, the input's gradient dy
-/// by rows and w by columns, the weight's dy and x by columns; the bias' gradient dy itself.
+/// x·wᵀ + bias as a linear in FP8 computes it. Forward reads x and w by rows. The gradient of x is computed from dy by
+/// rows and w by columns, that of w from dy and x by columns, and that of the bias from the plain dy.
 Var linear(Graph& graph, Var x, Var w, Var bias, const LinearCasting& casting);
 
 }  // namespace shard8::tests::reference

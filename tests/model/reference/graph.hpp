@@ -31,12 +31,12 @@ struct Node {
 };
 using Var = Node*;
 
-/// Reverse-mode differentiation: operations in operations.hpp append nodes in order, backward()
-/// visits them in reverse. Owns the nodes.
+/// Reverse-mode differentiation. The operations of operations.hpp append nodes in order, and backward() visits them in
+/// reverse order. Owns the nodes.
 class Graph {
  public:
   Var leaf(Matrix value);
-  /// Gradients of Σ seed·y, added to every node's.
+  /// Adds the gradient of the scalar Σ seed·y to that of every node.
   void backward(Var y, const Matrix& seed);
 
  private:

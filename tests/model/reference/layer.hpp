@@ -15,13 +15,13 @@ struct Affine {
   Var weight = nullptr, bias = nullptr;
 };
 
-/// A transformer layer's parameters, from a unit's in the order of model::make_units.
+/// The parameters of a transformer layer, from those of its unit in the order of model::make_units.
 struct Layer {
   Affine norm1, qkv, proj, norm2, fc1, fc2;
   static Layer bind(deck::Arch arch, const std::vector<Var>& v);
 };
 
-/// How a linear of the layer is computed: plainly, or as a recipe does.
+/// How a linear of the layer is computed: in plain arithmetic, or with the casts of a recipe.
 using LinearOperation = std::function<Var(Graph&, Var x, const Affine& w, fp8::Linear which)>;
 Var plain_linear(Graph& graph, Var x, const Affine& w, fp8::Linear which);
 

@@ -49,7 +49,7 @@ Var add(Graph& graph, Var a, Var b) {
 
 namespace {
 
-/// weight·(x − mean)·rstd + bias; without a bias the mean is taken as zero.
+/// weight·(x − mean)·rstd + bias. Without a bias (RMSNorm) the mean is taken as zero.
 Var normalise(Graph& graph, Var x, Var weight, Var bias, double eps) {
   const std::int64_t rows = x->value.rows, n = x->value.cols;
   const auto count = static_cast<double>(n);

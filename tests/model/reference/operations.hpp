@@ -32,7 +32,7 @@ struct Heads {
 /// Causal softmax(q·kᵀ/sqrt(dim))·v of rows [q heads | k heads | v heads], sequence by sequence.
 Var attention(Graph& graph, Var qkv, const Heads& heads);
 
-/// Row tokens[t] of table for every t.
+/// For every t row tokens[t] of the table.
 Var embedding(Graph& graph, Var table, const std::vector<std::int32_t>& tokens);
 /// x + table's row t mod seq.
 Var positions(Graph& graph, Var x, Var table, std::int64_t seq);
