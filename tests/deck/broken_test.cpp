@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Every deck under broken/ must fail with exactly the text of its .expect file; arguments of the
-// command line stand in an .args file, one a line. After a change of messages, and a look at each:
+// Every deck in broken/ must fail with exactly the text of its .expect file. An .args file has the arguments of the
+// command line, one a line. After a change of messages rewrite the files, and read each change:
 //   SHARD8_REWRITE=1 build/cpu/tests/deck.load --gtest_filter='Broken.*'
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 namespace shard8::deck {
 
-/// One deck in both spellings; every kind of value, quotes, comments and letters in both cases.
+/// One deck in both spellings. It has every kind of value, quotes, comments, and letters in both cases.
 inline constexpr const char* kYamlDeck = R"(# a comment
 model:
   arch: llama
@@ -84,7 +84,7 @@ $precision compute = "fp32" deterministic = F $end
 &output dir = "out # not a comment" &END
 )";
 
-/// The least that a deck must give.
+/// The smallest valid deck: only the required keys.
 inline constexpr const char* kLeastDeck = R"(
 model: {hidden: 64, ffn: 192, layers: 2, heads: 4, vocab: 256, seq: 32}
 optimizer: {lr: 1e-3}

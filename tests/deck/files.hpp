@@ -14,7 +14,7 @@ inline std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The working directory is the repository's root while this lives.
+/// Makes the repository's root the working directory until the end of the scope.
 class AtRoot {
  public:
   AtRoot() : before_(std::filesystem::current_path()) { std::filesystem::current_path(SHARD8_SOURCE_DIR); }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// The keys of FP8: their defaults, values that contradict each other, and sizes that fit.
+// The keys of FP8: their defaults, values that contradict each other, and sizes that do and do not fit blocks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-/// Fits every recipe on one rank and with tensor = 2.
+/// A deck whose sizes fit every recipe, on one rank and with tensor = 2.
 constexpr const char* kFittingDeck = R"(
 model: {hidden: 256, ffn: 512, layers: 4, heads: 4, vocab: 256, seq: 128}
 optimizer: {lr: 1e-3}
@@ -182,7 +182,8 @@ TEST(Fp8, formats_and_scales_of_recipes) {
   }
 }
 
-// A size that fits and one that does not, for each recipe, on one rank and on two tensor ranks.
+// Each size once as a multiple of the recipe's block and once not, for each recipe, on one rank and on two tensor
+// ranks.
 TEST(Fp8, sizes_that_fit) {
   const std::pair<std::string, int> recipes[] = {{"delayed", 16}, {"current", 16}, {"mxfp8", 32}, {"block", 128}};
   for (const auto& [recipe, g] : recipes) {
@@ -215,7 +216,7 @@ TEST(Fp8, sizes_that_fit) {
 }
 
 TEST(Fp8, parts_of_qkv) {
-  // With scales of tensors the width of a rank's [q;k;v] counts, with scales of blocks the width of each part.
+  // With one scale for a tensor the width of a rank's [q;k;v] must fit; with block scales the width of each part.
   const Overrides narrow = {"model.hidden=64", "model.ffn=64", "model.heads=16"};
   const auto errors = [&narrow](const std::string& recipe, const std::string& kv_heads, const std::string& tensor) {
     Overrides overrides = narrow;

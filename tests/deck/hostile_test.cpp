@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Decks that are made to overflow the stack of the reader, or to keep it busy for minutes.
+// Decks that try to overflow the stack of the reader, or to keep it busy for minutes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ std::string repeated(std::string_view text, std::size_t times) {
   return out;
 }
 
-// The message with which load_text refuses a deck: exit code 2, within seconds. Time that is quadratic in the deck's
-// size would be minutes here.
+// The message with which load_text refuses a deck. Expects exit code 2 within seconds; a reader whose time grows with
+// the square of the deck's size would take minutes.
 std::string refusal(const std::string& deck, const std::string& name) {
   const auto begin = std::chrono::steady_clock::now();
   std::string message;
@@ -43,7 +43,7 @@ std::string refusal(const std::string& deck, const std::string& name) {
 
 TEST(Hostile, yaml_that_is_nested_deeply) {
   std::string blocks;
-  for (std::size_t i = 0; i < 1000; ++i) blocks += std::string(i, ' ') + "a:\n";  // to the limit on a deck's bytes
+  for (std::size_t i = 0; i < 1000; ++i) blocks += std::string(i, ' ') + "a:\n";  // up to the limit on a deck's bytes
   const std::string flow = repeated("[", kDeep) + repeated("]", kDeep);
   for (const std::string& deck :
        {repeated("[", kDeep), flow, "a: " + flow, "model: {heads: " + flow + "}", repeated("{", kDeep),
@@ -56,7 +56,7 @@ TEST(Hostile, yaml_that_is_nested_deeply) {
   }
 }
 
-// The bound is on what is nested, not on how much there is.
+// Only the depth of nesting is bounded, not the number of collections.
 TEST(Hostile, yaml_within_the_bound) {
   const std::string ok = std::string(kLeastDeck) + "# " + repeated("[", 10'000) + "\n";
   EXPECT_EQ(load_text(ok, "a.yaml").config.model.hidden, 64);
@@ -77,7 +77,7 @@ TEST(Hostile, yaml_with_an_error_in_every_word) {
   refusal("model: {" + repeated("a: 1,", kDeep) + "}", "a.yaml");
 }
 
-// Namelists have no nesting. What would open a level in Fortran is skipped word by word.
+// Namelists have no nesting. Words that would open a level in Fortran are skipped one by one.
 TEST(Hostile, namelists_with_an_error_in_every_word) {
   for (const std::string_view word : {"(", "%", "a%", "b(", "&a ", "$a ", "b ", "b=,", "b=1,", "b=(", "'", "\"a", "/",
                                       "!", ";", "b=1*", "&end ", "&\n"}) {
@@ -96,9 +96,8 @@ TEST(Hostile, other_encodings) {
 }
 
 TEST(Hostile, arguments_are_shown_printable_and_short) {
-  for (const std::string& argument :
-       {std::string("\x1b[31m\x07"), std::string("mesh.\x1b=2"), std::string("mesh.tensor=\x1b"),
-        std::string(100'000, 'a')}) {
+  for (const std::string& argument : {std::string("\x1b[31m\x07"), std::string("mesh.\x1b=2"),
+                                      std::string("mesh.tensor=\x1b"), std::string(100'000, 'a')}) {
     try {
       load_text(kLeastDeck, "a.yaml", std::vector<std::string>{argument});
       ADD_FAILURE() << argument.substr(0, 60);

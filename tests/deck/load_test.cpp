@@ -211,9 +211,9 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
   const auto warnings = [](const char* deck, std::vector<std::string> overrides) {
     return load_text(deck, "a.yaml", overrides).warnings;
   };
-  EXPECT_EQ(warnings(kYamlDeck, {}).size(), 1u);  // data.path of a synthetic stream
+  EXPECT_EQ(warnings(kYamlDeck, {}).size(), 1u);  // data.path, which synthetic data do not read
   EXPECT_TRUE(warnings(kLeastDeck, {"fp8.recipe=delayed", "fp8.margin=3"}).empty());
-  // The command line switches off what reads these keys of the deck: the warnings show their places in the deck.
+  // Overrides on the command line take the effect from these keys of the deck. The warnings show the keys in the deck.
   const auto of_deck = warnings(kYamlDeck, {"fp8.recipe=current"});
   ASSERT_EQ(of_deck.size(), 4u);
   EXPECT_EQ(of_deck[0],
@@ -258,7 +258,7 @@ TEST(Load, output_files_are_none_that_are_read) {
   fs::create_symlink("../tokens.h5", folder.path() / "links/summary.json");
   const std::string deck = folder.file("a.yaml", kLeastDeck);
   const std::string here = folder.path().string();
-  // The overrides, the first of which is to blame, and the message.
+  // Overrides and the message. The error is placed at the first override.
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"output.metrics=a.yaml", "output.dir=" + here}, "/a.yaml' is the deck"},
       {{"output.dir=" + here + "/text/..", "verify.gold=gold.jsonl", "verify.tolerance=0"}, ""},
@@ -295,7 +295,7 @@ TEST(Load, output_files_are_none_that_are_read) {
 
 TEST(Load, what_a_micro_batch_holds_is_bounded) {
   const std::vector<std::string> long_ones = {"model.seq=2147483647", "data.batch=2147483647"};
-  // The same batch in smaller micro-batches is allowed, but not in too many of them.
+  // The same batch may be cut into smaller micro-batches, but not into too many.
   const std::vector<std::string> pieces = {"data.batch=2147483647", "data.micro_batch=1000"};
   EXPECT_EQ(message_of(kLeastDeck, "a.yaml", pieces), "");
   EXPECT_EQ(message_of(kLeastDeck, "a.yaml", {pieces[0], "data.micro_batch=100"})
@@ -306,7 +306,7 @@ TEST(Load, what_a_micro_batch_holds_is_bounded) {
                 .find("micro-batch * model.seq * model.vocab / mesh.tensor * model.layers = 2147483647 * 2147483647 * "
                       "256 * 2 = about 2.4e+21 elements of activations are too many"),
             std::string::npos);
-  // The caret is at the largest factor.
+  // The error is placed at the largest factor.
   EXPECT_EQ(
       message_of(kLeastDeck, "a.yaml", {"model.ffn=2147483647", "data.micro_batch=1000000000", "data.batch=2000000000"})
           .find("command line:model.ffn=2147483647: error: micro-batch * model.seq * model.ffn * model.layers = "

@@ -27,7 +27,7 @@ TEST(Spelling, what_is_written_is_read_back) {
   EXPECT_EQ(to_namelist(load_text(yaml, "b.yaml").config), namelist);
 }
 
-// Loads every beginning of a text. Each gives an error with a place, or a Config.
+// Loads every beginning of a text. Expects an error with a place, or a Config.
 void load_all_beginnings(const std::string& whole, const std::string& name) {
   int loaded = 0;
   for (std::size_t size = 0; size <= whole.size(); ++size) {

@@ -56,7 +56,7 @@ TEST(Table, defaults_are_in_their_bounds) {
   }
 }
 
-// The printed deck with its required keys filled in, as a user would do it.
+// The printed deck with its required keys filled in, as a user would fill them in.
 std::string filled(std::string text, const std::string& equals, const std::string& quote) {
   const std::pair<std::string, std::string> values[] = {
       {"hidden", "64"}, {"ffn", "192"}, {"layers", "2"}, {"heads", "4"},

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <new>
 
-// These stand before those of the C++ library, and of the shared libcudart, wherever this is linked.
+// The functions below replace those of the C++ library and of the shared libcudart in a program that links this file.
 
 namespace {
 
@@ -62,8 +62,8 @@ namespace {
 
 std::atomic<std::uint64_t> device_calls{0};
 
-/// The function of that name in the library that comes after this program. Calls for no bytes, which Kokkos
-/// makes at each launch of teams without scratch memory, do not count.
+/// The function of that name in the libraries that this program loads. Calls for 0 bytes are not counted; Kokkos makes
+/// one at each launch of teams without scratch memory.
 template <class F>
 F next(F, const char* name, bool counts) {
   device_calls += counts ? 1 : 0;
@@ -98,7 +98,7 @@ cudaError_t CUDARTAPI cudaFree(void* p) { return next(&cudaFree, "cudaFree", p !
 cudaError_t CUDARTAPI cudaFreeAsync(void* p, cudaStream_t s) {
   return next(&cudaFreeAsync, "cudaFreeAsync", p != nullptr)(p, s);
 }
-/// As cudnn.h declares it, less the names of its types.
+/// Declared as in cudnn.h, but without the names of its types.
 int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   in_attention = true;
   const int status = next(&cudnnBackendExecute, "cudnnBackendExecute", false)(handle, plan, pack);

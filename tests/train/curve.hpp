@@ -8,13 +8,13 @@
 
 namespace shard8::test {
 
-/// What a training came to, to be compared bit for bit.
+/// The results of a training, to be compared bit for bit.
 struct Curve {
   std::vector<double> losses, norms;
-  std::vector<float> weights;  ///< this rank's fp32 master shards at the end; none of masters in halves
+  std::vector<float> weights;  ///< this rank's fp32 master shards at the end; empty with master bf16_remainder
 };
 
-/// Trains the deck's steps on all ranks.
+/// Trains all steps of the deck on all ranks.
 Curve train_curve(const deck::Config& config);
 
 void expect_same(const Curve& got, const Curve& want);

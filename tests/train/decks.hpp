@@ -13,7 +13,7 @@
 
 namespace shard8::test {
 
-/// What tests of whole steps vary.
+/// The settings that tests of whole steps vary.
 struct Variant {
   std::array<int, 3> mesh = {1, 1, 1};
   const char* arch = "llama";
@@ -37,7 +37,8 @@ inline std::string name_of(const Variant& v) {
 
 inline int ranks_of(const Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
 
-/// Small, with sizes that divide by nothing where that is allowed: vocabulary, batch, rows by shards.
+/// A small deck. Wherever the checks allow it, sizes do not divide: the vocabulary by tensor ranks, the batch by data
+/// ranks, rows by shards.
 inline deck::Config small_deck(const Variant& v, int steps = 3, const std::string& extra = "",
                                const std::string& optimizer = "") {
   const bool llama = std::string(v.arch) == "llama";
@@ -62,7 +63,7 @@ inline int world_size() {
   return ranks;
 }
 
-/// Of those, the ones for as many ranks as there are.
+/// The variants for as many ranks as the program has.
 inline std::vector<Variant> here(std::vector<Variant> variants) {
   std::erase_if(variants, [](const Variant& v) { return ranks_of(v) != world_size(); });
   return variants;

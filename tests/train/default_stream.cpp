@@ -29,7 +29,7 @@ bool DefaultStreamTrap::sprung() {
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  if (ended != cudaSuccess) cudaGetLastError();  // it was said, and is forgotten
+  if (ended != cudaSuccess) cudaGetLastError();  // clears the error, which the return value has reported
   return ended != cudaSuccess || status != cudaStreamCaptureStatusActive;
 }
 

@@ -12,9 +12,8 @@
 
 namespace shard8::test {
 
-/// Makes work on the default stream, and synchronisation of the whole device, an error of whoever asks for
-/// it: while a stream that waits for the default one is captured, CUDA refuses both. (Work on streams
-/// that do not wait for the default one goes on.)
+/// Makes CUDA refuse work on the default stream and synchronisation of the whole device: it refuses both while a stream
+/// that waits for the default stream is captured. Work on streams that do not wait for the default stream goes on.
 class DefaultStreamTrap {
  public:
   DefaultStreamTrap();
@@ -22,7 +21,7 @@ class DefaultStreamTrap {
   DefaultStreamTrap(const DefaultStreamTrap&) = delete;
   DefaultStreamTrap& operator=(const DefaultStreamTrap&) = delete;
 
-  /// Ends it. Whether something was refused meanwhile, in whatever thread.
+  /// Ends the capture. Returns whether CUDA has refused something since the constructor, in any thread.
   bool sprung();
 
  private:
@@ -30,17 +29,17 @@ class DefaultStreamTrap {
   bool capturing_ = true;
 };
 
-/// Holds the default stream: what is put there, and what waits for it or for the whole device, waits
-/// until this is released, at the latest after `limit`.
+/// Blocks the default stream. Work on it, and everything that waits for it or for the whole device, waits until this
+/// object is destroyed, at most for `limit`.
 class HeldDefaultStream {
  public:
   explicit HeldDefaultStream(std::chrono::milliseconds limit);
-  /// Releases it and waits until it is empty.
+  /// Releases the stream and waits until all work on it is done.
   ~HeldDefaultStream();
   HeldDefaultStream(const HeldDefaultStream&) = delete;
   HeldDefaultStream& operator=(const HeldDefaultStream&) = delete;
 
-  /// Whether it had to be released because the time was over.
+  /// Whether the stream was released because `limit` was over.
   bool expired() const;
 
  private:

@@ -18,8 +18,8 @@
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 
-// What a step after the first does not do on a device: allocate, use the default stream, wait for the whole
-// device. Beside each, that the test sees it when it is done.
+// A step after the first one on a device does not allocate, does not use the default stream, and does not wait for the
+// whole device. For each of these, a second test shows that the first one would notice it.
 
 namespace shard8 {
 namespace {
@@ -42,7 +42,7 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
-/// Calls `check` with each variant's training after its first step; it is to run the others.
+/// Calls `check` with each variant's training after its first step; `check` runs the other steps.
 void each_training(const std::function<void(test::Training&)>& check) {
   ASSERT_FALSE(variants().empty());
   for (const Fp8Variant& v : variants()) {
@@ -53,7 +53,7 @@ void each_training(const std::function<void(test::Training&)>& check) {
   }
 }
 
-/// Memory, and a stream that does not wait for the default one.
+/// Device memory, and a stream that does not wait for the default stream.
 struct Place {
   Place() { SHARD8_CUDA_CHECK(cudaMalloc(&memory, kBytes)); }
   ~Place() { cudaFree(memory); }
@@ -99,7 +99,7 @@ TEST(HeldDefaultStream, IsNotWaitedForByAStep) {
 
 TEST(HeldDefaultStream, SeesWhoWaitsForIt) {
   Place place;
-  cudaStream_t blocking = nullptr;  // one that waits for the default stream
+  cudaStream_t blocking = nullptr;  // a stream that waits for the default stream
   SHARD8_CUDA_CHECK(cudaStreamCreate(&blocking));
   const auto waits = [](const std::function<void()>& use) {
     const test::HeldDefaultStream held(500ms);

@@ -12,8 +12,8 @@
 #include "tests/train/recording.hpp"
 #include "train/plan/plan.hpp"
 
-// What must not change a bit of a training in FP8, what the plan says of it, and that nothing shares
-// scales.
+// Settings that must not change a bit of a training in FP8; the plan of such a training compared with the training; and
+// that no two tensors share memory for scales.
 
 namespace shard8 {
 namespace {
@@ -30,7 +30,8 @@ Curve train(const Fp8Variant& v, const std::string& fp8 = "", const std::string&
 
 constexpr const char* kRecipes[] = {"delayed", "current", "block", "mxfp8"};
 
-/// Every recipe on a mesh for as many ranks as there are: three ranks shard, four do both.
+/// Every recipe on each mesh for as many ranks as there are. Three ranks are shards; four are two shards of two tensor
+/// ranks.
 std::vector<Fp8Variant> variants() {
   const std::array<int, 3> meshes[] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 3, 1}, {1, 2, 2}};
   std::vector<Fp8Variant> all;
@@ -40,7 +41,7 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
-// With more than one micro-batch, so that amaxes of several meet.
+// With more than one micro-batch, so that amaxes of several micro-batches are combined.
 TEST(Fp8Bits, RecomputingChangesNone) {
   for (const Fp8Variant& v : variants()) {
     const Curve kept = train(v);
@@ -57,7 +58,7 @@ TEST(Fp8Bits, RecomputingChangesNone) {
   }
 }
 
-// Scales that do not depend on when a weight is cast: then it does not matter where that happens.
+// With scales that do not depend on when a weight is cast, it does not matter where the weight is cast.
 TEST(Fp8Bits, WhereWeightsAreCastChangesNone) {
   for (const Fp8Variant& v : variants()) {
     if (v.recipe == std::string("delayed")) continue;
@@ -99,7 +100,7 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
   }
 }
 
-/// Within what one rounding to nearest instead of even, on ties alone, may come to.
+/// The two kinds of masters round ties of BF16 differently and are otherwise equal, so losses differ little.
 TEST(Fp8Bits, MasterInTwoHalvesTrainsAlike) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
@@ -143,8 +144,8 @@ TEST(Fp8Plan, IsWhatARunDid) {
   }
 }
 
-/// Of the inputs of linears that are kept, as `plan` shows them: half of BF16's, up to scales. With
-/// attention's results, which stay beside their casts, that is what the activations' memory differs by.
+/// The kept inputs of linears in the plan are half as large as in BF16, apart from scales. The memory of activations
+/// differs by as much, less attention's results, which are kept in addition to their casts.
 TEST(Fp8Plan, KeepsHalfOfTheLinearsInputs) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
@@ -166,7 +167,7 @@ TEST(Fp8Plan, KeepsHalfOfTheLinearsInputs) {
   }
 }
 
-/// Scales of kept inputs, of stored weights, and of every gather buffer: no two overlap.
+/// No two of these overlap: the scales of kept inputs, of stored weights, and of weights in gather buffers.
 TEST(Fp8Storage, NoTwoTensorsShareScales) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
@@ -186,7 +187,8 @@ TEST(Fp8Storage, NoTwoTensorsShareScales) {
         for (const auto* copy : {&stored.forward, &stored.backward})
           if (copy->size() > 1) put(copy->back());
     const auto& gather = state.units.gather();
-    for (int slot = 0; slot < gather.rotating_slots() && v.mesh[1] > 1; ++slot)  // with one shard the stored ones
+    for (int slot = 0; slot < gather.rotating_slots() && v.mesh[1] > 1;
+         ++slot)  // with one shard they are the stored ones
       for (const auto& p : gather.place(slot, gather.copy_of(model::layer_unit(0), fsdp::Pass::forward)).parameters)
         if (p.compute.forward.size() > 1) put(p.compute.forward.back());
     for (int layer = 0; training.setup().weights.recipe.per_tensor() && layer < kLayers; ++layer)

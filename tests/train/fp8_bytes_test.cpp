@@ -11,8 +11,8 @@
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 
-// What a step moves and what a rank holds of the weights of the linears, with every recipe beside BF16:
-// counted by the communicator and by the arenas, and shown in docs/fp8.md.
+// Bytes of the linears' weights that a step moves and that a rank holds, for BF16 and for every recipe. The
+// communicator and the arenas count them; docs/fp8.md shows them.
 
 namespace shard8 {
 namespace {
@@ -35,10 +35,10 @@ run: {{steps: 1}}
 }
 
 struct Figures {
-  std::uint64_t calls = 0;      ///< gathers of layers in a step, counted
-  std::uint64_t travelled = 0;  ///< by them, of the linears' weights and their scales
-  std::uint64_t layer = 0;      ///< of a layer's linears and scales where they are gathered
-  std::uint64_t kept = 0;       ///< FP8 shards of a rank
+  std::uint64_t calls = 0;      ///< gathers of layers that the log counted in a step
+  std::uint64_t travelled = 0;  ///< bytes of linears' weights and scales that these gathers moved
+  std::uint64_t layer = 0;      ///< bytes of one layer's linears' weights and scales in the gather buffer
+  std::uint64_t kept = 0;       ///< bytes of a rank's stored FP8 shards
   tensor::MemoryBytes arenas{};
   int slots = 0;
 };
@@ -65,7 +65,7 @@ Figures measure(const std::string& recipe) {
         for (const auto& t : *pieces) f.kept += t.bytes();
     }
   }
-  // In BF16 a layer's norms are in the same row of the log as its linears.
+  // In BF16 the log counts a layer's norms together with its linears.
   for (const auto& [key, stats] : training.log().entries()) {
     if (key.op != profile::Collective::all_gather) continue;
     const bool layer = recipe == "none" && key.bytes == f.layer + norms;
@@ -79,7 +79,7 @@ Figures measure(const std::string& recipe) {
 
 std::size_t arena(const Figures& f, MemoryKind kind) { return f.arenas[static_cast<std::size_t>(kind)]; }
 
-/// Every run of the deck: BF16 first.
+/// The figures of all runs of the deck, that with BF16 first.
 std::vector<std::pair<std::string, Figures>> all_figures() {
   std::vector<std::pair<std::string, Figures>> rows;
   for (const char* recipe : {"none", "delayed", "current", "block", "mxfp8"})
@@ -94,8 +94,8 @@ TEST(Fp8Bytes, HalfOfBf16) {
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const auto& [recipe, f] = rows[i];
     SCOPED_TRACE(recipe);
-    // One scale a tensor, a 128x128 block, or 32 elements; of MX the copies of forward and backward differ,
-    // so that the layers which backward begins with are gathered again.
+    // There is one scale for a tensor, for a block of 128x128, or for 32 elements. With mxfp8 the copies for forward
+    // and backward differ, so the layers with which backward begins are gathered a second time.
     const std::uint64_t elements = bf16.layer / 2 * f.calls;
     const std::uint64_t scales = recipe == "block" ? elements / (128 * 128) * 4 : recipe == "mxfp8" ? elements / 32 : 0;
     EXPECT_EQ(f.travelled, elements + scales);
@@ -104,7 +104,7 @@ TEST(Fp8Bytes, HalfOfBf16) {
     }
     EXPECT_EQ(f.calls == bf16.calls, recipe != "mxfp8");
     EXPECT_EQ(f.layer, (elements + scales) / f.calls);
-    // The arenas grew by what the tensors are, up to alignment.
+    // The arenas grew by the bytes of the tensors, apart from alignment.
     const double saved = static_cast<double>(arena(rows[0].second, MemoryKind::gathered)) -
                          static_cast<double>(arena(f, MemoryKind::gathered));
     EXPECT_NEAR(saved, static_cast<double>(f.slots) * static_cast<double>(bf16.layer - f.layer), 256.0 * 16 * f.slots);
@@ -114,7 +114,7 @@ TEST(Fp8Bytes, HalfOfBf16) {
   }
 }
 
-/// Of docs/fp8.md; rewritten with SHARD8_REWRITE=1.
+/// The table in docs/fp8.md; SHARD8_REWRITE=1 rewrites it.
 TEST(Fp8Bytes, TableOfTheDocuments) {
   if (test::world_size() != 2) GTEST_SKIP() << "the table is of two shards";
   const auto rows = all_figures();

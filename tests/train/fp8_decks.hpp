@@ -12,7 +12,7 @@
 
 namespace shard8::test {
 
-/// What FP8 trainings vary; sizes that every recipe can cut into blocks on every mesh.
+/// The settings that tests of FP8 trainings vary. Every recipe can cut the deck's sizes into blocks on every mesh.
 struct Fp8Variant {
   std::array<int, 3> mesh = {1, 1, 1};
   const char* recipe = "current";
@@ -34,7 +34,7 @@ inline std::string name_of(const Fp8Variant& v) {
 
 inline int ranks_of(const Fp8Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
 
-/// `extra` are further groups of the deck.
+/// `extra`: further groups of the deck.
 inline deck::Config fp8_deck(const Fp8Variant& v, int steps, int layers = 2, int batch = 12,
                              const std::string& fp8 = "", const std::string& extra = "") {
   const std::string text =

@@ -9,8 +9,8 @@
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 
-// Twenty steps from Hugging Face Transformers' initial weights on its tokens, with the linears in FP8,
-// against its FP32 losses (see tests/gold/README.md).
+// Trains twenty steps with the linears in FP8, from Hugging Face Transformers' initial weights on its tokens, and
+// compares the losses with its FP32 losses (see tests/gold/README.md).
 
 namespace shard8 {
 namespace {

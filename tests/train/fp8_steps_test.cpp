@@ -11,8 +11,8 @@
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/fp8_weights.hpp"
 
-// After every step of a run the FP8 weights that products will read are those of the masters, on every
-// rank, with the scales that the recipe's formulas give.
+// After every step of a run the FP8 weights that products will read are casts of the masters on every rank, with the
+// scales that the recipe's formulas give.
 
 namespace shard8 {
 namespace {
@@ -24,13 +24,13 @@ using tests::DelayedModel;
 
 constexpr int kSteps = 50;
 
-/// What is cast: an element of the master, through bf16 with compute bf16.
+/// The value that is cast: an element of the master, rounded to bf16 first with compute bf16.
 float cast_of(const GatheredWeight& w, std::int64_t row, std::int64_t col) {
   const float x = w.master[row * w.cols + col];
   return w.through_bf16 ? static_cast<float>(tensor::BFloat16(x)) : x;
 }
 
-/// The largest of the owned elements of a block.
+/// The largest magnitude among this rank's elements of a block.
 float amax_of(const GatheredWeight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
   float amax = 0;
   for (std::int64_t r = row; r < row + rows; ++r)
@@ -38,14 +38,14 @@ float amax_of(const GatheredWeight& w, std::int64_t row, std::int64_t rows, std:
   return amax;
 }
 
-/// Of a whole fused weight, over all its shards.
+/// The amax of a whole fused weight, over all its shards. Collective.
 float whole_amax(test::Training& training, const GatheredWeight& w) {
   std::array<double, 1> amax{amax_of(w, 0, w.rows, 0, w.cols)};
   training.mesh().model.all_reduce(amax, comm::Communicator::Reduce::max);
   return static_cast<float>(amax[0]);
 }
 
-/// Largest distance of a value from its nearest number of E4M3 under a scale.
+/// The largest distance that a value may have from the nearest number of E4M3 under this scale.
 double rounding(double value, double scale_inv) {
   constexpr double kSmallestNormal = 0x1p-6, kHalfUnit = 0x1p-4;
   const double magnitude = std::max(std::abs(value) / scale_inv, kSmallestNormal);
@@ -61,8 +61,8 @@ double inverse_scale(const tensor::Operand& o, std::int64_t row, std::int64_t co
              : static_cast<double>(static_cast<float>(o.scale_inv.as<tensor::E8M0>()[i]));
 }
 
-/// Every owned element lies within the rounding of its master. Only delayed scaling may saturate more
-/// than the rounding of a scale does.
+/// Expects that each of this rank's elements differs from its master by at most the rounding. Only with delayed scaling
+/// may a value saturate; otherwise a value exceeds the largest number only by the rounding of the scale.
 void expect_rounded(const GatheredWeight& w, const tensor::Operand& copy, bool may_saturate) {
   std::int64_t wrong = 0;
   for (std::int64_t r = 0; r < w.rows; ++r) {
@@ -81,7 +81,7 @@ void expect_rounded(const GatheredWeight& w, const tensor::Operand& copy, bool m
   EXPECT_EQ(wrong, 0) << w.name;
 }
 
-/// Block scales of this rank's own blocks, from the formulas.
+/// Expects that the scales of this rank's own blocks are those of the formulas.
 void expect_block_scales(const GatheredWeight& w, const tensor::Operand& copy, bool power_of_2) {
   const std::int64_t br = tensor::block_rows(copy.scaling), bc = tensor::block_cols(copy.scaling);
   for (std::int64_t r = 0; r < w.rows; r += br) {
@@ -97,11 +97,12 @@ void expect_block_scales(const GatheredWeight& w, const tensor::Operand& copy, b
   }
 }
 
-/// What the scales of per-tensor recipes must be, followed from step to step.
+/// Computes, step by step, the scales that recipes with one scale for a tensor must have.
 class Scales {
  public:
-  /// Masters have just been written: kept bytes were cast with the scale known before (delayed), those of
-  /// a gather with the scale known since, or else with that of these masters.
+  /// Checks the scale of a weight after its master was updated. With delayed scaling a stored shard was cast with the
+  /// scale known before the update, a shard that is cast for a gather with the scale known after it. With current
+  /// scaling the scale is that of the updated master.
   void check(test::Training& training, const GatheredWeight& w, bool initial) {
     const auto& recipe = training.setup().weights.recipe;
     const float amax = whole_amax(training, w);
@@ -122,7 +123,7 @@ class Scales {
   std::map<std::string, DelayedModel> models_;
 };
 
-/// Every rank of a group has the same numbers.
+/// Expects the same numbers on every rank of a group. Collective.
 void expect_same_in(const comm::Communicator& group, const std::vector<double>& own, const char* what) {
   const auto all = group.all_gather(own);
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -155,7 +156,8 @@ void check_weights(test::Training& training, Scales& scales, bool initial) {
   expect_same_on_all_ranks(training);
 }
 
-/// Every mesh and recipe; what else can vary does, so that each value meets each recipe.
+/// Every mesh with every recipe. The other settings change from one to the next, so that each of their values is tested
+/// with each recipe.
 std::vector<Fp8Variant> variants() {
   constexpr const char* kRecipes[] = {"delayed", "current", "block", "mxfp8"};
   constexpr const char* kRecompute[] = {"none", "selective", "full"};
@@ -176,7 +178,7 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
-/// The losses of all steps, or fewer where something is wrong.
+/// Trains and checks the weights after each step. Returns the losses of all steps, or fewer if a check failed.
 std::vector<double> train_and_check(const deck::Config& config) {
   test::Training training(config, MPI_COMM_WORLD);
   Scales scales;
@@ -199,7 +201,7 @@ TEST(Fp8Weights, AreThoseOfTheMastersAfterEveryStep) {
   }
 }
 
-// A few steps of what is not the default.
+// A few steps with settings that are not the defaults.
 TEST(Fp8Weights, AreThoseOfTheMastersWithEverySetting) {
   constexpr int kFew = 4;
   struct Setting {
@@ -229,7 +231,7 @@ TEST(Fp8Weights, AreThoseOfTheMastersWithEverySetting) {
   }
 }
 
-/// At first, and after steps that leave the masters as they are.
+/// Compares the initial weights, and those after steps that do not change the masters.
 TEST(Fp8Weights, AreTheSameOnEveryMeshAtEqualMasters) {
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));

@@ -28,7 +28,7 @@ std::uint64_t bits_at(const Tensor& t, std::int64_t i) {
   return reinterpret_cast<const std::uint32_t*>(t.data)[i];
 }
 
-/// Of one array of a weight whose items stand for blocks of row_block × col_block elements.
+/// The hash of one array of a weight. Each item stands for a block of row_block × col_block elements.
 std::uint64_t hash_piece(const Tensor& t, const model::ParameterSpec& spec, std::int64_t row_block,
                          std::int64_t col_block, std::uint64_t salt) {
   std::uint64_t sum = 0;

@@ -11,24 +11,24 @@
 
 namespace shard8::test {
 
-/// One weight in FP8 as products read it: gathered, with this rank's rows of its master.
+/// One gathered weight in FP8, as products read it, and this rank's rows of its master.
 struct GatheredWeight {
   std::string name;
   fp8::Site site;
   const model::ParameterSpec* spec = nullptr;
-  model::Weight weight;           ///< both copies, of a gather for each pass
-  const float* master = nullptr;  ///< first owned row
+  model::Weight weight;           ///< the copies that the gather brought
+  const float* master = nullptr;  ///< this rank's rows
   bool through_bf16 = true;
-  std::int64_t first_row = 0, rows = 0, cols = 0;  ///< owned rows, where they are in the whole
+  std::int64_t first_row = 0, rows = 0, cols = 0;  ///< this rank's rows: [first_row, first_row + rows) of the weight
 };
 
-/// Gathers every layer, forward and backward, with a store of its own between two steps, and calls f
-/// for each weight in FP8, with only the copy of that pass.
+/// Gathers every layer for forward and for backward, with a store of its own, and calls f for each weight in FP8 with
+/// the copy for that pass. To be called between two steps. Collective.
 void for_each_weight(Training& training, const std::function<void(const GatheredWeight&, fsdp::Pass)>& f);
 
-/// Σ over elements of mix(global index, bits) of the bytes and block scales of all copies of all
-/// weights, in the coordinates of Hugging Face tensors: of this rank's part, which every rank of the
-/// data group must have alike, and of the whole model, the same on every mesh.
+/// The sum of mix(global index, bits) over the bytes and block scales of all copies of all weights, with indices in
+/// Hugging Face's tensors. `part`: over the weights of this tensor rank, the same on every rank of the data group.
+/// `whole`: over the whole model, the same on every mesh.
 struct WeightHash {
   std::uint64_t part = 0, whole = 0;
 };

@@ -9,9 +9,9 @@
 
 #include "tests/train/training.hpp"
 
-// Twenty steps against Hugging Face Transformers, from its initial weights on its tokens (see
-// tests/gold/README.md). Tolerances: two right FP32 runs of the reference itself differ by 2e-7
-// (losses), 1e-6 (norms), 1e-6 (first gradients) and 3e-5 (final weights).
+// Trains twenty steps from Hugging Face Transformers' initial weights on its tokens, and compares with its results (see
+// tests/gold/README.md). Tolerances: two right FP32 runs of the reference itself differ by 2e-7 (losses), 1e-6 (norms),
+// 1e-6 (first gradients) and 3e-5 (final weights).
 
 namespace shard8 {
 namespace {
@@ -62,8 +62,8 @@ void run(const std::string& arch, const Variant& v, const std::vector<double>& a
   const auto final = io::open_tensor_file(training.io(), gold + ":/final");
   const auto loss = read_vector(training.io(), arch, "loss");
   const auto norm = read_vector(training.io(), arch, "grad_norm");
-  // The gradient of GPT-2's key biases, the second third of c_attn.bias, is zero in exact
-  // arithmetic; Adam makes steps of its rounding noise.
+  // The gradient of GPT-2's key biases, the second third of c_attn.bias, is zero in exact arithmetic. Its rounding
+  // noise makes Adam take steps of full size, so these rows are not compared.
   const auto noise = [](const std::string& name, std::int64_t row) {
     return name.ends_with("c_attn.bias") && row >= 64 && row < 128;
   };
@@ -80,7 +80,7 @@ void run(const std::string& arch, const Variant& v, const std::vector<double>& a
     worst_mesh = std::max(worst_mesh, relative(results[s].loss, alone[s]));
     EXPECT_LE(relative(results[s].loss, loss[s]), 2e-6) << "loss of step " << s;
     EXPECT_LE(relative(results[s].gradient_norm, norm[s]), 1e-5) << "gradient norm of step " << s;
-    // Half of 2e-6: then any two meshes agree to that.
+    // Half of 2e-6, so that any two meshes agree to 2e-6.
     EXPECT_LE(relative(results[s].loss, alone[s]), 1e-6) << "loss of step " << s << " against one rank";
   }
   for (const auto& d : test::compare(training, test::What::master, *final, MPI_COMM_WORLD, noise)) {
@@ -110,7 +110,7 @@ std::vector<Mesh> meshes(const std::string& arch) {
   return all;
 }
 
-/// All settings of one mesh; micro_batch 0 is the whole batch.
+/// All settings of one mesh; micro_batch 0: all sequences of a data rank.
 std::vector<Variant> all_variants(const Mesh& mesh) {
   std::vector<Variant> variants;
   for (const int micro_batch : {1, 3, 0})
@@ -120,7 +120,8 @@ std::vector<Variant> all_variants(const Mesh& mesh) {
   return variants;
 }
 
-/// Nine settings that cover every pair of values; each mesh gets the next two.
+/// Two of nine settings that together cover every pair of values; mesh `number` gets settings 2·number and 2·number
+/// + 1.
 std::vector<Variant> covering_variants(const Mesh& mesh, std::size_t number) {
   constexpr std::array<int, 3> kMicroBatches = {0, 1, 3};
   constexpr std::array<const char*, 3> kRecompute = {"none", "selective", "full"};

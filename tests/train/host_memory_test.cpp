@@ -14,7 +14,8 @@
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 
-// A step after the first allocates nothing on the thread that trains, and cuDNN within it no more than before.
+// A step after the first one allocates nothing on the thread that trains. cuDNN allocates as often in each of these
+// steps.
 
 namespace shard8 {
 namespace {
@@ -55,7 +56,7 @@ TEST(HostAllocation, NoneAfterTheFirstStep) {
       run(test::name_of(plain), test::small_deck(plain, kSteps));
     }
     for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
-      // 256 columns on four ranks are less than a block on each.
+      // 256 columns on four ranks are less than a block of 128 on each.
       if (recipe == std::string_view("block") && mesh[2] > 2) continue;
       const test::Fp8Variant v{mesh, recipe, mesh[2]};
       run(test::name_of(v), test::fp8_deck(v, kSteps, 1, 2 * ranks));

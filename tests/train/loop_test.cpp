@@ -20,7 +20,7 @@ using Numbers = std::vector<std::int64_t>;
 
 constexpr std::int64_t kSteps = 12;
 
-/// One llama sharded over all ranks. Without clipping the next step's first gathers are under way between steps.
+/// A llama sharded over all ranks. It does not clip, so the next step's first gathers are under way between two steps.
 deck::Config config() {
   test::Variant v;
   v.mesh = {1, test::world_size(), 1};
@@ -77,10 +77,10 @@ TEST(Loop, CallsHooksAroundEveryStep) {
   train::train(training.trainer(), {.first = 3, .end = 6}, hooks);
   EXPECT_EQ(before, (Numbers{3, 4, 5}));
   EXPECT_EQ(after, before);
-  EXPECT_EQ(asked, (Numbers{4, 5}));  // a run trains one step at least
+  EXPECT_EQ(asked, (Numbers{4, 5}));  // not asked before the first step: a run trains at least one
 }
 
-// What is left out of the figures are this run's first steps, whatever their numbers.
+// The steps left out of the figures are the first steps of this run, whatever their numbers are.
 TEST(Loop, TimesAllButTheFirstStepsOfThisRun) {
   EXPECT_EQ((train::Steps{.first = 0, .end = 20, .timing_skip = 5}.first_timed()), 5);
   EXPECT_EQ((train::Steps{.first = 100, .end = 120, .timing_skip = 5}.first_timed()), 105);

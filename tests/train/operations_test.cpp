@@ -18,8 +18,8 @@
 #include "train/plan/plan.hpp"
 #include "train/state.hpp"
 
-// What follows from the list of a step's operations alone. That the list is what a run does is held by train.step.plan
-// and train.fp8_runs.fp8_plan.
+// Tests of the list of a step's operations alone. train.step.plan and train.fp8_runs.fp8_plan compare the list with
+// runs.
 
 namespace shard8 {
 namespace {
@@ -72,7 +72,7 @@ TEST(Flops, WhatIsRecomputedAddsNone) {
   EXPECT_GT(all["full"], 1.1 * all["none"]);
 }
 
-/// Every collective beside the compute stream is waited for once, after it was issued.
+/// Every collective on another stream than compute is waited for once, after it was issued.
 void expect_waits(const model::Operations& step, std::size_t ahead_before) {
   std::set<int> open;
   for (int k = 0; k < static_cast<int>(ahead_before); ++k) open.insert(-1 - k);
@@ -103,7 +103,7 @@ TEST(Waits, AreForEveryCollectiveOnce) {
       }
 }
 
-// docs/step.txt, for those who want to read a step: two layers in FP8 on two shards of two tensor ranks.
+// docs/step.txt lists a step for readers: two layers in FP8 on two shards of two tensor ranks.
 TEST(Listing, IsInTheDocuments) {
   const auto config = deck::load_text(R"(
 model: {arch: llama, hidden: 256, ffn: 512, layers: 2, heads: 4, kv_heads: 2, vocab: 512, seq: 256}
@@ -140,7 +140,7 @@ TEST(Large, TakesMillisecondsAndTensOfThousandsOfOperations) {
   const auto setup = train::Setup::make(config, {}, 1);
   EXPECT_GE(products, 126 * 12 * setup.layout.micro_batches);
   EXPECT_LT(step.list.size(), 100000U);
-  EXPECT_LT(took.count(), 10.0);  // of a loaded machine; a hundredth elsewhere
+  EXPECT_LT(took.count(), 10.0);  // seconds; allows for a loaded machine, an idle one needs about a hundredth
 }
 
 }  // namespace

@@ -39,13 +39,13 @@ void expect_planned_memory(Training& training) {
     EXPECT_EQ(bytes, plan.memory);
   else
     for (std::size_t kind = 0; kind < bytes.size(); ++kind) EXPECT_LE(bytes[kind], plan.memory[kind]);
-  if (tensor::kDevice) return;  // its groups hold what the trainer gave them
+  if (tensor::kDevice) return;  // on a device groups hold no memory of their own for sums
   const auto& mesh = training.mesh();
   std::size_t held = 0;
   for (const auto* group : {&mesh.world, &mesh.replicate, &mesh.shard, &mesh.tensor, &mesh.data, &mesh.model})
     held += group->scratch_bytes();
   EXPECT_LE(held, plan.reduction_buffers);
-  // The plan rounds each tensor up, no more.
+  // The plan is larger only because it rounds each tensor up.
   EXPECT_GE(static_cast<double>(held), 0.97 * static_cast<double>(plan.reduction_buffers));
 }
 

@@ -6,10 +6,11 @@
 
 namespace shard8::test {
 
-/// Every collective of the steps that the log counted, call by call, is in the plan and no other.
+/// Expects that the training's log has exactly the collectives of the plan, in each of the steps that it counted.
 void expect_planned_traffic(Training& training, std::uint64_t steps);
-/// Arenas byte for byte, and what the communicators hold. Where nothing is clipped the first tensor rank, of which the
-/// plan is, takes the most: the others add up fewer squares.
+/// Expects that the arenas have the planned sizes, byte for byte, and that the communicators hold at most what is
+/// planned. Without clipping tensor rank 0, for which the plan is made, takes the most: the others add up fewer
+/// squares.
 void expect_planned_memory(Training& training);
 
 }  // namespace shard8::test

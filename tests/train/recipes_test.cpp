@@ -11,15 +11,16 @@
 #include "tests/train/training.hpp"
 #include "train/verify.hpp"
 
-// Fifty steps of BF16 and of every FP8 recipe against the losses that hosts trained with (tests/gold/README.md).
+// Trains fifty steps with BF16 and with every FP8 recipe, and compares the losses with those of hosts
+// (tests/gold/README.md).
 
 namespace shard8 {
 namespace {
 
-/// Devices sum in other orders than hosts and round attention's probabilities to BF16; the BLAS kernels of
-/// another processor alone make differences of a few thousandths in fifty steps.
+/// The relative difference allowed. Devices sum in other orders than hosts and round attention's probabilities to BF16.
+/// The BLAS kernels of another processor alone cause differences of a few thousandths in fifty steps.
 constexpr double kAllowed = 1e-2;
-/// Of the first loss, before chaos has had a step.
+/// The relative difference allowed for the first loss, before an update has made differences larger.
 constexpr double kAllowedFirst = 1e-3;
 
 deck::Config deck_for(const std::string& recipe, const std::array<int, 3>& mesh) {
@@ -57,7 +58,7 @@ TEST(Recipes, TrainAsOnHosts) {
   for (const auto& mesh : kMeshes) {
     if (mesh[0] * mesh[1] * mesh[2] != test::world_size()) continue;
     for (const std::string recipe : {"bf16", "delayed", "current", "block", "mxfp8"}) {
-      if (recipe == "block" && mesh[2] > 1) continue;  // half the width is no block
+      if (recipe == "block" && mesh[2] > 1) continue;  // half the width is not a multiple of 128
       run(recipe, mesh);
       ++runs;
     }

@@ -24,11 +24,11 @@ using model::to_text;
 
 constexpr std::string_view kKernels = "shard8::kernels::", kPhases = "shard8::step::";
 
-/// One line for each thing that happened.
+/// A list of events, one line for each.
 class Lines {
  public:
   void add(const std::string& line) { lines_.push_back(line); }
-  /// Once for several launches in a row.
+  /// Adds one line for several launches in a row.
   void add_kernel(const std::string& line) {
     if (lines_.empty() || lines_.back() != line) add(line);
   }
@@ -44,7 +44,7 @@ std::string line_of(std::string_view what, profile::Collective op, std::string_v
   return fmt::format("{} {} in {} of {}: {} bytes of {}", what, profile::name_of(op), group, ranks, bytes, dtype);
 }
 
-/// The lines of lists of operations, step after step.
+/// The lines for lists of operations, one list for each step.
 class Listed {
  public:
   void add(const model::Operations& step) {
@@ -77,7 +77,7 @@ class Listed {
   static std::string in_phase(const model::Operation& operation, const std::string& line) {
     return fmt::format("[{}] {}", profile::name_of(operation.phase), line);
   }
-  /// Devices wait in their streams, where no test sees it.
+  /// Adds a line on hosts only: devices wait in their streams, where a test cannot see it.
   void wait(const model::operation::Collective& c) {
     if (tensor::kDevice) return;
     for (const auto& part : c.parts)
@@ -89,7 +89,7 @@ class Listed {
   std::vector<model::operation::Collective> ahead_;
 };
 
-/// Records while it lives; one at a time, since callbacks of Kokkos are plain functions.
+/// Records until it is destroyed. There may be one at a time, since the callbacks of Kokkos are plain functions.
 class Recording {
  public:
   Recording(Training& training, const std::set<std::string>& kernels) : training_(training), kernels_(kernels) {
@@ -147,7 +147,8 @@ class Recording {
     const std::string name(label);
     if (part_of_adamw(name)) return;
     if (!kernels_.contains(name) && part_of_another(name)) return;
-    // An activation that is recomputed by the kernel of its gradient, which may be two launches.
+    // The kernel of an activation's gradient may be two launches if it also recomputes the activation. They count as
+    // one.
     for (const auto* activation : {"swiglu", "gelu"})
       if (name == fmt::format("{}_backward", activation) && !lines_.all().empty() &&
           lines_.all().back() == in_phase(fmt::format("{}_forward", activation)))
@@ -161,12 +162,13 @@ class Recording {
     if (in_product || label == "transpose_bytes" || label == "dequantize") return true;
     return label.starts_with("attention_") || label.starts_with("portable_attention_") || label.starts_with("gemm_");
   }
-  /// Where nothing is clipped AdamW sums squares, too, on hosts by kernels of their own.
+  /// Whether the launch belongs to AdamW, which also sums squares if the deck does not clip; on hosts in kernels of
+  /// their own.
   bool part_of_adamw(const std::string& name) const {
     return training_.setup().config.optimizer.clip == 0 && in_phase("").starts_with("[optimizer]") &&
            (name == "fill_zero" || name == "sum_of_squares");
   }
-  /// A further launch of a kernel that has several: its name and what it does.
+  /// Whether this is a further launch of a kernel that has several. Its name is that of the kernel with an ending.
   bool part_of_another(const std::string& name) const {
     return std::any_of(kernels_.begin(), kernels_.end(),
                        [&](const std::string& kernel) { return name.starts_with(kernel + '_'); });
@@ -179,7 +181,7 @@ class Recording {
   Lines lines_;
 };
 
-/// Where two lists differ first, with what is around it.
+/// A text that shows where two lists first differ, with the lines around this place; empty if they are equal.
 std::string difference(const std::vector<std::string>& listed, const std::vector<std::string>& recorded) {
   const auto [a, b] = std::mismatch(listed.begin(), listed.end(), recorded.begin(), recorded.end());
   if (a == listed.end() && b == recorded.end()) return {};
@@ -202,7 +204,7 @@ void expect_listed_operations(Training& training) {
         train::step_operations(training.setup(), training.trainer().state().units, {step == 0, step + 1 == steps}));
   Recording recording(training, listed.kernels());
   training.run(0, 1);
-  training.log().clear();  // of delayed scaling the first step is another than what is planned
+  training.log().clear();  // with delayed scaling the first step differs from the planned one
   training.run(1, steps - 1);
   const std::string text = difference(listed.lines(), recording.lines());
   EXPECT_TRUE(text.empty()) << text;

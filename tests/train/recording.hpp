@@ -8,10 +8,10 @@
 
 namespace shard8::test {
 
-/// Runs the deck's steps from the first to the last, records what they really do (products, attention, kernels by
-/// their Kokkos labels, collectives, and on hosts what is waited for), and compares with train::step_operations, in
-/// order. Kernels are compared by name and phase; where one is launched several times in a row, it counts once. The
-/// training's log has the collectives of all steps but the first afterwards.
+/// Runs the deck's steps from the first to the last, records what they do (products, attention, kernels by their Kokkos
+/// labels, collectives, and on hosts the waits for collectives), and compares this with train::step_operations, in
+/// order. Kernels are compared by name and phase; several launches of a kernel in a row count as one. Afterwards the
+/// training's log has the collectives of all steps but the first.
 void expect_listed_operations(Training& training);
 
 }  // namespace shard8::test

@@ -9,7 +9,7 @@
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 
-// What changes no bit of a training: running it a second time, recomputing activations, gathering earlier or later.
+// A training gives the same bits when it runs a second time, recomputes activations, or gathers earlier or later.
 
 namespace shard8 {
 namespace {
@@ -60,8 +60,8 @@ TEST(Repeat, SameBitsWheneverGathered) {
   }
 }
 
-// Without clipping, a unit is updated as soon as its own gradients are reduced. With a bound that no norm reaches, units
-// are updated after all gradients are reduced.
+// Without clipping, a unit is updated as soon as its own gradients are reduced. With a bound that no norm reaches,
+// units are updated after all gradients are reduced.
 TEST(Repeat, SameBitsWhenNothingIsClipped) {
   for (const Variant& v : variants()) {
     SCOPED_TRACE(test::name_of(v));
@@ -117,7 +117,7 @@ std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ran
   return seen;
 }
 
-/// All ranks' samples, those of tensor ranks once.
+/// The samples of all data ranks, from tensor rank 0 of each.
 std::multiset<std::vector<int>> gathered(const Variant& v) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

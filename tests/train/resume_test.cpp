@@ -10,7 +10,7 @@
 #include "tests/train/training.hpp"
 #include "train/state_tensors.hpp"
 
-// What the catalogue of persistent tensors lists of a run: the same on every mesh, and all that a run needs to go on.
+// The list of a run's persistent tensors is the same on every mesh and contains everything that a run needs to go on.
 
 namespace shard8 {
 namespace {
@@ -29,7 +29,7 @@ struct Hashed {
 };
 void PrintTo(const Hashed& h, std::ostream* out) { *out << h.label << ": " << h.hash; }
 
-/// Hashes of whole tensors; collective over the mesh.
+/// The hashes of all persistent tensors, each over the whole tensor. Collective over the mesh.
 std::vector<Hashed> hashes_of(Training& training) {
   std::vector<Hashed> hashes;
   std::vector<std::uint64_t> sums;
@@ -43,7 +43,7 @@ std::vector<Hashed> hashes_of(Training& training) {
   return hashes;
 }
 
-/// Ranks that hold the same boxes hold the same bits in them.
+/// Expects that ranks which hold the same boxes hold the same bits in them.
 void expect_equal_copies(Training& training) {
   const auto tensors = tensors_of(training);
   const auto& mesh = training.mesh();
@@ -109,10 +109,10 @@ std::vector<Case> cases() {
     for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
       ++recipes;
       for (const bool other : {false, true}) {
-        // Both on one rank; on a mesh one of them, another for the next recipe and the next mesh.
+        // On one rank both values of `other`; on a mesh one of them, which changes with the recipe and the mesh.
         if (test::world_size() > 1 && other != ((meshes + recipes) % 2 == 0)) continue;
         test::Fp8Variant v;
-        // Block scales need 128 tokens of a micro-batch on a tensor rank, which is a sequence.
+        // Block scales need 128 tokens of a micro-batch on each tensor rank: one sequence for each.
         const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
         v.mesh = mesh;
         v.recipe = recipe;

@@ -15,7 +15,7 @@
 #include "tests/support/execution.hpp"
 #include "tests/train/fp8_decks.hpp"
 
-// The catalogue of persistent tensors, of all ranks of meshes that exist only in this process.
+// The lists of persistent tensors of all ranks of a mesh. The meshes exist only in this process.
 
 namespace shard8 {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 using checkpoint::StateTensor;
 using Mesh = std::array<int, 3>;
 
-/// A rank of a mesh: its memory, if it has any, and its catalogue.
+/// A rank of a mesh: its state, with memory or in measuring arenas, and its list of persistent tensors.
 struct Rank {
   Rank(const deck::Config& config, const comm::MeshPlace& at, bool memory)
       : place(at),
@@ -46,7 +46,7 @@ std::vector<std::unique_ptr<Rank>> ranks_of(const deck::Config& config, bool mem
 
 std::vector<std::pair<std::string, deck::Config>> decks() {
   std::vector<std::pair<std::string, deck::Config>> all;
-  // Shards that are uneven and empty, vocabularies that divide by nothing.
+  // Meshes with uneven and empty shards, and with vocabularies that do not divide by their ranks.
   for (const Mesh& mesh : {Mesh{1, 1, 1},
                            {1, 2, 1},
                            {1, 1, 2},
@@ -163,14 +163,14 @@ TEST(StateTensors, HaveTheNamesAndShapesOfHuggingFace) {
 
 #if !defined(SHARD8_CUDA)
 
-/// The bytes of an element say which element of which tensor it is.
+/// Writes bytes to an element that show which element of which tensor (`key`) it is.
 void write_pattern(const StateTensor& t, std::uint64_t key, std::byte* element, std::int64_t row, std::int64_t col) {
   const std::int64_t cols = t.shape.count() / t.shape[0];
   const std::uint64_t bits = checkpoint::hash_element(row * cols + col, key);
   std::memcpy(element, &bits, tensor::size_of(t.dtype));
 }
 
-/// f(element, row, col) for every element of a tensor on this rank.
+/// Calls f(element, row, col) for every element of a tensor on this rank.
 template <class F>
 void for_each_element(const StateTensor& t, const F& f) {
   for (const auto& part : t.parts) {
@@ -181,7 +181,7 @@ void for_each_element(const StateTensor& t, const F& f) {
   }
 }
 
-/// As a restart on another mesh reads what a run on the first has written.
+/// Copies what two ranks have in common, as a restart on another mesh reads the boxes of the first mesh's ranks.
 void copy(const StateTensor& from, const StateTensor& to) {
   const std::size_t size = tensor::size_of(to.dtype);
   for (const auto& source : from.parts) {
@@ -195,7 +195,7 @@ void copy(const StateTensor& from, const StateTensor& to) {
   }
 }
 
-/// A number under several names is one in memory, so its pattern is that of none of them.
+/// Whether the tensor is one number. Several names may share it in memory, so all numbers get the same pattern.
 bool shared(const StateTensor& t) { return t.copies == checkpoint::Copies::all_ranks && t.shape.count() == 1; }
 
 void expect_moves(const deck::Config& before, const deck::Config& after) {
@@ -241,7 +241,7 @@ TEST(StateMoves, FromAnyMeshToAnyByTheBoxes) {
       v.tied = before[0] == 2;
       v.mesh = before;
       SCOPED_TRACE(test::name_of(v));
-      // As many key heads on every mesh.
+      // The same number of key heads on every mesh.
       auto from = test::small_deck(v), to = from;
       from.model.kv_heads = to.model.kv_heads = 4;
       to.mesh.replicate = after[0];
@@ -286,7 +286,7 @@ TEST(StateMoves, NoTwoPartsOverlap) {
 TEST(StateHash, DependsOnPlaceAndBits) {
   EXPECT_NE(checkpoint::hash_element(0, 1), checkpoint::hash_element(1, 0));
   EXPECT_NE(checkpoint::hash_element(0, 0), checkpoint::hash_element(0, 1));
-  // Fixed: hashes are kept in files.
+  // The values must not change: checkpoints contain hashes.
   EXPECT_EQ(checkpoint::hash_element(0, 0), 0xa706dd2f4d197e6fULL);
 }
 

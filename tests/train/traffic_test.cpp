@@ -8,7 +8,7 @@
 #include "tests/train/recording.hpp"
 #include "tests/train/training.hpp"
 
-// What the plan says against what a run did: operations in order, collectives call by call, memory byte by byte.
+// Compares plans with runs: operations in order, collectives call by call, memory byte by byte.
 
 namespace shard8 {
 namespace {
@@ -17,7 +17,7 @@ using test::Variant;
 
 constexpr int kSteps = 3;
 
-/// Every value of every setting, on meshes of every kind of group and of two kinds together.
+/// Every value of every setting, on meshes with one kind of group and with two kinds.
 std::vector<Variant> variants() {
   return test::here({
       {{1, 1, 1}, "llama", false, 0, 1, true, "none", "fp32", "auto", "fp32"},
@@ -72,7 +72,7 @@ std::size_t gathered(std::int64_t rows, std::int64_t cols = 1) {
   return (bytes + 255) / 256 * 256;
 }
 
-// By hand, for the small Llama over as many shards as there are ranks.
+// Sizes computed by hand, for the small llama over as many shards as there are ranks.
 TEST(GatheredAtOnce, LayersAheadRootAndEmbedding) {
   const std::size_t layer =
       gathered(48) + gathered(96, 48) + gathered(48, 48) + gathered(48) + gathered(192, 48) + gathered(48, 96);
@@ -87,7 +87,7 @@ TEST(GatheredAtOnce, LayersAheadRootAndEmbedding) {
     const bool share = test::world_size() > 1 && !training.setup().fsdp.accumulate;
     const std::size_t others = share ? std::max(embedding, root) : embedding + root;
     EXPECT_EQ(bytes[static_cast<std::size_t>(tensor::MemoryKind::gathered)], layers * layer + others);
-    // No buffer is emptied in a step, so after it those that hold a unit are the most that did at once.
+    // No buffer is emptied in a step. So the buffers that hold a unit after it are the most that held one at once.
     const auto& gather = training.trainer().state().units.gather();
     std::size_t held = 0;
     for (int copy = 0; copy < gather.copies(); ++copy)

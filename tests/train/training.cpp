@@ -29,7 +29,7 @@ namespace {
 
 #if defined(SHARD8_CUDA)
 
-/// A folder of this process for the algorithms of its matrix products: equal trainings take equal ones.
+/// A folder of this process for the algorithms of matrix products, so that equal trainings take equal algorithms.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / ("shard8_training_" + std::to_string(getpid()))) {}
@@ -82,7 +82,7 @@ Training::Training(const deck::Config& config, MPI_Comm comm)
   assembly_.start();
   tensor::finish(exec());
   mesh().world.record_device_calls();
-  log_.clear();  // of start-up
+  log_.clear();  // the collectives of start-up
 }
 
 std::vector<train::StepResult> Training::run(std::int64_t first, std::int64_t steps) {

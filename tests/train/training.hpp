@@ -16,8 +16,8 @@
 
 namespace shard8::test {
 
-/// Training on a communicator, as the program puts it together; on a device with the device that the program's main
-/// function took.
+/// A training on a communicator, put together by train::Assembly as in the program. It computes on the device or host
+/// that the test's main function took.
 class Training {
  public:
   Training(const deck::Config& config, MPI_Comm comm);
@@ -38,7 +38,7 @@ class Training {
   train::Assembly assembly_;
 };
 
-/// Differences of a Hugging Face tensor, put together from the shards of all ranks.
+/// The differences between a Hugging Face tensor, put together from the shards of all ranks, and the expected one.
 struct Difference {
   std::string name;
   double error_norm = 0, reference_norm = 0;
@@ -47,10 +47,10 @@ struct Difference {
 
 enum class What { master, gradient };
 
-/// Rows (out) of a Hugging Face tensor that are not compared.
+/// Whether a row (of `out`) of the Hugging Face tensor of this name is left out of the comparison.
 using Skip = std::function<bool(const std::string& name, std::int64_t row)>;
 
-/// Compares every tensor with the one in `file`; collective over `comm`. Replicas are all compared.
+/// Compares every tensor with that of the same name in `file`, on all replicas. Collective over `comm`.
 std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm,
                                 const Skip& skip = {});
 

@@ -19,7 +19,7 @@ namespace {
 
 using train::UpdatePlan;
 
-/// What decides on the order of updates and on the early gather.
+/// The settings that decide on the order of updates and on the early gathers.
 struct Case {
   const char* arch = "llama";
   bool tied = false;
@@ -50,11 +50,11 @@ run: {{steps: 3}}
 )",
       c.arch, c.layers, c.tied, c.shards, c.tensor, c.fp8, c.reshard, c.clips ? 1.0 : 0.0, c.batch * c.shards);
   auto deck = deck::load_text(text, "update.yaml").config;
-  deck.fsdp.prefetch = c.prefetch;  // more than a deck may ask for, too
+  deck.fsdp.prefetch = c.prefetch;  // set after loading: it may be more than a deck allows
   return train::Setup::make(deck, {}, 1);
 }
 
-/// The units whose gathers the schedule of a run issues first of all in a step.
+/// The units whose gathers a run's schedule issues at the beginning of a step.
 std::set<int> gathered_first(const train::Setup& setup) {
   const train::State state(setup, tensor::ArenaSet::measure());
   const auto visits = model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches);
@@ -65,7 +65,7 @@ std::set<int> gathered_first(const train::Setup& setup) {
   return units;
 }
 
-/// The weights that a gather reads are complete at once, without scales that are found after all updates.
+/// Whether a unit's weights are complete once it is updated, and need no scales that are set after all updates.
 bool complete_when_updated(const Case& c) {
   const std::string fp8 = c.fp8;
   return fp8 == "recipe: none" || fp8 == "recipe: delayed";
@@ -116,8 +116,8 @@ TEST(Update, EveryUnitIsUpdatedOnce) {
   });
 }
 
-// Clipping needs the norm of all gradients before the first update; tensor ranks sum the gradients of what they share
-// after all units are reduced.
+// Clipping needs the norm of all gradients before the first update. Tensor ranks sum the gradients of replicated
+// parameters after all units are reduced.
 TEST(Update, WaitsForTheNormWhereSomethingNeedsAllGradients) {
   for_each_case([](const Case& c) {
     SCOPED_TRACE(name_of(c));
@@ -129,7 +129,7 @@ TEST(Update, WaitsForTheNormWhereSomethingNeedsAllGradients) {
   });
 }
 
-// One update hides the gathers wherever there is one that they do not need.
+// The gathers run during one update whenever there is a unit whose weights they do not need.
 TEST(Update, GathersEarlyWhereAnUpdateIsLeft) {
   for_each_case([](const Case& c) {
     SCOPED_TRACE(name_of(c));
@@ -154,7 +154,7 @@ TEST(Update, OrderOfAFewLayers) {
   EXPECT_EQ(one_ahead.gather_before, 4U);
   const UpdatePlan clipped = plan({.layers = 3, .prefetch = 1, .clips = true});
   EXPECT_EQ(clipped.order, (std::vector<int>{4, 3, 2, 1, 0}));
-  // Root and layers are all that a tied llama has, and all are gathered first.
+  // A tied llama has a root and layers only, and all of them are gathered first.
   const UpdatePlan tied = plan({.tied = true, .layers = 3, .prefetch = 3});
   EXPECT_EQ(tied.order, (std::vector<int>{3, 2, 1, 4}));
   EXPECT_FALSE(tied.gather_before);
