@@ -16,7 +16,7 @@ TEST(MemoryGrowth, IsWhatIsTakenSince) {
   EXPECT_EQ(app::memory_growth(100, 100), 0U);
 }
 
-// Another process frees memory of the device while this one runs.
+// Another process may free memory of the device while this one runs.
 TEST(MemoryGrowth, IsNothingWhereLessIsTaken) { EXPECT_EQ(app::memory_growth(100, 99), 0U); }
 
 TEST(ProcessMemory, GrowsByWhatIsWritten) {

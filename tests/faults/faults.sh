@@ -7,8 +7,8 @@
 # The table of faults: in a job of RANKS ranks with an FP8 recipe one rank (VICTIM; by default the last one) gets each
 # fault of the file `table`. Then all ranks must end within 10 s, plus the watchdog's limit for a rank that is stopped,
 # with a status that is not 0, with that rank's own message or one that names it, and no process may remain.
-# SHARD8_PROGRAM, SHARD8_MPIEXEC (a command), SHARD8_FAULT_LIBRARY (see preload.cpp), SHARD8_GOLD and CXX say where
-# things are. Prints a line for each case, and all output of a case that fails.
+# SHARD8_PROGRAM, SHARD8_MPIEXEC (a command), SHARD8_FAULT_LIBRARY (see preload.cpp), SHARD8_GOLD and CXX name what it
+# uses. Prints a line for each case, and all output of a case that fails.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -75,7 +75,7 @@ fail_case() {
   failures=$((failures + 1))
 }
 
-# Without a fault, for what the others count by: messages that the victim sends, its address space, the time it takes.
+# A run without a fault. The other cases need its figures: messages that the victim sends, its address space, its time.
 job=$folder/count
 run_job "${victims[0]}" count 1
 if ((status != 0)) || ! grep -q messages "$job/counts"; then
@@ -87,8 +87,8 @@ read -r -a counts <"$job/counts"
 messages=${counts[0]#messages=} peak_kib=${counts[1]#peak_kib=} well_ms=$ms
 echo "without a fault: $ranks ranks, recipe $recipe, $well_ms ms, $messages messages, $((peak_kib / 1024)) MiB"
 
-# A library of the BLAS' name without its functions: the first product fails. (A rank that its loader ends before
-# MPI is initialised is not noticed by every launcher: see comm.environment.dying_rank.)
+# A library with the BLAS' name but without its functions: the first product fails. (Not every launcher notices a rank
+# that the loader ends before MPI is initialised: see comm.environment.dying_rank.)
 library=$(readelf -d "$SHARD8_PROGRAM" | sed -nE 's/.*\(NEEDED\).*\[(lib[^]]*(blas|mkl)[^]]*)\].*/\1/p' | head -n 1)
 "$CXX" -shared -fPIC -x c++ /dev/null -Wl,-soname,"${library:?the program needs no library of a BLAS}" -o "$folder/$library"
 
@@ -118,7 +118,7 @@ for victim in "${victims[@]}"; do
     if [[ ! -e $job/fault ]]; then problem+="the fault did not happen; "; fi
     if [[ -n $remained ]]; then problem+="processes remained: ${remained//$'\n'/ }; "; fi
     if ! grep -qE -- "$text" "$job/output"; then problem+="expected the text /$text/; "; fi
-    # The first message is the right one.
+    # The first message must be the right one.
     if [[ $text == ^* ]] && ! grep -m 1 -E '^(shard8:|rank [0-9]+:)' "$job/output" | grep -qE -- "$text"; then
       problem+="the first message is another one; "
     fi

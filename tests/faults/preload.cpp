@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Loaded before all other libraries into one rank of a job, this gives that rank a fault. The environment says which:
+// This library is loaded into one rank of a job, before all other libraries, and gives this rank a fault. The
+// environment says which one:
 //
 //   SHARD8_FAULT         count: none; at the process' end FOLDER/counts has the number of messages sent and the peak
 //                        of the address space in KiB
@@ -47,7 +48,7 @@ void happens() {
   if (file >= 0) ::close(file);
 }
 
-long messages = 0;  // of the one thread that communicates
+long messages = 0;  // that were sent; one thread communicates
 
 void before_message() {
   static const long at = std::atol(variable("SHARD8_FAULT_AT").c_str());
@@ -96,7 +97,7 @@ int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, M
   return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
 
-// HDF5 and the streams of C++ open files by one of these.
+// HDF5 and the streams of C++ open files with one of these functions.
 #define OPEN(name)                                                                \
   int name(const char* path, int flags, ...) {                                    \
     va_list list;                                                                 \
@@ -123,7 +124,7 @@ CHECKED_OPEN(__open64_2)
 FOPEN(fopen)
 FOPEN(fopen64)
 
-// What HDF5 does when the program was built with the headers of another version.
+// Acts as HDF5 does when the program was built with the headers of another version.
 int H5check_version(unsigned major, unsigned minor, unsigned release) {
   if (!fault_is("version")) return next<int(unsigned, unsigned, unsigned)>("H5check_version")(major, minor, release);
   happens();

@@ -4,8 +4,8 @@
 #
 # rank.sh FOLDER VICTIM FAULT VALUE PROGRAM [ARGUMENT...]
 #
-# One rank of a job of faults.sh, in the folder FOLDER/RANK, with a fault if it is rank VICTIM. VALUE says more, where a
-# fault needs it. Writes its process into FOLDER/pids.
+# Starts one rank of a job of faults.sh in the folder FOLDER/RANK, with a fault if it is rank VICTIM. Some faults need
+# VALUE. Appends the rank's process to FOLDER/pids.
 set -euo pipefail
 
 folder=$1 victim=$2 fault=$3 value=$4

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Decks in the spelling SHARD8_FUZZ_ENDING ("yaml" or "nml"). An input is the deck's text; after a zero byte, which
-// no deck has, follow arguments of the command line, a line each. A deck is refused with exit code 2 and a message
-// with its name, or loads; then what it echoes in both spellings loads to the same values.
+// Decks in the spelling SHARD8_FUZZ_ENDING ("yaml" or "nml"). An input is the deck's text. After a zero byte, which no
+// deck has, arguments of the command line follow, one a line. A deck must either be refused, with exit code 2 and a
+// message with its name, or load. If it loads, its texts in both spellings must load to the same values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,13 +56,13 @@ void require_places(const std::string& message, const std::string& name, const s
   const std::string start = name + ":";
   for (auto at = message.find(start); at != std::string::npos; at = message.find(start, at + 1)) {
     const char* const digits = message.c_str() + at + start.size();
-    if (*digits < '0' || *digits > '9') continue;  // of the deck as a whole
+    if (*digits < '0' || *digits > '9') continue;  // an error of the deck as a whole
     const unsigned long line = std::strtoul(digits, nullptr, 10);
     require(line >= 1 && line <= lines + 1, fmt::format("line {} of {} in: {}", line, lines, message.substr(0, 1000)));
   }
 }
 
-/// Loads what a Config was written as; it must give that Config.
+/// Loads the text that was written for a Config; the result must be that Config.
 void require_same(const deck::Config& config, const std::string& text, const std::string& name) {
   try {
     const deck::Config again = deck::load_text(text, name).config;
@@ -85,7 +85,7 @@ void add_folder(std::vector<std::string>& inputs, const fs::path& folder) {
   }
 }
 
-/// The same decks in the other spelling, so that each grammar has them all.
+/// The decks of the other spelling, written in this one, so that each grammar has all of them.
 void add_translations(std::vector<std::string>& inputs, const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto ending = entry.path().extension();
@@ -116,7 +116,7 @@ std::string value_for(const deck::Field& field, Random& random) {
   return std::to_string(random.one_in(3) ? 1 + random.below(4) : std::size_t{1} << random.below(10));
 }
 
-/// A group in one of the shapes that its spelling has.
+/// A group in one of the forms that its spelling allows.
 std::string group_text(const deck::Group& group, Random& random) {
   const bool flow = kYaml && random.one_in(4);
   std::string text = kYaml ? fmt::format("{}:{}", group.name, flow ? " {" : "\n") : fmt::format("&{}\n", group.name);
@@ -136,7 +136,7 @@ std::string group_text(const deck::Group& group, Random& random) {
   return text + (flow ? "}\n" : "");
 }
 
-/// Nothing but the signs of the grammar, nested and cut at will.
+/// A text of the grammar's signs alone, nested and cut at random.
 std::string signs(Random& random) {
   static const auto words = dictionary();
   std::string text;

@@ -28,7 +28,7 @@
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/mutate.hpp"
 
-/// The entry point that libFuzzer calls, for who builds a target with it in place of this driver.
+/// The entry point that libFuzzer calls, for a target that is built with libFuzzer in place of this driver.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   shard8::fuzz::fuzz_one(data, size);
   return 0;
@@ -89,7 +89,7 @@ void write_file(const std::string& path, std::string_view bytes) {
 namespace {
 
 constexpr std::size_t kMostBytes = 1 << 22;
-constexpr int kMostSeconds = 10;  // of processor time for one input; in real time six times as much
+constexpr int kMostSeconds = 10;  // processor time for one input; the limit on real time is six times as large; chosen
 
 struct Options {
   std::uint64_t runs = 10'000;
@@ -99,7 +99,7 @@ struct Options {
   std::vector<std::string> inputs;
 };
 
-/// What parent and child share: the input that runs.
+/// The memory that parent and child share: the number and the bytes of the input that runs.
 struct Current {
   std::uint64_t index;
   std::size_t size;
@@ -112,7 +112,7 @@ void limit_time() {
   ::alarm(6 * kMostSeconds);
 }
 
-/// Runs one input in the child. Ends the process where the input breaks a promise.
+/// Runs one input in the child. Ends the process if the input breaks a promise.
 void run(Current& current, std::uint64_t index, const std::string& input) {
   current.index = index;
   current.size = std::min(input.size(), kMostBytes);
@@ -139,7 +139,7 @@ void run_all(Current& current, const Options& options) {
     const auto words = dictionary();
     const Mutator mutator(seeds, words);
     for (std::uint64_t i = options.first; i < options.first + options.runs; ++i, ++done) {
-      if (i < seeds.size()) {  // as they are, first of all
+      if (i < seeds.size()) {  // the seeds run first, unchanged
         run(current, i, seeds[i]);
         continue;
       }

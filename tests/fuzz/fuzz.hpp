@@ -33,7 +33,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// A promise of the tested code that an input breaks.
+/// Thrown when an input breaks a promise of the tested code.
 class Violation : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -42,12 +42,12 @@ class Violation : public std::runtime_error {
 /// Throws Violation(what) unless `holds`.
 void require(bool holds, const std::string& what);
 
-/// Throws Violation unless the error is what a user can act on: code 2 or 5, a message that holds one of
-/// `names`, of at most 100,000 bytes and without control characters other than line ends and tabs.
+/// Throws Violation unless a user can act on the error: code 2 or 5, and a message that contains one of `names`, has at
+/// most 100,000 bytes, and no control characters other than line ends and tabs.
 void require_good_error(const base::Error& error, const std::vector<std::string>& names);
 
-/// A folder for the files of this process, in memory where the system has such a file system; removed at the
-/// end of the scope.
+/// A folder for the files of this process, in a file system in memory if there is one. It is removed at the end of the
+/// scope.
 class Folder {
  public:
   Folder();
@@ -65,10 +65,10 @@ class Folder {
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);
 
-// The target.
+// The target: every target defines these functions.
 
-/// Feeds one input to the tested code. Throws Violation where a promise is broken; any other exception, a
-/// signal, a report of a sanitizer and more than ten seconds of processor time count as broken promises, too.
+/// Feeds one input to the tested code. Throws Violation if a promise is broken. Any other exception, a signal, a report
+/// of a sanitizer and more than ten seconds of processor time also count as broken promises.
 void fuzz_one(const std::uint8_t* data, std::size_t size);
 
 /// Inputs that the driver mutates.

@@ -10,7 +10,8 @@
 //     t|/a/T          a named type                n|/a/z               a dataset of no elements
 //     q|/a            open file.h5:/a as tensors and as tokens
 //
-// Each question is refused with a message that names the file, or what it leads to can be listed and read.
+// Each request must either be refused with a message that names the file, or lead to something that can be listed and
+// read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 namespace shard8::fuzz {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 12;  // of a dataset that is read
+constexpr std::int64_t kMostElements = 1 << 12;  // larger datasets are not read; chosen
 
 std::vector<std::string> split(std::string_view text, char by) {
   std::vector<std::string> parts;
@@ -40,7 +41,7 @@ std::vector<std::string> split(std::string_view text, char by) {
   return parts;
 }
 
-/// Extents of a dataset: those above 64 only for chunked ones, of which nothing is written.
+/// The extents of a dataset, from the third part of the line on.
 std::vector<hsize_t> extents_of(const std::vector<std::string>& parts) {
   std::vector<hsize_t> extents;
   for (std::size_t i = 2; i < std::min<std::size_t>(parts.size(), 6); ++i) {
@@ -81,7 +82,7 @@ class Files {
   }
 
  private:
-  // Statuses are not looked at: what HDF5 refuses is not in the file.
+  // Statuses are ignored: an object that HDF5 refuses is not in the file.
   void create(const std::vector<std::string>& lines) {
     const io::H5Handle file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
     require(file.id() >= 0, "cannot create " + path_);
@@ -151,7 +152,7 @@ class Files {
   }
 
   void ask(const std::string& object) {
-    if (base::printable(object) != object) return;  // a deck refuses it
+    if (base::printable(object) != object) return;  // a deck with such a name is refused before
     const std::string spec = path_ + ":" + object;
     try {
       const auto tensors = io::open_tensor_file(io_, spec);

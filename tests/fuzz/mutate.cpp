@@ -15,7 +15,7 @@ struct Stretch {
   std::size_t size;
 };
 
-// Short ones are likely, whole texts possible.
+// A random stretch of a text. Short ones are likely; the whole text is possible.
 Stretch stretch_of(Random& random, const std::string& text) {
   if (text.empty()) return {0, 0};
   const std::size_t first = random.below(text.size());
@@ -24,7 +24,7 @@ Stretch stretch_of(Random& random, const std::string& text) {
   return {first, 1 + random.below(most)};
 }
 
-// From the start of a line to its end, the line feed included.
+// A random line of a text, with its line feed.
 Stretch line_of(Random& random, const std::string& text) {
   if (text.empty()) return {0, 0};
   const std::size_t at = random.below(text.size());
@@ -42,7 +42,7 @@ std::size_t place_in(Random& random, const std::string& text) { return random.be
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// Puts another number in the place of one that the text has.
+// Replaces a number in the text by another one.
 void change_number(Random& random, std::string& text) {
   static const std::vector<std::string> numbers = {"0",
                                                    "1",
@@ -124,7 +124,7 @@ void Mutator::change(Random& random, std::string& text) const {
       text.insert(place_in(random, text), other, part.first, part.size);
       return;
     }
-    case 7: {  // the beginning of this one, the end of another
+    case 7: {  // the beginning of this input, then the end of another
       const std::string& other = random.of(corpus_);
       text = text.substr(0, place_in(random, text)) + other.substr(place_in(random, other));
       return;

@@ -9,8 +9,9 @@
 
 namespace shard8::fuzz {
 
-/// Changes inputs: bits, bytes, words of the dictionary, deleted, duplicated and moved stretches, stretches of
-/// other inputs, runs of one stretch (for depth), numbers at their limits.
+/// Changes inputs. It flips bits, changes bytes, inserts words of the dictionary and stretches of other inputs,
+/// deletes, duplicates and moves stretches, repeats one stretch many times (for depth), and sets numbers to their
+/// limits.
 class Mutator {
  public:
   Mutator(const std::vector<std::string>& corpus, const std::vector<std::string>& words)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Headers of .safetensors files. An input is tried as three files: as the file itself, as one whose first eight bytes
-// are made to say the right length of the header (up to the last '}'), and, without those bytes, as the index of a
-// checkpoint in several files. Each is refused with a message that names it, or every tensor lies in the file and can
-// be read.
+// Headers of .safetensors files. An input is tried as three files: as it is; with its first eight bytes replaced by the
+// right length of the header (up to the last '}'); and, without these bytes, as the index of a checkpoint in several
+// files. Each file must either be refused with a message that names it, or every tensor must lie in the file and be
+// readable.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace shard8::fuzz {
 namespace {
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::int64_t kMostElements = 1 << 16;  // of a tensor that is read
+constexpr std::int64_t kMostElements = 1 << 16;  // larger tensors are not read; chosen
 
 class Files {
  public:
@@ -84,7 +84,7 @@ std::string name_of(Random& random) {
   return random.of(names);
 }
 
-/// A description that is right in itself, its data behind those of the ones before.
+/// The description of a tensor that is right in itself. The tensor's data follow those of the tensors before.
 std::string right_entry(Random& random, const std::string& name, std::size_t& end) {
   static const std::vector<std::pair<std::string, std::size_t>> types = {
       {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"I8", 1}};

@@ -20,7 +20,7 @@ using io::StridedBox;
 
 using Element = std::pair<std::int64_t, std::int64_t>;
 
-/// What a box means, element by element.
+/// All elements of a box; this defines what a box is.
 std::set<Element> elements(const Box& box) {
   std::set<Element> all;
   for (std::int64_t r = box.row0; r < box.row0 + box.rows; ++r)
@@ -129,7 +129,7 @@ TEST(Box, IsTransposedAndCountedInBlocks) {
   EXPECT_THROW((void)in_blocks({128, 64, 0, 32}, 128, 32), base::Error);
 }
 
-/// A tensor (12, 9) of which each element says where it is, row by row.
+/// A row-major tensor (12, 9). The value of each element is its own row and column.
 std::vector<Element> whole_tensor() {
   std::vector<Element> all;
   for (std::int64_t r = 0; r < Boxes::kRows; ++r)
@@ -157,7 +157,7 @@ TEST(StridedBox, FindsWhatAnotherBoxHasOfIt) {
     EXPECT_EQ(part.box, intersect(box, wanted));
     for (const Element& e : elements(part.box))
       EXPECT_EQ(memory[static_cast<std::size_t>(part.at(e.first, e.second))], e);
-    // The same memory holds the transposed tensor, if its columns are counted as rows.
+    // The same memory holds the transposed tensor, with the columns as its rows.
     const StridedBox other = intersect(transposed(StridedBox::of(box, Boxes::kCols)), transposed(wanted));
     EXPECT_EQ(other.box, transposed(part.box));
     for (const Element& e : elements(other.box))

@@ -59,7 +59,7 @@ TEST(InputFile, ReadsAnywhere) {
                      {"/a'", "bytes 8 to 11", "but it has 10 (it had 10"});
 }
 
-/// A file is opened with O_NONBLOCK, which must be cleared before it is read.
+/// InputFile opens a file with O_NONBLOCK, and must clear this flag before it reads.
 TEST(InputFile, ReadsWaitForTheirBytes) {
   const test::TempFolder folder;
   test::write_bytes(folder / "a", "0123456789");

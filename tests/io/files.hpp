@@ -16,7 +16,7 @@
 
 namespace shard8::test {
 
-/// A folder of its own for a test, removed with it.
+/// A new folder for one test, removed at the end of the scope.
 class TempFolder {
  public:
   TempFolder() {
@@ -51,7 +51,7 @@ inline std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Runs the action, which must throw Error(code) with all of the parts in its message.
+/// Runs the action. Expects that it throws Error(code) with all of the parts in the message.
 template <class Action>
 void expect_error(Action&& action, base::ExitCode code, const std::vector<std::string>& parts) {
   try {

@@ -21,7 +21,7 @@ hid_t h5_native() {
   if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_NATIVE_UINT64;
 }
 
-/// A new HDF5 file with the library's plain calls. Use it while no I/O thread is busy.
+/// Writes a new HDF5 file with direct calls of the library. Use it only while no I/O thread runs a task.
 class H5Writer {
  public:
   explicit H5Writer(const std::string& path)

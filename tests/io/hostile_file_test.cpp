@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Files that are made to overflow the stack, the memory or an index of the reader.
+// Files that try to overflow the stack, the memory or an index of the reader.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ void external_link(const test::H5Writer& writer, const std::string& name, const 
 
 }  // namespace
 
-// Nesting in every place of a header: values that are read, printed or skipped.
+// Deep nesting in every place of a header: in values that are read, printed or skipped.
 TEST(HostileSafetensors, DeepNestingIsRefused) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -103,7 +103,7 @@ TEST(HostileSafetensors, WhatAHeaderMayAskForIsBounded) {
   test::expect_error([&] { io::open_tensor_file(io, index); }, base::ExitCode::failed, {"'weight_map' is there twice"});
 }
 
-// A message shows names of the file cut to a length, without control characters.
+// A message shows names from the file shortened and without control characters.
 TEST(HostileSafetensors, MessagesStayShortAndPrintable) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -124,7 +124,7 @@ TEST(HostileSafetensors, MessagesStayShortAndPrintable) {
   }
 }
 
-// Names are followed link by link. Groups may be linked in a circle: the length of a name bounds the way.
+// Names are followed link by link. Groups may be linked in a circle; the length of a name bounds the number of links.
 TEST(HostileHdf5, DeepAndCircularGroups) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -237,7 +237,7 @@ TEST(HostileHdf5, ShapesThatOverflow) {
     const std::vector<hsize_t> chunk = {16, 16};
     const io::H5Handle space(SHARD8_H5("w", H5Screate_simple(2, shape.data(), nullptr)), H5Sclose);
     const io::H5Handle plan(SHARD8_H5("w", H5Pcreate(H5P_DATASET_CREATE)), H5Pclose);
-    SHARD8_H5("w", H5Pset_chunk(plan.id(), 2, chunk.data()));  // nothing is written: no byte is taken
+    SHARD8_H5("w", H5Pset_chunk(plan.id(), 2, chunk.data()));  // nothing is written, so the file stays small
     const io::H5Handle data(
         SHARD8_H5("w", H5Dcreate2(writer.id(), "/g/w", H5T_STD_I32LE, space.id(), H5P_DEFAULT, plan.id(), H5P_DEFAULT)),
         H5Dclose);

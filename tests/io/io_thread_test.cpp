@@ -69,7 +69,7 @@ TEST(IoThread, DestructorRunsWhatIsQueued) {
 
 TEST(IoThread, TakesTasksFromManyThreads) {
   io::IoThread io;
-  int sum = 0;  // only the I/O thread touches it
+  int sum = 0;  // only the I/O thread reads and writes it
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {

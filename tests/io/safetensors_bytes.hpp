@@ -25,7 +25,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return out;
 }
 
-/// "name":{...} of a header.
+/// The entry "name":{...} of a header.
 inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin,
                          std::size_t end) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" +

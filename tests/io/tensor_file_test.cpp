@@ -20,7 +20,7 @@ namespace {
 
 const std::string kGold = SHARD8_SOURCE_DIR "/tests/gold/";
 
-/// Element (r, c) of every matrix written here: small integers, which every type holds.
+/// The value of element (r, c) in every matrix that these tests write: a small integer, which every type holds.
 float value_at(std::int64_t r, std::int64_t c) { return static_cast<float>((7 * r + c) % 101); }
 
 std::vector<double> matrix(std::int64_t rows, std::int64_t cols) {
@@ -37,7 +37,7 @@ std::vector<float> read(const io::TensorFile& file, const std::string& name, con
   return out;
 }
 
-/// Reads one box into rows that are farther apart, and looks at every element and every gap.
+/// Reads one box into memory with gaps between the rows. Checks every element, and that the gaps are not written.
 void expect_box(const io::TensorFile& file, const std::string& name, const io::Box& box, std::int64_t stride) {
   constexpr float kUntouched = -1.0f;
   std::vector<float> out(static_cast<std::size_t>(box.rows * stride), kUntouched);
@@ -80,7 +80,7 @@ std::uint16_t half_bits_of_small_integer(float value) {
   return static_cast<std::uint16_t>((static_cast<unsigned>(exponent + 15) << 10) | mantissa);
 }
 
-/// A file of one tensor "w" (rows, cols), dtype by name, values value_at().
+/// Writes a file with one tensor "w" (rows, cols) of the dtype of this name, with the values value_at().
 std::string one_tensor(const std::string& dtype, std::int64_t rows, std::int64_t cols) {
   const auto values = matrix(rows, cols);
   std::string data;
@@ -102,8 +102,8 @@ std::string one_tensor(const std::string& dtype, std::int64_t rows, std::int64_t
 
 }  // namespace
 
-// First, last and sum as h5py and NumPy give them (FP64 sums of FP32 values in the order of h5py's
-// pairwise summation: 1e-12 covers the order).
+// The first value, the last value and the sum are those of h5py and NumPy. Sums are FP64 sums of FP32 values. NumPy
+// sums pairwise, in another order; the tolerance of 1e-12 allows for that.
 TEST(GoldWeights, AreReadAsH5pyReadsThem) {
   struct Expected {
     std::string file, name;
@@ -283,7 +283,7 @@ TEST(Safetensors, EveryBoxOfEveryType) {
   }
 }
 
-// Rows long enough to be read one by one, and short pieces of rows that take several blocks.
+// Rows that are long enough to be read one by one, and short pieces of rows that are read in several blocks.
 TEST(Safetensors, LargeBoxes) {
   const test::TempFolder folder;
   io::IoThread io;
@@ -391,7 +391,7 @@ TEST(SafetensorsMalformed, IsRefusedWithTheReason) {
     parts.push_back("w.safetensors': not a valid .safetensors file");
     test::expect_error([&] { io::open_tensor_file(io, folder / "w.safetensors"); }, base::ExitCode::failed, parts);
   }
-  // Every cut of a good file is refused, whatever it hits.
+  // A valid file that is cut anywhere is refused.
   const auto good = one_tensor("F16", 3, 2);
   for (std::size_t size = 0; size < good.size(); ++size) {
     test::write_bytes(folder / "w.safetensors", good.substr(0, size));

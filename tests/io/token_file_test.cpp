@@ -26,7 +26,7 @@ std::vector<std::int32_t> all_of(const io::TokenFile& file) {
 
 }  // namespace
 
-// Values of tests/gold/llama_tiny.h5 as h5py reads them.
+// The expected values are those of tests/gold/llama_tiny.h5 as h5py reads them.
 TEST(TokenFile, ReadsTheGold) {
   io::IoThread io;
   const io::TokenFile file(io, kLlama);

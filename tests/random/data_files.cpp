@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Has `write` make a file or folder under another name and gives it its own when it is complete: several ranks
-/// may do so at once.
+/// Lets `write` write a file or folder under another name, and renames it when it is complete, so that several ranks
+/// may do this at the same time.
 template <class Write>
 void provide(const fs::path& path, Write&& write) {
   if (fs::exists(path)) return;
@@ -26,7 +26,7 @@ void provide(const fs::path& path, Write&& write) {
   write(draft);
   std::error_code error;
   fs::rename(draft, path, error);
-  if (error) fs::remove_all(draft);  // another rank's folder was there before
+  if (error) fs::remove_all(draft);  // another rank's folder has been renamed before
 }
 
 void write_text(const fs::path& path, std::int64_t bytes, std::uint64_t seed) {

@@ -14,8 +14,9 @@
 
 namespace shard8::test {
 
-/// Random numbers for one key of one deck: a function of the seed, the deck's number, the attempt and the key's name,
-/// the same on every machine. A deck can thus be drawn without the decks before it, and a new key changes no other.
+/// Random numbers for one key of one deck. They depend on the seed, the deck's number, the attempt and the key's name
+/// alone, and are the same on every machine. So a deck can be drawn without the decks before it, and a new key changes
+/// no other key's numbers.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::int64_t number, std::int64_t attempt, std::string_view key)
@@ -36,7 +37,7 @@ class Draw {
   /// Uniform in [low, high], with three digits so that a printed deck is readable.
   double real(double low, double high) { return rounded(low + (high - low) * uniform()); }
 
-  /// As real(), with a uniform logarithm.
+  /// As real(), but the logarithm is uniform.
   double log_real(double low, double high) { return rounded(low * std::pow(high / low, uniform())); }
 
   template <class T, std::size_t n>

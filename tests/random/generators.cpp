@@ -9,8 +9,8 @@
 #include "deck/layout.hpp"
 #include "tests/random/random_deck.hpp"
 
-// A generator for each key of the deck. Sizes are small, since a deck shall take about a second, and divide by
-// nothing where the checks allow that.
+// A generator for each key of the deck. Sizes are small, so that a deck takes about a second. Wherever the checks allow
+// it, they do not divide by the number of ranks.
 
 namespace shard8::test {
 namespace {
@@ -23,7 +23,7 @@ using deck::Recipe;
 
 constexpr std::int64_t kMostRanks = 9;
 
-/// What the sizes of FP8 products on a rank must be multiples of (docs/fp8.md); 1 without a recipe.
+/// The number of which the sizes of FP8 products on a rank must be multiples (docs/fp8.md); 1 without a recipe.
 std::int64_t multiple(const Config& c) {
   switch (c.fp8.recipe) {
     case Recipe::none:
@@ -39,7 +39,7 @@ std::int64_t multiple(const Config& c) {
 
 bool is_llama(const Config& c) { return c.model.arch == deck::Arch::llama; }
 
-/// Wide multiples make large models: fewer tensor ranks there.
+/// Draws the number of tensor ranks. It is smaller for recipes with large multiples, which would make models large.
 void draw_tensor(RandomDeck& d, Draw& draw) {
   switch (d.config.fp8.recipe) {
     case Recipe::none:
@@ -53,7 +53,8 @@ void draw_tensor(RandomDeck& d, Draw& draw) {
   }
 }
 
-/// One of the meshes of at most nine ranks that this number of tensor ranks leaves.
+/// Draws the number of shards such that all meshes of at most nine ranks with this number of tensor ranks are equally
+/// likely.
 void draw_shard(RandomDeck& d, Draw& draw) {
   const std::int64_t most = kMostRanks / d.config.mesh.tensor;
   std::vector<std::int64_t> shards;
@@ -80,7 +81,7 @@ void draw_kv_heads(RandomDeck& d, Draw& draw) {
   d.config.model.kv_heads = grouped ? draw.one_of(std::span<const std::int64_t>(divisors)) : d.config.model.heads;
 }
 
-/// The width of a head is the free number.
+/// Draws the width of a head, from which model.hidden follows.
 void draw_hidden(RandomDeck& d, Draw& draw) {
   deck::ModelConfig& m = d.config.model;
   const std::int64_t tensor = d.config.mesh.tensor, g = multiple(d.config);
@@ -109,7 +110,7 @@ void draw_vocab(RandomDeck& d, Draw& draw) {
   }
 }
 
-/// Tokens of a micro-batch on a tensor rank are a multiple of what the recipe needs.
+/// Draws seq such that the tokens of a micro-batch on a tensor rank are the multiple that the recipe needs.
 void draw_seq(RandomDeck& d, Draw& draw) {
   const std::int64_t unit = d.config.mesh.tensor * multiple(d.config);
   const std::int64_t step = unit / std::gcd(unit, deck::lay_out(d.config).micro_batch);
@@ -136,7 +137,7 @@ deck::Recompute draw_recompute(Draw& draw) {
 
 Fp8Weights draw_weights(Draw& draw) { return draw.one_of({Fp8Weights::fp8, Fp8Weights::fp8, Fp8Weights::bf16}); }
 
-/// Often all layers: then all units are gathered at the beginning of a step.
+/// The prefetch. It is often all layers, so that all units are gathered at the beginning of a step.
 std::int64_t draw_prefetch(const Config& c, Draw& draw) {
   return draw.chance(0.35) ? c.model.layers : draw.between(0, c.model.layers);
 }
@@ -188,7 +189,7 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) {
        d.config.data.kind = draw.one_of({deck::DataKind::synthetic, deck::DataKind::bytes, deck::DataKind::tokens});
      }},
-    {"data.path",  // the file is written, and the path set, when all sizes are known
+    {"data.path",  // set later, when all sizes are known and the file is written
      [](RandomDeck& d, Draw& draw) {
        using Form = DataSource::Form;
        if (d.config.data.kind == deck::DataKind::bytes)
@@ -232,7 +233,7 @@ constexpr Generator kGenerators[] = {
      }},
     {"optimizer.beta1",
      [](RandomDeck& d, Draw& draw) { d.config.optimizer.beta1 = draw.chance(0.15) ? 0 : draw.real(0.5, 0.94); }},
-    {"optimizer.beta2",  // without a second moment an update is bounded only if there is no first one
+    {"optimizer.beta2",  // with beta2 = 0 an update is bounded only if beta1 is 0, too
      [](RandomDeck& d, Draw& draw) {
        const bool zero = d.config.optimizer.beta1 == 0 && draw.chance(0.5);
        d.config.optimizer.beta2 = zero ? 0 : draw.real(0.9, 0.999);

@@ -59,7 +59,7 @@ TEST(Generators, EveryKeyOfTheTableHasOneOrAReason) {
   for (const auto& key : test::keys_not_drawn()) EXPECT_FALSE(key.reason.empty()) << key.path;
 }
 
-/// Choices that decks of hosts cannot have.
+/// Choices that a deck for hosts cannot have.
 bool is_for_devices(const std::string& path, std::string_view name) {
   return (path == "mesh.backend" && name == "nccl") || (path == "mesh.device" && name == "cuda");
 }
@@ -68,7 +68,7 @@ TEST(Generators, EveryKeyTakesItsValues) {
   const Folder folder;
   std::map<std::string, std::set<std::string>> seen;
   for (int number = 0; number < kDecks; ++number) {
-    // As drawn: loading fills in defaults, so that `auto` would not be seen.
+    // The deck as it was drawn: loading replaces `auto` by a value.
     const test::RandomDeck deck = test::drawn(7, number, 0, folder.path());
     for (const auto& generator : test::generators())
       seen[std::string(generator.path)].insert(deck::value_text(deck::field_at(generator.path), deck.config));
@@ -87,7 +87,7 @@ TEST(Generators, EveryKeyTakesItsValues) {
   }
 }
 
-/// Few decks are rejected, or the generators do not know what the checks allow.
+/// Few decks may be rejected; otherwise the generators do not know what the checks allow.
 TEST(Generators, MostDecksAreAccepted) {
   const Folder folder;
   test::Acceptance acceptance;
@@ -97,7 +97,7 @@ TEST(Generators, MostDecksAreAccepted) {
       << acceptance.last_error;
 }
 
-/// Otherwise `--only` would not find what `--seed` found.
+/// `--only` must find the deck that `--seed` found.
 TEST(Generators, ADeckIsAFunctionOfSeedAndNumber) {
   const Folder folder;
   test::Acceptance acceptance;

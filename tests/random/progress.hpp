@@ -12,27 +12,27 @@
 
 namespace shard8::test {
 
-/// What was seen of the decks of one kind.
+/// Results of the decks of one kind.
 struct KindFigures {
   std::int64_t decks = 0;
-  Spread largest;  ///< difference from one rank
+  Spread largest;  ///< the largest difference from the training on one rank
 };
 
-/// How far a list of decks has come; kept in a file, so that a run that was cut goes on.
+/// The progress of a list of decks. It is kept in a file, so that a run that was interrupted can go on.
 struct Progress {
-  std::int64_t done = 0;  ///< decks 0 to done - 1
+  std::int64_t done = 0;  ///< decks 0 to done - 1 were trained
   Acceptance acceptance;
   std::vector<std::int64_t> failed;
   std::map<std::string, KindFigures> kinds;
 
   void add(std::int64_t number, const RandomDeck& deck, const Verdict& verdict);
-  /// Kinds, decks, largest differences and what is allowed, as a table.
+  /// A table of the kinds: number of decks, largest differences, differences that are allowed.
   std::string table() const;
 };
 
 /// The progress of a run with this key (seed and program), or a new one if the file is of another run or missing.
 Progress read_progress(const std::filesystem::path& file, const std::string& key);
-/// Replaces the file at once.
+/// Writes the file; it is replaced as a whole.
 void write_progress(const std::filesystem::path& file, const std::string& key, const Progress& progress);
 
 }  // namespace shard8::test

@@ -14,21 +14,21 @@
 
 namespace shard8::test {
 
-/// The file that a drawn deck reads: its form, and how many samples a stream holds.
+/// The file that a drawn deck reads: its kind, and how many samples a stream has.
 struct DataSource {
   enum class Form { none, text_file, text_folder, token_stream, token_slabs };
   Form form = Form::none;
   std::int64_t samples = 1;
 };
 
-/// The keys that change when something is computed or gathered, but no bit of a training on one mesh
+/// The keys that change when something is computed or gathered, but do not change a bit of a training on one mesh
 /// (docs/mesh.md, docs/fp8.md).
 struct Schedule {
   deck::Recompute recompute = deck::Recompute::none;
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
   deck::Gather gather = deck::Gather::automatic;
-  deck::Fp8Weights weights = deck::Fp8Weights::fp8;  ///< with delayed scaling always the one of the deck
+  deck::Fp8Weights weights = deck::Fp8Weights::fp8;  ///< with delayed scaling always that of the deck
   bool deterministic = true;
 };
 
@@ -57,28 +57,28 @@ struct NotDrawn {
 };
 std::span<const NotDrawn> keys_not_drawn();
 
-/// What the checks of decks said of the decks that were drawn.
+/// Counts of the decks that were drawn and of those that the checks rejected.
 struct Acceptance {
   std::int64_t drawn = 0, rejected = 0;
   std::string last_error;
 };
 
-/// A deck as the generators draw it, before any check; its data lie in `folder`.
+/// A deck as the generators draw it, before any check. Its data will lie in `folder`.
 RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder);
 
-/// Deck `number` of a seed, loaded (checked, with every default filled in). Decks that the checks reject are
-/// drawn again and counted.
+/// Deck `number` of a seed, loaded (checked, with every default filled in). A deck that the checks reject is counted
+/// and drawn once more.
 RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesystem::path& folder,
                      Acceptance& acceptance);
 
-/// Writes the file that the deck's source and sizes ask for, unless it is there, and sets data.path. Ranks may
-/// call it at the same time.
+/// Writes the file that the deck reads, unless it exists, and sets data.path. Several ranks may call it at the same
+/// time.
 void provide_data(RandomDeck& deck, const std::filesystem::path& folder);
 
 /// Reads and checks a config as the text of a deck. Throws base::Error(deck) as deck::load_text does.
 deck::Config loaded(const deck::Config& config);
 
-/// The deck with the keys that differ from their defaults.
+/// The text of the deck, with only those keys that differ from their defaults.
 std::string short_yaml(const deck::Config& config);
 
 }  // namespace shard8::test

@@ -21,7 +21,7 @@
 #include "tests/random/spread.hpp"
 #include "tests/support/execution.hpp"
 
-// Trains random decks, each on its mesh with two schedules and on one rank, and holds the three against each other.
+// Trains random decks, each on its mesh with two schedules and on one rank, and compares the three trainings.
 
 namespace shard8::test {
 namespace {
@@ -31,18 +31,18 @@ namespace fs = std::filesystem;
 constexpr std::string_view kUsage =
     "usage: mpiexec -n 9 random.decks [--seed N] [--decks N | --only K] [--state FILE] [--folder DIR] [--round N]\n"
     "                                 [--limit SECONDS] [--no-shrink] [--spread]\n";
-constexpr std::size_t kMostShrunk = 3;  // failures that are made smaller; of others the deck is printed as it is
+constexpr std::size_t kMostShrunk = 3;  // decks that are made smaller; further decks that fail are printed as drawn
 
 struct Options {
   std::uint64_t seed = 1;
   std::int64_t decks = 60;
-  std::int64_t only = -1;            ///< this deck alone
+  std::int64_t only = -1;            ///< the number of the only deck to train; -1: decks 0 to decks - 1
   std::int64_t round = 60;           ///< decks that are trained side by side, and after which the state is written
   std::int64_t limit = 300;          ///< seconds that a training may take
-  fs::path folder = "random_decks";  ///< of the data that decks read
+  fs::path folder = "random_decks";  ///< for the data that decks read
   fs::path state;                    ///< progress, deleted when all decks are done; empty: none
-  bool as_drawn = false;             ///< print decks that fail as they are
-  bool spread = false;               ///< measure what equally right trainings differ by
+  bool as_drawn = false;             ///< print decks that fail as drawn, without making them smaller
+  bool spread = false;               ///< measure the differences between equally right trainings
 };
 
 template <class T>
@@ -85,7 +85,7 @@ std::optional<Options> read_options(int argc, char** argv) {
   return o;
 }
 
-/// Of runs that may go on from each other's state: the same seed and the same program.
+/// The same for all runs that may go on from each other's state: those with the same seed and the same program.
 std::string run_key(const Options& options) {
   const auto time = fs::last_write_time(fs::canonical("/proc/self/exe")).time_since_epoch().count();
   return fmt::format("seed {}, program of {}", options.seed, time);

@@ -23,7 +23,7 @@ namespace shard8::test {
 
 namespace {
 
-/// A guess at the seconds of a job, to spread jobs evenly over ranks: 10 GFLOP/s, and 10 ms for each rank.
+/// An estimate of the seconds of a job, to spread jobs evenly over ranks: 10 GFLOP/s, and 10 ms for each rank. Chosen.
 double cost_of(const deck::Config& c) {
   const auto& m = c.model;
   const double layer = static_cast<double>(m.hidden) * static_cast<double>(4 * m.hidden + 3 * m.ffn);
@@ -33,8 +33,8 @@ double cost_of(const deck::Config& c) {
   return 6e-10 * tokens * parameters + 0.01 * static_cast<double>(c.mesh.ranks());
 }
 
-/// The ranks of each job, and the jobs in the order in which every rank takes its own: those of most ranks
-/// first, each as soon as enough ranks are free.
+/// The ranks of each job, and the order in which every rank runs its jobs. Jobs with more ranks come first; each starts
+/// as soon as enough ranks are free.
 struct Assignment {
   std::vector<std::size_t> order;
   std::vector<std::vector<int>> members;  ///< by job, ascending
@@ -64,7 +64,7 @@ Assignment assign(std::span<const Job> jobs, int size) {
   return a;
 }
 
-/// A hash of bytes that does not depend on other ranks' bytes: a sum over ranks of such hashes is one of all.
+/// A hash of this rank's bytes. The sum of the hashes over the ranks is a hash of all bytes.
 std::uint64_t hash_of(std::uint64_t start, const tensor::Tensor& t) {
   std::uint64_t hash = data::mix64(start ^ t.bytes());
   for (std::size_t i = 0; i < t.bytes(); i += 8) {
@@ -106,7 +106,7 @@ void take(std::string_view& in, T& values) {
   take(in, values.data(), count * sizeof(values[0]));
 }
 
-char crash_text[512];  // of the job under way, for a signal's handler
+char crash_text[512];  // names the job that runs; printed by the handler of a signal
 std::size_t crash_length = 0;
 
 extern "C" void name_job_and_die(int signal) {
@@ -157,7 +157,7 @@ void Watch::watch() {
     changed_.wait(lock, [this] { return stop_ || !job_.empty(); });
     const std::uint64_t number = number_;
     const auto is_over = [&] { return stop_ || job_.empty() || number_ != number; };
-    // Seconds that this process ran: a pause of the whole machine or job does not count.
+    // Counts the seconds in which this process ran: a pause of the whole machine or job does not count.
     std::int64_t seconds = 0;
     while (seconds < limit_.count() && !changed_.wait_for(lock, std::chrono::seconds(1), is_over)) ++seconds;
     if (is_over()) continue;
@@ -175,8 +175,8 @@ Ranks::Ranks(MPI_Comm comm, std::chrono::seconds limit)
 
 Ranks::~Ranks() { MPI_Comm_free(&comm_); }
 
-/// A communicator of the members. MPI polls without pause while it makes one, so they wait for each other before,
-/// yielding.
+/// A communicator of the members. MPI polls without pause while it creates one, so the members first wait for each
+/// other and yield meanwhile.
 MPI_Comm Ranks::meet(std::size_t number, const std::vector<int>& members) const {
   const int tag = static_cast<int>(number), leader = members.front();
   const auto wait = [](std::vector<MPI_Request>& requests) {
@@ -233,7 +233,7 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
 
 std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
   const Assignment assignment = assign(jobs, size());
-  std::string mine;  // outcomes that this rank leads
+  std::string mine;  // outcomes of the jobs in which this rank is the first member
   for (const std::size_t j : assignment.order) {
     const auto& members = assignment.members[j];
     if (std::find(members.begin(), members.end(), rank()) == members.end()) continue;

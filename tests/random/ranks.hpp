@@ -18,21 +18,21 @@
 
 namespace shard8::test {
 
-/// What a training came to.
+/// The outcome of a training.
 struct Outcome {
   std::vector<double> losses, norms;  ///< by step
   std::uint64_t weights = 0;          ///< a hash of the bits of all ranks' master shards after the last step
   std::string error;                  ///< not empty: the training threw this
 };
 
-/// A training, and what is printed if it hangs or crashes.
+/// A training, and the text that is printed if it hangs or crashes.
 struct Job {
   deck::Config config;
   std::string name;
 };
 
-/// Ends the process with a message when a job takes longer than the limit: ranks that wait for a rank which
-/// left cannot be freed in another way.
+/// Ends the process with a message when a job takes longer than the limit. Ranks that wait for a rank which has gone
+/// cannot be freed in another way.
 class Watch {
  public:
   Watch(int rank, std::chrono::seconds limit);
@@ -69,7 +69,7 @@ class Ranks {
   int rank() const { return control_.rank(); }
   int size() const { return control_.size(); }
 
-  /// Trains all jobs, the same list on every rank; their outcomes, on every rank. Collective.
+  /// Trains all jobs; every rank must give the same list. Returns their outcomes, on every rank. Collective.
   std::vector<Outcome> train(std::span<const Job> jobs);
 
  private:

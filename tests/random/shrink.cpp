@@ -21,7 +21,7 @@ using Change = std::function<void(RandomDeck&)>;
 
 constexpr int kMostTrials = 400;
 
-/// Defaults that depend on other keys; the rest is reset as the table of fields has it.
+/// Sets the defaults that depend on other keys. The other keys are set to the defaults in the table of fields.
 void fill_in(Config& c) {
   if (c.model.kv_heads == 0) c.model.kv_heads = c.model.heads;
   if (c.optimizer.decay_steps == 0) c.optimizer.decay_steps = std::max(c.run.steps, c.optimizer.warmup + 1);
@@ -50,14 +50,14 @@ void reset(std::string_view path, RandomDeck& d) {
   fill_in(d.config);
 }
 
-/// A smaller size, by access to it: one, half, one less.
+/// Adds changes that make the size `now` smaller: to `least`, to half, to one less.
 template <class Get>
 void add_smaller(std::vector<Change>& changes, std::int64_t now, std::int64_t least, Get get) {
   for (const std::int64_t size : {least, now / 2, now - 1})
     if (size >= least && size < now) changes.push_back([get, size](RandomDeck& d) { get(d) = size; });
 }
 
-/// What might make this deck smaller, what makes most of it first.
+/// Changes that may make this deck smaller, beginning with the largest ones.
 std::vector<Change> changes_of(const RandomDeck& deck) {
   const Config& c = deck.config;
   std::vector<Change> changes;
@@ -117,7 +117,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
   return changes;
 }
 
-/// The deck after the change, if it is another one and the checks accept it.
+/// The deck after the change; nothing if the change leaves it as it is or the checks reject it.
 std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, const std::filesystem::path& folder) {
   RandomDeck smaller = deck;
   change(smaller);
@@ -142,7 +142,7 @@ std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, 
 Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesystem::path& folder,
               const std::function<Verdict(const RandomDeck&)>& run) {
   Shrunk smallest{deck, verdict, 0};
-  const std::string_view kind = bounds_of(deck.config).kind;  // others are held to other bounds
+  const std::string_view kind = bounds_of(deck.config).kind;  // decks of other kinds have other bounds
   for (bool progress = true; progress && smallest.trials < kMostTrials;) {
     progress = false;
     // After each success the list is that of the smaller deck; changes that failed before are tried again only

@@ -15,8 +15,8 @@ struct Shrunk {
   int trials = 0;
 };
 
-/// The smallest deck that fails in the same way. Greedy: keys are set to their defaults, then sizes made smaller, one
-/// at a time; a change stays if the deck still fails. `run` trains a deck, collective where it is.
+/// A smaller deck that fails in the same way. The search is greedy: keys are set to their defaults, then sizes are made
+/// smaller, one at a time; a change stays if the deck still fails. `run` trains a deck. Collective if `run` is.
 Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesystem::path& folder,
               const std::function<Verdict(const RandomDeck&)>& run);
 

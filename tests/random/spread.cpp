@@ -15,7 +15,8 @@ namespace {
 
 using deck::Config;
 
-/// The deck in other, equally right forms; the first is the one on one rank that random decks are held against.
+/// Other forms of the deck that give equally right trainings. The first is the one on one rank with which random decks
+/// are compared.
 std::vector<Config> forms_of(const Config& config) {
   const Config one = alone(config);
   std::vector<Config> forms = {one};
@@ -24,7 +25,7 @@ std::vector<Config> forms_of(const Config& config) {
     change(other);
     try {
       forms.push_back(loaded(other));
-    } catch (const base::Error&) {  // sizes that this form cannot cut
+    } catch (const base::Error&) {  // the deck's sizes do not divide in this form
     }
   };
   for (const std::int64_t micro_batch : {1, 2, 3})

@@ -46,7 +46,7 @@ std::string table(const Outcome& got, const char* got_name, const Outcome& want,
          both("gradient norm", got.norms, got_name, want.norms, want_name);
 }
 
-/// Micro-batches as large as the recipe lets one rank have them.
+/// Sets micro-batches as large as the recipe allows on one rank.
 std::int64_t natural_micro_batch(const Config& c) {
   Config one = c;
   one.data.micro_batch = 0;

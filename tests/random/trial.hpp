@@ -12,8 +12,8 @@
 
 namespace shard8::test {
 
-/// Relative differences of two trainings, of losses and gradient norms: in the first step, before chaos has had an
-/// update, and the largest of the later ones.
+/// Relative differences between the losses and the gradient norms of two trainings: those of the first step, before any
+/// update has made them larger, and the largest of the later steps.
 struct Spread {
   double first_loss = 0, first_norm = 0, loss = 0, norm = 0;
 
@@ -21,36 +21,36 @@ struct Spread {
     return first_loss <= bounds.first_loss && first_norm <= bounds.first_norm && loss <= bounds.loss &&
            norm <= bounds.norm;
   }
-  void raise(const Spread& other);  ///< to the larger of each
+  void raise(const Spread& other);  ///< sets each member to the larger of the two
 };
 inline constexpr double Spread::*kSpreadMembers[] = {&Spread::first_loss, &Spread::first_norm, &Spread::loss,
                                                      &Spread::norm};
 
-/// What two right trainings of a deck may differ by, and the kind of decks that it is for.
+/// The largest differences allowed between two right trainings of a deck, and the kind of decks that they are for.
 struct Bounds {
   std::string_view kind;
   Spread most;
 };
 Bounds bounds_of(const deck::Config& config);
 
-/// The same training on one rank with the default schedule. Keys that change the numbers stay. A clip of 0 becomes
-/// one that no gradient reaches, so that no unit is updated before all gradients are reduced.
+/// The same training on one rank with the default schedule. Keys that change the numbers stay. A clip of 0 becomes a
+/// bound that no gradient reaches, so that no unit is updated before all gradients are reduced.
 deck::Config alone(const deck::Config& config);
 
 enum class Failure { none, threw, differs, other_bits };
 
 struct Verdict {
   Failure failure = Failure::none;
-  std::string text;   ///< of a failure: what differs and where, or what was thrown
-  Spread difference;  ///< from one rank
+  std::string text;   ///< for a failure: what differs and where, or what was thrown
+  Spread difference;  ///< from the training on one rank
 };
 
 /// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank.
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name);
-/// Holds the outcomes of jobs_of() against each other.
+/// Compares the outcomes of jobs_of() with each other.
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes);
 
-/// The largest differences over steps; infinite where only one of the two is a finite number.
+/// The largest differences over the steps; infinite if only one of two numbers is finite, 0 if neither is.
 Spread difference_of(const Outcome& a, const Outcome& b);
 
 }  // namespace shard8::test

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// The device of this rank; nothing, on every rank, where tests need devices and there are fewer devices than ranks.
+/// The device of this rank. If tests need devices and there are fewer devices than ranks, nothing on every rank.
 std::optional<int> device_of(MPI_Comm comm) {
 #if defined(SHARD8_CUDA)
   return shard8::tests::rank_device(comm);
