@@ -41,7 +41,8 @@ std::vector<std::string> split(std::string_view text, char by) {
   return parts;
 }
 
-/// The extents of a dataset, from the third part of the line on.
+/// The extents of a dataset, from the third part of the line on. create_dataset() makes a dataset with an extent above
+/// 64 chunked and writes nothing to it.
 std::vector<hsize_t> extents_of(const std::vector<std::string>& parts) {
   std::vector<hsize_t> extents;
   for (std::size_t i = 2; i < std::min<std::size_t>(parts.size(), 6); ++i) {
