@@ -69,7 +69,7 @@ struct Fp8Config {
   AmaxAlgo amax_algo = AmaxAlgo::max;       ///< which amax of the history sets the scale (delayed)
   std::int64_t margin = 0;                  ///< scales are divided by 2^margin (delayed)
   bool power_of_2_scales = false;           ///< loaded default: true for block and mxfp8
-  Fp8Weights weights = Fp8Weights::fp8;     ///< fp8: FP8 shards are kept beside the master; bf16: only the master
+  Fp8Weights weights = Fp8Weights::fp8;     ///< fp8: FP8 shards are kept with the master; bf16: only the master
   std::int64_t first_layers_bf16 = 0;       ///< first layers that stay in the compute type
   std::int64_t last_layers_bf16 = 0;        ///< last layers that stay in the compute type
 

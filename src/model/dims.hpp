@@ -24,7 +24,7 @@ struct Dims {
   std::int64_t vocab_local = 0;  ///< ceil(vocab/T): the last ranks have padding rows
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
-  bool deterministic = true;  ///< of attention's backward on devices
+  bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
 
   /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck
   /// guarantees. `deterministic` keeps its default.

@@ -31,7 +31,7 @@ class Fp8Weights {
   /// this group with recipes delayed and current. Does nothing without a recipe.
   void initialise(const comm::Communicator& model_group);
 
-  /// What the optimizer's kernel writes of an updated weight beside master and moments: its amax with recipes delayed
+  /// What the optimizer's kernel writes in addition to master and moments: a weight's amax with recipes delayed
   /// and current, and with delayed also its stored FP8 shard, if there is one. Empty for all other parameters.
   kernels::Outputs update_outputs(int unit, int parameter) const;
   /// With recipe current: reduces the amaxes of all weights over `model_group`, in one collective. Otherwise nothing.

@@ -33,8 +33,8 @@ struct CastScratch {
 // that a product reads was not gathered for this pass in this step.
 
 /// Memory that linears use one after the other. Its contents are lost at the next call, unless a comment says
-/// otherwise. H columns are those of the matrices whose tokens are sharded: a column-parallel linear's x, a
-/// row-parallel one's y.
+/// otherwise. H is the number of columns of the matrices whose tokens are sharded: x of a column-parallel linear, y of
+/// a row-parallel one.
 struct LinearScratch {
   tensor::Tensor gathered;        ///< (tokens, H): a gathered x or dy, or y before bias and residual are added
   tensor::Tensor partial;         ///< (tokens, H): sums of this rank before a reduce-scatter; empty with one rank

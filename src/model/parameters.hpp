@@ -65,7 +65,7 @@ struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
   bool rotating = false;    ///< see fsdp::UnitShape
-  bool single_use = false;  ///< likewise
+  bool single_use = false;  ///< see fsdp::UnitShape
   std::int64_t layer = -1;  ///< the layer's number from 0; -1: no layer
 };
 

@@ -63,7 +63,7 @@ class DeviceClock final : public profile::StepClock {
     seconds_.reserve(2 * now_.used);
     while (before_.events.size() < now_.events.size()) before_.events.emplace_back(Event::Times::yes);
   }
-  /// The events of a step. The first steps create them; later steps record them again.
+  /// The events of a step. The first steps create them; later steps record the same events.
   struct Marks {
     std::vector<Event> events;
     std::size_t used = 0;
