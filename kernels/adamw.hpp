@@ -11,52 +11,60 @@
 
 namespace shard8::kernels {
 
-/// Scalars of one AdamW step (Loshchilov & Hutter 2019), in double. The kernel rounds them to fp32.
+/// Scalars of one AdamW step (Loshchilov & Hutter 2019), in double. Factors derived from them are rounded to fp32 on
+/// the host.
 struct AdamwScalars {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
-  double weight_decay = 0;    ///< for parameters that decay
-  double gradient_scale = 1;  ///< clipping: min(1, clip/(norm + 1e-6))
+  double weight_decay = 0;    ///< wd; applied to updates with AdamwUpdate::decays
+  double gradient_scale = 1;  ///< multiplies g; for clipping min(1, clip/(norm + 1e-6))
   std::int64_t step = 0;      ///< from 0. Bias corrections use step + 1 and are computed in double on the host.
 };
 
-/// The shards of one parameter: tensors of any shape with equal counts.
+/// The shards of one parameter: tensors of any shape with equal counts. A step reads g and overwrites the others.
 struct AdamwTensors {
-  /// fp32; with a `remainder`, the upper halves as bf16 weights.
+  /// fp32, or bf16: then it holds the rounded upper halves of an fp32 master, and `remainder` the rest.
   tensor::Tensor master;
-  /// Empty, or i16: the fp32 master is (bits(master) << 16) + remainder, see kernels/master.hpp.
+  /// Empty if master is fp32. i16 if master is bf16: the bits of the fp32 master are (bits(master) << 16) + remainder,
+  /// see kernels/master.hpp. Any other combination is an Error(failed).
   tensor::Tensor remainder;
-  tensor::Tensor m, v;  ///< fp32 or bf16 (computed in fp32, rounded to nearest even)
-  tensor::Tensor g;     ///< fp32
-  /// Empty, or u8 memory for adamw_square_parts() doubles, which the step overwrites: the sums of squares of stretches
-  /// of g, before gradient_scale.
+  tensor::Tensor m, v;  ///< first and second moments, both fp32 or both bf16; computed in fp32, rounded to nearest even
+  tensor::Tensor g;     ///< fp32: the gradient
+  /// Empty, or u8 memory for adamw_square_parts() doubles. The step overwrites them with sums of squares of consecutive
+  /// elements of g, before g is multiplied by gradient_scale. All parts together cover g once.
   tensor::Tensor squares = {};
 };
 
-/// How many doubles AdamwTensors::squares has for a parameter of `count` elements.
+/// How many doubles AdamwTensors::squares has for a parameter of `count` elements; at least 1, also for 0 elements.
 std::int64_t adamw_square_parts(std::int64_t count);
-/// total += all sums in `parts`, in their order. total is one double as 8 bytes of u8; parts is AdamwTensors::squares
-/// of any number of parameters, one after the other.
+/// total += the sum of all `parts`, added in a fixed order. total is one double, stored as 8 bytes of u8; the caller
+/// sets it to 0 first. parts is u8: the AdamwTensors::squares of any number of parameters, one after the other.
 void add_square_parts(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts);
 
-/// The update of one shard. `weights` asks for an amax or a cast of the updated weights.
+/// The update of one shard. `weights` asks for an amax or a cast of the updated weights; empty: neither.
 struct AdamwUpdate {
   AdamwTensors tensors;
   Outputs weights = {};
-  bool decays = true;  ///< false for parameters of one dimension
+  bool decays = true;  ///< whether weight_decay applies; false for parameters of one dimension
 };
 
-/// How many shards one kernel updates at most, on a device.
+/// The largest number of shards that one kernel updates on a device. On hosts each shard has a kernel of its own.
 inline constexpr std::size_t kAdamwAtOnce = 16;
 
-/// One pass over a shard: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g²,
-/// p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps), g the scaled gradient, all in fp32 without contraction to
-/// FMA. The updated weights are p, or bf16(p) if `through_bf16`; with a remainder they are always the bf16 halves. If
+/// Updates one shard in one pass: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g², p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps). p
+/// is the master, g the gradient times gradient_scale. All of this is fp32 without contraction to FMA; the bias
+/// corrections of m̂ and v̂ are computed in double. Weight decay is always applied: set weight_decay to 0 for a
+/// parameter that does not decay.
+/// The updated weights are p, or bf16(p) if `through_bf16`. With a remainder they are always the bf16 halves. If
 /// `weights.amax` is not empty, it becomes max(amax, amax of the updated weights). If `weights.quantized` is not empty,
-/// it becomes their cast with weights.scale, and its scale_inv 1/scale. weights.plain is not used.
+/// it becomes their cast with weights.scale, its scale_inv becomes 1/scale, and `weights.transposed`, if not empty,
+/// becomes the transposed cast. `weights.counts`, unless null, is added to. `weights.plain` is not used.
+/// A tensor with another dtype or count than stated is an Error(failed).
 void adamw_step(const tensor::Exec& exec, const AdamwTensors& tensors, const AdamwScalars& scalars,
                 const Outputs& weights = {}, bool through_bf16 = false);
-/// Runs adamw_step for each update, with the same results as one after the other. On a device one kernel runs up to
-/// kAdamwAtOnce consecutive updates whose types are equal and whose weights are written in the same way or not at all.
+/// Runs adamw_step for each update, with AdamwUpdate::decays. The results are the bits that separate calls give. On a
+/// device one kernel runs up to kAdamwAtOnce consecutive updates. Such updates must have equal types, and those that
+/// ask for a cast or an amax of their weights must ask for the same form; an update that asks for neither fits any
+/// form. Otherwise the next kernel begins.
 void adamw_step_each(const tensor::Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars,
                      bool through_bf16);
 

@@ -6,13 +6,14 @@
 
 namespace shard8::kernels {
 
-/// What the BLAS says of itself (OpenBLAS: version, options, core), or "unknown vendor"; on devices the
-/// loaded libraries, "cuBLASLt 13.1.0, cuDNN 9.19.0".
+/// The version of the libraries that multiply. On hosts: what OpenBLAS reports (version, options, core), or "unknown
+/// vendor" for another BLAS. On devices: the loaded libraries, "cuBLASLt 13.1.0, cuDNN 9.19.0".
 std::string blas_description();
 
-/// On hosts: has the BLAS take its working memory now, with which it then computes to the end. `threads` are those of
-/// a product. Throws Error(environment) when the memory cannot be had, where OpenBLAS tries for ever in its first
-/// product. Nothing on devices.
+/// Makes the BLAS allocate its working memory now, on hosts; the BLAS keeps this memory for all later products.
+/// `threads`: the number of threads on which the BLAS runs a product. Throws Error(environment) if the memory cannot be
+/// allocated; without this call OpenBLAS would retry for ever in its first product. On devices the function does
+/// nothing.
 void reserve_blas_memory(int threads);
 
 }  // namespace shard8::kernels

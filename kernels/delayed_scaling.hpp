@@ -6,14 +6,17 @@
 
 namespace shard8::kernels {
 
-/// Which amaxes of a history determine the scale: all, or the last one.
+/// Which amaxes determine the scale: all in the history, or only the last one.
 enum class AmaxOf : std::uint8_t { all, last };
 
-/// The end of a step of delayed scaling (TransformerEngine's recipe), for n tensors at once: amax (n)
-/// i32 becomes row `row` of history (H, n) i32 and is cleared; then scale (n) = max·2^−margin / a,
-/// where a is the largest amax, by its bits, of the first `filled` rows (AmaxOf::all) or the amax of this step (last).
-/// If a is zero, infinite or NaN, the scale stays; a scale of infinity becomes FLT_MAX. change (n) i32 is updated: the
-/// bits of the largest factor by which each scale changed since it was first computed, 0 before that.
+/// Ends a step of delayed scaling (TransformerEngine's recipe) for n tensors at once. First amax (n) i32, the bits of
+/// this step's amaxes, is copied to row `row` of history (H, n) i32 and set to 0. Then scale (n) fp32 becomes
+/// max·2^−margin / a by `rule`, for the casts of the next step. AmaxOf::all: a is the largest amax, by its bits, of
+/// this step and of the first `filled` rows of history. AmaxOf::last: a is the amax of this step. If a is zero,
+/// infinite or NaN, the scale stays. A scale of infinity becomes FLT_MAX.
+/// change (n) i32 is updated: the bits of the largest factor, up or down, by which each scale has changed since the
+/// first update. The caller sets change to 0 before the first update, which sets it to the bits of 1.
+/// Required are 0 ≤ row < H and 1 ≤ filled ≤ H; other values, and other counts, are an Error(failed).
 void delayed_update(const tensor::Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                     const tensor::Tensor& history, const tensor::Tensor& amax, std::int64_t row, std::int64_t filled,
                     AmaxOf of, const ScaleRule& rule);

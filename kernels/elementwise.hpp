@@ -10,33 +10,37 @@
 
 namespace shard8::kernels {
 
-/// out (T, H) = x + y [+ bias (H) on every row, if not empty], in fp32, rounded once. out may be x
-/// or y.
+/// out (T, H) = x + y [+ bias (H) on every row, if bias is not empty], added in fp32 and rounded once. All have one
+/// dtype, fp32 or bf16. out may be x or y.
 void residual_add(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& y,
                   const tensor::Tensor& bias);
 
-/// dbias (H) fp32 += column sums of dy (T, H) in a fixed order; workspace: norm_workspace_bytes(T, H).
+/// dbias (H) fp32 += the column sums of dy (T, H), fp32 or bf16, in a fixed order. `workspace`: u8, at least
+/// norm_workspace_bytes(T, H) of kernels/norm.hpp.
 void bias_gradient(const tensor::Exec& exec, const tensor::Tensor& dbias, const tensor::Tensor& dy,
                    const tensor::Tensor& workspace);
 
-/// out = in, converted (fp32 ↔ bf16, round to nearest even) or copied; equal counts.
+/// out = in; counts must be equal. fp32 is converted to bf16 (rounded to nearest even) and bf16 to fp32; equal dtypes,
+/// of any kind, are copied. Any other pair of dtypes is an Error(failed).
 void cast(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
 
 /// One call of cast().
 struct Cast {
   tensor::Tensor out, in;
 };
+/// The largest number of casts that one kernel of cast_each() runs.
 inline constexpr std::size_t kCastsAtOnce = 16;
-/// Runs cast() for each. On a device one kernel runs up to kCastsAtOnce of them, if all convert between the same types.
+/// Runs cast() for each of `casts`. On a device one kernel runs all of them if there are at most kCastsAtOnce and all
+/// convert between the same two dtypes. Otherwise each has a kernel of its own. No `out` may overlap another's tensors.
 void cast_each(const tensor::Exec& exec, std::span<const Cast> casts);
 
-/// All bytes 0 (zero of every dtype).
+/// Sets all bytes to 0, which is zero in every dtype but e8m0. Any dtype.
 void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);
-/// Every element 1.
+/// Sets every element to 1. fp32, bf16, i32 or u8; any other dtype is an Error(failed).
 void fill_one(const tensor::Exec& exec, const tensor::Tensor& out);
 
-/// total += Σ x² of fp32 x, accumulated in double, in an order that does not depend on the threads;
-/// total is a double as 8 bytes of u8.
+/// total += Σ x², for x fp32, accumulated in double in a fixed order that does not depend on the number of threads.
+/// total is one double, stored as 8 bytes of u8.
 void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x);
 
 }  // namespace shard8::kernels

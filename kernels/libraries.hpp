@@ -10,16 +10,19 @@
 
 namespace shard8::kernels {
 
-/// How a matrix product that has no algorithm yet gets one.
+/// How an algorithm is chosen for a matrix product that has none yet.
 enum class Tuning : std::uint8_t {
-  off,         ///< the first of the library's guesses that runs
-  candidates,  ///< the fastest of the library's guesses, timed on the operands of the product's first run
-  exhaustive,  ///< as candidates; all algorithms of the library are timed too, for comparison
+  off,         ///< the first of cuBLASLt's guesses that runs
+  candidates,  ///< the fastest of cuBLASLt's guesses, timed on the operands of the product's first run; for products of
+               ///< 100 us and more also the fastest of algorithms similar to the best guesses
+  exhaustive,  ///< as candidates; all of cuBLASLt's algorithms are timed too, but only to compare: the choice is the
+               ///< same
 };
 
 /// The vendor's libraries of one device: their handles, and the algorithm chosen for each product that was computed.
-/// The owner of the device constructs it once, while the device is current, and lends it to kernels in a Workspace. Two
-/// threads must not use it at once. Hosts have none.
+/// The owner of the device constructs one object, while the device is current, and lends it to kernels in a Workspace.
+/// Two threads must not use the object at once. On hosts there is nothing to choose: kernels take no Libraries, and
+/// the functions here do nothing (adopt() returns true for an empty text alone).
 class Libraries {
  public:
   Libraries();
@@ -27,32 +30,32 @@ class Libraries {
   Libraries(const Libraries&) = delete;
   Libraries& operator=(const Libraries&) = delete;
 
-  /// Sets how products get algorithms. While tuning is not off, the first run of a product runs several algorithms, so
-  /// outputs that accumulate hold garbage afterwards: for a rehearsal, whose gradients are thrown away.
+  /// Sets how algorithms are chosen. While tuning is not off, the first run of a product runs several algorithms. So an
+  /// output that accumulates holds garbage after that run. Tune only in a rehearsal whose gradients are not used.
   void set_tuning(Tuning tuning);
 
-  /// The algorithms chosen so far, as lines of text: for a plan file, and for the other ranks, which must use the same
-  /// algorithms.
+  /// The algorithms chosen so far, as lines of text. A plan file keeps the text. The other ranks adopt it, because all
+  /// ranks must use the same algorithms.
   std::string algorithms() const;
-  /// Uses the algorithms of a text that algorithms() gave, in this process or another. Returns false, and changes
-  /// nothing, if the text is for another kind of device or version of a library. Throws base::Error if it cannot be
-  /// read.
+  /// Adopts the algorithms of a text that algorithms() returned, in this process or another. An adopted algorithm that
+  /// does not run is replaced at the product's first run. Returns false, and changes nothing, if the text is for
+  /// another kind of device or another version of cuBLASLt. Throws base::Error if a line of the text is malformed.
   [[nodiscard]] bool adopt(std::string_view algorithms);
 
-  /// The algorithm chosen for a product, for reports.
+  /// The algorithm chosen for one product, for reports. Times are of one run, in microseconds.
   struct Choice {
-    std::string product;  ///< dtypes and shapes
+    std::string product;  ///< dtypes and shapes as text
     double flops = 0;
-    float microseconds = 0;        ///< 0: not timed
-    float first_microseconds = 0;  ///< of the library's first guess
+    float microseconds = 0;        ///< of the chosen algorithm; 0: not timed
+    float first_microseconds = 0;  ///< of cuBLASLt's first guess; 0: it does not run, or was not timed
     float best_microseconds = 0;   ///< of the best algorithm of the exhaustive search; 0: no search
-    int guess = 0;                 ///< which of the library's guesses was chosen, from 0
-    int guesses = 0;
+    int guess = 0;         ///< which of cuBLASLt's guesses was chosen, from 0 (before similar algorithms were timed)
+    int guesses = 0;       ///< how many guesses cuBLASLt offered
     std::string searched;  ///< how much the exhaustive search covered and what it found; empty: no search
   };
   std::vector<Choice> choices() const;
 
-  /// The libraries themselves, for kernels/device.
+  /// The handles themselves, for kernels/device.
   struct Parts;
   Parts& parts() { return *parts_; }
 

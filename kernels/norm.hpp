@@ -10,12 +10,13 @@
 
 namespace shard8::kernels {
 
-/// Normalisation over the last dimension. x, y, dy, dx (T, H) in the compute dtype, weight and bias
-/// (H) in the compute dtype, statistics (T) and parameter gradients (H) in fp32; sums in fp32. Results of
-/// forward can be quantized in the same pass (Outputs).
+/// Normalisation over the last dimension. x, y, dy, dx and residual are (T, H), weight and bias (H); all have one
+/// dtype, fp32 or bf16, the compute dtype. The statistics mean and rstd (T) and the gradients of parameters (H) are
+/// fp32. Sums are fp32. The results of forward can be cast to FP8 in the same pass (Outputs). A tensor with another
+/// dtype or count is an Error(failed).
 
-/// RMSNorm, Zhang & Sennrich 2019: rstd = 1/sqrt(mean(x²) + eps), y = weight · (x·rstd).
-/// As Hugging Face's LlamaRMSNorm, x·rstd is rounded to the compute dtype before the weight.
+/// RMSNorm (Zhang & Sennrich 2019): writes rstd = 1/sqrt(mean(x²) + eps) and y = weight · (x·rstd). x·rstd is rounded
+/// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm.
 void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                      const tensor::Tensor& weight, float eps);
 
@@ -23,13 +24,15 @@ void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::T
 void rmsnorm_recompute(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                        const tensor::Tensor& weight);
 
-/// dx = residual + d(rmsnorm)/dx · dy (residual (T, H) may be dx itself, or empty for none);
-/// dweight (H) += Σ_t dy·x·rstd in a fixed order. `workspace`: u8, norm_workspace_bytes.
+/// Writes dx (T, H) = residual + the gradient of x, given dy, the gradient of y, and rstd as forward wrote it. residual
+/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. `workspace`: u8, at least
+/// norm_workspace_bytes(T, H).
 void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
                       const tensor::Tensor& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
-/// LayerNorm, Ba et al. 2016: y = weight · (x − mean)·rstd + bias, rstd = 1/sqrt(var + eps).
+/// LayerNorm (Ba et al. 2016): writes mean, rstd = 1/sqrt(var + eps) with var = mean((x − mean)²), and y = weight · (x
+/// − mean)·rstd + bias, rounded once.
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
                        const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                        const tensor::Tensor& bias, float eps);
@@ -39,13 +42,14 @@ void layernorm_recompute(const tensor::Exec& exec, const Outputs& y, const tenso
                          const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                          const tensor::Tensor& bias);
 
-/// As rmsnorm_backward; dbias (H) += Σ_t dy.
+/// As rmsnorm_backward, for LayerNorm: dweight (H) += Σ_t dy·(x − mean)·rstd and dbias (H) += Σ_t dy.
 void layernorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
                         const tensor::Tensor& dbias, const tensor::Tensor& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
-/// Bytes of workspace for backward of either norm (partial sums of parameter gradients), for any number of threads.
+/// Bytes of workspace for the backward of either norm, and for bias_gradient: partial sums of the gradients of
+/// parameters. The size does not depend on the number of threads.
 std::size_t norm_workspace_bytes(std::int64_t rows, std::int64_t hidden);
 
 }  // namespace shard8::kernels

@@ -9,88 +9,102 @@
 
 namespace shard8::kernels {
 
-/// What casts to 8 bits lost. In memory of the execution space; kernels add to it with atomics.
+/// Counts of what casts to 8 bits lost. The object lies in memory of the execution space. The caller sets it to zero;
+/// kernels add to it with atomics.
 struct CastCounts {
-  std::uint64_t saturated = 0;  ///< how many x·scale round beyond the format's largest number, infinities included
-  std::uint64_t flushed = 0;    ///< how many x were not zero and became zero
-  /// With CastOptions::compare_scales: the bits of the largest factor, up or down, by which a block's scale changed
-  /// when it was overwritten (fp32 ≥ 1; 0: no scale was overwritten).
+  std::uint64_t saturated =
+      0;  ///< elements whose x·scale rounds beyond the largest number of the format, infinities included
+  std::uint64_t flushed = 0;  ///< elements that were not zero and became zero
+  /// The bits of the largest factor, up or down, by which the scale of a block changed when quantize_blocks overwrote
+  /// it with CastOptions::compare_scales: an fp32 number of at least 1. 0: no such scale was overwritten.
   std::uint32_t scale_change = 0;
   std::uint32_t padding = 0;
 };
 
-/// Options of a cast to 8 bits; every quantizer takes them.
+/// Options of a cast to 8 bits. Every quantizer takes them and ignores those that do not concern it.
 struct CastOptions {
-  /// Round fp32 input to bf16 first: FP8 = Q(scale·bf16(x)).
+  /// Whether fp32 input is first rounded to bf16: FP8 = Q(scale·bf16(x)).
   bool through_bf16 = false;
-  /// Floor block scales to powers of two (1×32 scales always are).
+  /// Whether scales of 128-wide blocks are floored to powers of two. (Scales of 32-wide blocks always are powers of
+  /// two; a scale for a whole matrix follows ScaleRule::power_of_2.)
   bool power_of_2 = false;
-  /// Where to count; null: nowhere.
+  /// Where quantize, quantize_transpose and quantize_blocks count; null: they do not count.
   CastCounts* counts = nullptr;
-  /// The output holds block scales of an earlier cast of the same matrix: report by how much they change in `counts`.
+  /// Whether the output already has the block scales of an earlier cast of the same matrix. quantize_blocks then
+  /// reports in CastCounts::scale_change by how much they change. Needs `counts`.
   bool compare_scales = false;
-  /// As Outputs::transposed_alone.
+  /// For quantize_transpose, as Outputs::transposed_alone.
   bool transposed_alone = false;
 };
 
-/// How a scale follows from an amax: scale = largest·2^−margin / amax in fp32; infinity becomes FLT_MAX; then the scale
-/// is floored to a power of two if `power_of_2`. An amax of 0, infinity or NaN gives no scale: the operator says which
-/// scale is used instead.
+/// How a scale follows from an amax: scale = largest·2^−margin / amax, in fp32. An infinite scale becomes FLT_MAX. Then
+/// the scale is floored to a power of two if `power_of_2`. For an amax of 0, infinity or NaN the rule gives no scale;
+/// each operator says which scale it then uses.
 struct ScaleRule {
-  float largest = 448.0f;
+  float largest = 448.0f;  ///< the largest number of the format
   int margin = 0;
   bool power_of_2 = false;
 };
 
-/// amax (1) i32 = max(amax, amax of x), where the amax of x is the largest |x| by its bits: a NaN wins.
+/// amax (1) i32 = max(amax, amax of x). The amax of x is the largest |x| by the order of its bits, so a NaN wins. It is
+/// stored as the bits of an fp32 number. x is fp32 or bf16, of any shape. Of the options only through_bf16 is used.
 void amax(const tensor::Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options);
 
-/// Current scaling: scale (n) fp32 from amax (n), the bits of amaxes as i32; 1 where an amax gives no scale. change (n)
-/// i32, unless empty, is updated: the bits of the largest factor by which each scale ever changed. `clear` sets the
-/// amaxes to 0 afterwards.
+/// Current scaling: scale (n) fp32 follows by `rule` from amax (n), the bits of amaxes as i32. Where the rule gives no
+/// scale, the scale is 1. change (n) i32, unless empty, is updated: the bits of the largest factor, up or down, by
+/// which each scale has changed since the first call. The caller sets change to 0 before the first call, which sets it
+/// to the bits of 1. If `clear`, the amaxes become 0 afterwards.
 void scale_of_amax(const tensor::Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                    const tensor::Tensor& amax, const ScaleRule& rule, bool clear);
 
-/// A cast with one scale: out.data (any shape) = cast(x·scale), out.scale_inv (1) = 1/scale. scale (1) fp32 is in
-/// memory of the execution space. amax (1) i32 = max(amax, amax of x) unless it is empty.
+/// Casts a matrix with one scale: out.data (any shape, e4m3 or e5m2) = cast(x·scale) and out.scale_inv (1) = 1/scale.
+/// out.scaling must be Scaling::tensor. x is fp32 or bf16, with the count of out.data. scale (1) fp32 lies in memory of
+/// the execution space. amax (1) i32, unless empty, becomes max(amax, amax of x). The cast rounds to nearest even and
+/// saturates. Other dtypes, counts or scalings are an Error(failed).
 void quantize(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& amax, const tensor::Tensor& x,
               const tensor::Tensor& scale, const CastOptions& options);
 
-/// As quantize, and transposed (C, R) = out.data (R, C)ᵀ in the same pass: for multipliers that read only K-major
-/// operands.
+/// As quantize, and writes transposed (C, R) = out.data (R, C)ᵀ as well, in the same pass where possible. Products that
+/// sum over R need the transposed bytes: cuBLASLt reads FP8 operands only with the summed dimension contiguous.
+/// out.data is undefined afterwards if options.transposed_alone.
 void quantize_transpose(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& transposed,
                         const tensor::Tensor& amax, const tensor::Tensor& x, const tensor::Tensor& scale,
                         const CastOptions& options);
 
-/// A cast with block scales: out.data (R, C) e4m3 and out.scale_inv of x (R, C), blocks as out.scaling says. 128-wide:
-/// scale = 448/amax (1 for amax 0, infinite or NaN), scale_inv = 1/scale. 32-wide: e8m0 scale_inv is
-/// amax/448 rounded up to a power of two (OCP MX with `rceil`), data = cast(x/scale_inv).
+/// Casts a matrix with block scales: writes out.data (R, C) e4m3 and out.scale_inv, given x (R, C) fp32 or bf16.
+/// out.scaling says how blocks lie; R and C must be whole blocks. Each block has the scale of its own amax. 128-wide
+/// blocks: scale = 448/amax (1 for an amax of 0, infinity or NaN), scale_inv = 1/scale fp32, data = cast(x·scale).
+/// 32-wide blocks: scale_inv e8m0 = amax/448 rounded up to a power of two (OCP MX with `rceil`; 2^−127 for amax 0,
+/// 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). Another scaling is an Error(failed), and so are other
+/// counts.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& x,
                      const CastOptions& options);
-/// Casts one source in both directions in one pass: row is row_128 or row_32, column column_128 or column_32.
+/// Casts x with blocks along rows and with blocks along columns, in one pass. row.scaling and column.scaling must be
+/// row_128 and column_128, or row_32 and column_32.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
                      const tensor::Tensor& x, const CastOptions& options);
 
-/// out (R, C) fp32 or bf16 = data·scale_inv of in, rounded once.
+/// out (R, C) fp32 or bf16 = in.data · in.scale_inv of each element's block, rounded once. `in` is e4m3 or e5m2 with
+/// any scaling but Scaling::none, and not stored transposed.
 void dequantize(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Operand& in);
 
-/// out (C, R) = in (R, C)ᵀ, one byte an element: what a multiplier that reads only K-major operands
-/// needs of a per-tensor or 128×128-scaled matrix.
+/// out (C, R) = in (R, C)ᵀ, for dtypes of one byte. An FP8 matrix with one scale or with 128×128 blocks can be
+/// transposed so, after the cast; scale_inv is not touched.
 void transpose_bytes(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
 
-/// Where an operator writes its result (R, C); every part may be empty, and is not written then. The result is first
-/// rounded to the compute dtype. `plain`: the rounded result. `amax` (1) i32: becomes max(amax, amax of the rounded
-/// result). `quantized` (Scaling::tensor): its cast with `scale` (1), and 1/scale in quantized.scale_inv. `transposed`
-/// (C, R): that cast transposed, for multipliers that read only K-major operands. All parts together have the same
-/// bytes as the plain result followed by amax, quantize and transpose_bytes.
+/// Where an operator writes its result (R, C), and in which forms. Every part may be empty and is not written then; a
+/// call must ask for at least one of plain, amax and quantized. The result is first rounded to the compute dtype, the
+/// dtype of the operator's inputs; all forms are made from the rounded result. They have the same bytes as the plain
+/// result followed by amax(), quantize() and transpose_bytes(). Tensors with other counts are an Error(failed).
 struct Outputs {
-  tensor::Tensor plain;
-  tensor::Tensor amax;
-  tensor::Operand quantized;
-  tensor::Tensor transposed;
-  tensor::Tensor scale;
-  CastCounts* counts = nullptr;
-  /// Only `transposed` is needed of the cast: quantized.data is undefined afterwards.
+  tensor::Tensor plain;          ///< (R, C), compute dtype: the rounded result
+  tensor::Tensor amax;           ///< (1) i32: becomes max(amax, amax of the result), as bits of fp32
+  tensor::Operand quantized;     ///< (R, C), Scaling::tensor: cast(result·scale); its scale_inv becomes 1/scale
+  tensor::Tensor transposed;     ///< (C, R): the cast transposed; only beside `quantized`
+  tensor::Tensor scale;          ///< (1) fp32, read; needed with `quantized`
+  CastCounts* counts = nullptr;  ///< what the cast lost is added here; null: not counted
+  /// Whether only `transposed` is needed of the cast: quantized.data is undefined afterwards, but its memory must be
+  /// there.
   bool transposed_alone = false;
 
   Outputs() = default;

@@ -9,19 +9,19 @@
 
 namespace shard8::kernels {
 
-/// Where a box lies in a global tensor: element (r, c) of the box has the global index
-/// offset + r·row_stride + c·col_stride.
+/// Where a box lies in a global tensor: element (r, c) of the box has the global index offset + r·row_stride +
+/// c·col_stride. In elements.
 struct GlobalIndex {
   std::int64_t offset = 0, row_stride = 0, col_stride = 1;
 };
 
-/// out (R, C) fp32: normal with mean 0 and the given standard deviation, a function of
-/// (key, global index) alone: a counter-based generator (splitmix64 finalisers of key and index)
-/// and the Box–Muller transform in double, so every mesh creates the same tensor.
+/// Fills out (R, C) fp32 with normal numbers of mean 0 and the given standard deviation. Each number depends on (key,
+/// global index) alone, so every mesh creates the same tensor. The generator is counter-based: splitmix64 of key and
+/// index, then the Box–Muller transform in double.
 void normal_fill(const tensor::Exec& exec, const tensor::Tensor& out, std::uint64_t key, const GlobalIndex& index,
                  double standard_deviation);
 
-/// The key of a tensor: a hash of the seed and its Hugging Face name.
+/// The key of a tensor: a hash of the seed and of the tensor's Hugging Face name. Runs on the host.
 std::uint64_t random_key(std::uint64_t seed, const char* name);
 
 }  // namespace shard8::kernels

@@ -21,11 +21,11 @@ enum class ExitCode : int {
   stopped = 75,      ///< stopped early with a checkpoint written; run again to continue
 };
 
-/// The number for exit().
+/// The code as the number for exit().
 constexpr int to_int(ExitCode code) { return static_cast<int>(code); }
 
-/// An error that ends a run. The message says what went wrong, where, the value, what is allowed and what to do, in
-/// lower case. The process exits with the code.
+/// An error that ends a run. The process exits with the code. The message says what went wrong, where, the value, what
+/// is allowed and what to do, in lower case.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

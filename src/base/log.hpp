@@ -13,8 +13,8 @@ namespace shard8::base {
 enum class LogLevel { info, warn, error };
 
 /// Writes messages. There is no global logger: it is passed by value. Information goes to `out`, from the speaking rank
-/// alone. Warnings and errors go to `err`, from any rank, with the rank's number in front. Each message is one write,
-/// so that lines of several ranks do not mix.
+/// alone. Warnings and errors go to `err`, from any rank; with more than one rank they begin with the rank's number.
+/// Each message is one write and ends with a newline, so lines of several ranks do not mix.
 class Logger {
  public:
   Logger() = default;
@@ -23,6 +23,7 @@ class Logger {
   Logger(int rank, int ranks, int speaker = 0, std::FILE* out = stdout, std::FILE* err = stderr)
       : rank_(rank), ranks_(ranks), speaker_(speaker), out_(out), err_(err) {}
 
+  /// Whether this rank prints information.
   bool speaks() const { return rank_ == speaker_; }
 
   template <class... Args>

@@ -8,13 +8,14 @@
 
 namespace shard8::base {
 
-/// Text from a file as a terminal can show it: control characters other than tabs become '?'.
+/// The text as a terminal can show it: every control character but the tab becomes '?', newlines too.
 std::string printable(std::string_view text);
 
-/// The first `most` bytes of a text and "..." if it is longer. No UTF-8 character is cut in two.
+/// The text if it has at most `most` bytes. Otherwise its first `most` bytes, or up to three fewer so that no UTF-8
+/// character is cut in two, followed by "...".
 std::string shortened(std::string_view text, std::size_t most);
 
-/// Both: what a message shows of a name or value that a file holds.
+/// A name or value from a file as a message shows it: shortened to 200 bytes and printable.
 std::string quotable(std::string_view text);
 
 /// True if the bytes are UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates.

@@ -6,7 +6,7 @@
 
 namespace shard8::base {
 
-/// The source and the options that this binary was built from.
+/// The source, and the compiler and options, that this binary was built from.
 struct Version {
   std::string_view number;      ///< as "0.1.0"
   std::string_view git_hash;    ///< 40 hex digits, "+dirty" after them if files were changed; "unknown" outside git

@@ -7,19 +7,21 @@
 
 namespace shard8::fp8 {
 
-/// Memory for an FP8 matrix: bytes of its values and of its inverse scales. One buffer may hold matrices of different
-/// shapes, formats and scalings, one after the other; a view says which is in it.
+/// Memory for an FP8 matrix: bytes for its values and bytes for its inverse scales. One buffer may hold matrices of
+/// different shapes, formats and scalings, one after the other. The buffer does not know which matrix it holds: the
+/// view that a caller asks for says so.
 class CastBuffer {
  public:
   CastBuffer() = default;
-  /// Room for matrices of up to `elements` elements under `scaling`.
+  /// Takes memory from `arena` for matrices of up to `elements` elements with `scaling`.
   CastBuffer(tensor::Arena& arena, std::int64_t elements, tensor::Scaling scaling);
 
   bool empty() const { return values_.bytes() == 0; }
 
-  /// The matrix (rows, cols). Throws Error(failed) if it does not fit.
+  /// The memory as a matrix (rows, cols). Throws Error(failed) if the matrix does not fit, or if rows and cols are not
+  /// whole blocks of `scaling`.
   tensor::Operand view(std::int64_t rows, std::int64_t cols, tensor::DType dtype, tensor::Scaling scaling) const;
-  /// The matrix (rows, cols), stored transposed, as (cols, rows).
+  /// As view(), for a matrix (rows, cols) that is stored transposed, as (cols, rows).
   tensor::Operand view_transposed(std::int64_t rows, std::int64_t cols, tensor::DType dtype,
                                   tensor::Scaling scaling) const;
 
@@ -27,7 +29,7 @@ class CastBuffer {
   tensor::Tensor values_{nullptr, {0}, tensor::DType::u8}, scales_{nullptr, {0}, tensor::DType::u8};
 };
 
-/// Bytes of the inverse scales of `elements` elements, which are whole blocks.
+/// Bytes of the inverse scales of a matrix of `elements` elements, which must be whole blocks.
 std::int64_t scale_bytes(tensor::Scaling scaling, std::int64_t elements);
 
 }  // namespace shard8::fp8

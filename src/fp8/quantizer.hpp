@@ -8,9 +8,9 @@
 
 namespace shard8::fp8 {
 
-/// A matrix as the products of a linear read it: `by_rows` for products that sum along its rows, `by_columns` for
-/// products that sum along its columns. The two are the same matrix if it is plain or if one scaling serves both;
-/// with Recipe::transposed `by_columns` holds the same bytes transposed.
+/// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `by_rows`.
+/// Products that sum over R, along columns, read `by_columns`. Both are the same operand if the matrix is plain, or if
+/// one scaling serves both. With Recipe::transposed() `by_columns` holds the bytes of `by_rows`, transposed.
 struct Operands {
   tensor::Operand by_rows, by_columns;
 
@@ -18,12 +18,14 @@ struct Operands {
   Operands(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
   explicit Operands(const tensor::Operand& both) : by_rows(both), by_columns(both) {}
   Operands(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
+  /// Whether both are the same memory.
   bool one() const { return by_rows.data.data == by_columns.data.data; }
-  /// The transposed bytes; empty if there are none.
+  /// The transposed bytes (C, R); empty if the matrix has none.
   tensor::Tensor transposed() const { return by_columns.transposed ? by_columns.data : tensor::Tensor{}; }
 };
 
-/// Casts inputs and output gradients of linears to FP8 by the recipe, with the scales of the scaling state.
+/// Casts inputs and output gradients of linear layers to FP8, by the recipe and with the scales of the scaling state.
+/// Takes references: the arguments of the constructor must outlive the quantizer.
 class Quantizer {
  public:
   Quantizer(ScalingState& state, const tensor::Exec& exec, const comm::Communicator& tensor_group,
@@ -32,18 +34,21 @@ class Quantizer {
 
   const Recipe& recipe() const { return state_.recipe(); }
 
-  /// Whose tokens a matrix has. `part`: this rank's part; the tensor group gathers the parts, so they share one
-  /// scale. `all`: the tokens of the whole tensor group.
+  /// Whose tokens a matrix has. `part`: this rank's part of the tokens; the tensor group will gather the parts, so all
+  /// parts must have one scale, from an amax reduced over the group. `all`: the tokens of the whole tensor group.
   enum class Tokens : std::uint8_t { part, all };
 
-  /// Which passes read a cast. Of a recipe with two copies, only the copies that these passes read are written.
-  /// `recomputed`: backward reads it, and forward has cast the same numbers before. So a recipe with one scale a matrix
-  /// takes the same scale, and the cast is not counted a second time.
+  /// Which passes read a cast. If the recipe has two copies of the matrix, only the copies that these passes read are
+  /// written. `both_passes`: forward and backward. `forward_pass`: forward alone. `recomputed`: backward alone, and
+  /// forward has cast the same numbers before. A recipe with one scale a matrix then uses the scale of forward's cast,
+  /// and the cast is not counted a second time.
   enum class Purpose : std::uint8_t { both_passes, forward_pass, recomputed };
 
-  /// Writes to `out` the cast of what `produce(const kernels::Outputs&)` computes. The producing kernel casts, too,
-  /// if the scale is known before it runs. Otherwise it writes `plain` (rows, cols), in the compute dtype, which is
-  /// then cast. `plain` is always written if keep_plain is set.
+  /// Runs produce(const kernels::Outputs&), which computes a matrix (rows, cols), and writes the cast of the matrix to
+  /// `out`. If the scale is known before, the producing kernel casts in the same pass. Otherwise the kernel writes
+  /// `plain` (rows, cols), in the compute dtype, and `plain` is cast afterwards. If keep_plain is set, `plain` holds
+  /// the matrix afterwards, but not with Purpose::recomputed and one scale a matrix: then only the cast is written.
+  /// With Tokens::part and a scale of the matrix' own amax, all ranks of the tensor group must call together.
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
@@ -72,15 +77,17 @@ class Quantizer {
       state_.count_elements(site, out.by_rows.data.count());
   }
 
-  /// What a kernel writes for Purpose::recomputed. Recipes with one scale a matrix only.
+  /// The Outputs that a kernel must write for Purpose::recomputed: the cast, or its transposed form alone if there is
+  /// one. Error(failed) for recipes with block scales.
   kernels::Outputs recomputed_outputs(const Site& site, const Operands& out) const;
 
-  /// Writes the cast of x to `out`.
+  /// Writes the cast of x (rows, cols) to `out`. The ranks of the tensor group must call together in the same case as
+  /// for produce_and_cast().
   void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,
             Purpose purpose = Purpose::both_passes) const;
 
  private:
-  /// Casts x, whose amax has been found if the recipe needs it.
+  /// Casts x. If the recipe needs the amax of x, kernels have raised the amax of the site before.
   void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose) const;
   /// Casts x with block scales.
   void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose) const;

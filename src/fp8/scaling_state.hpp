@@ -15,57 +15,67 @@
 namespace shard8::fp8 {
 
 /// All scaling state of a rank. Every matrix with one scale has an amax, a scale and, with delayed scaling, a history
-/// of amaxes. They are packed, so that one reduction and one kernel serve all matrices. Casts are counted by linear
-/// and role. Recipes with block scales have counts only; their scales lie with the data.
+/// of amaxes. The values of all matrices are packed, so that one reduction and one kernel serve them all. Casts are
+/// counted by linear and role. Recipes with block scales have counts only; their scales are stored beside the data.
 ///
-/// The life of an amax: kernels raise it. With current scaling, and in the first step of delayed scaling, scale_of()
-/// makes the scale from it at once. At the end of a step of delayed scaling, reduce() and update() enter it in the
-/// history. Everything is written in the order of the execution space; only figures() waits for the device.
+/// The life of an amax: kernels that compute or cast the matrix raise it. With current scaling, and in the first step
+/// of delayed scaling, scale_of() sets the scale from it at once. At the end of a step of delayed scaling reduce() and
+/// update() enter it in the history. All work is enqueued on the execution space that is passed in; only figures()
+/// waits for the device.
 class ScalingState {
  public:
-  /// State of the recipe's layers in FP8.
+  /// Takes memory for the recipe's layers in FP8 from `arena`. prepare() must be called before anything else.
   ScalingState(const Recipe& recipe, tensor::Arena& arena);
 
-  /// Sets scales to 1 and amaxes, histories and counts to 0.
+  /// Sets scales and inverse scales to 1, and amaxes, histories and counts to 0.
   void prepare(const tensor::Exec& exec);
 
   const Recipe& recipe() const { return recipe_; }
 
-  /// The amax (1) i32, as bits of fp32, and the scale (1) fp32 of one matrix. Recipes with one scale a matrix only.
+  /// The amax (1) i32, as bits of fp32, and the scale (1) fp32 of one matrix. Error(failed) for recipes with block
+  /// scales, and for a layer that is not in FP8.
   tensor::Tensor amax(const Site& site) const { return packed(amax_, site); }
   tensor::Tensor scale(const Site& site) const { return packed(scale_, site); }
-  /// (1) fp32: the inverse of the scale with which the bytes of this weight were cast.
+  /// (1) fp32: the inverse of the scale with which the bytes of this weight were cast. Casts of the weight write it.
   tensor::Tensor weight_scale_inv(const Site& site) const;
-  /// (4·layers) i32: the amaxes of all weights.
+  /// (4·layers) i32: the amaxes of all weights, ordered by layer, then linear. The caller reduces them over all shards.
   tensor::Tensor weight_amaxes() const;
 
-  /// Whether this matrix is cast with the scale of its own amax, not with a scale known before.
+  /// Whether this matrix is cast with the scale of its own amax. Otherwise the scale is known before. True with current
+  /// scaling; with delayed scaling only for inputs and output gradients in the first step.
   bool scaled_by_own_amax(const Site& site) const;
-  /// Sets the scale of a matrix, for which scaled_by_own_amax() holds, from its amax.
+  /// Sets the scale of one matrix from its amax, which must be complete, and reduced where ranks share the scale. Only
+  /// where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards.
   void scale_of(const tensor::Exec& exec, const Site& site) const;
-  /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards.
+  /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards. With current
+  /// scaling the amaxes become 0 afterwards.
   void scales_of_weights(const tensor::Exec& exec) const;
 
-  /// Delayed scaling: reduces the amaxes of this step over `world` by their maximum.
+  /// Reduces the amaxes of this step over `world` by their maximum, and waits for the result. All ranks of `world` must
+  /// call together. Does nothing unless scaling is delayed.
   void reduce(const comm::Communicator& world) const;
-  /// Delayed scaling: enters the reduced amaxes in the history and sets the scales of the next step.
+  /// Ends a step: enters the reduced amaxes in the history, sets them to 0, and sets the scales of the next step. Does
+  /// nothing unless scaling is delayed.
   void update(const tensor::Exec& exec);
-  /// Enters the amaxes of the initial weights in the history, before the first step.
+  /// Enters the amaxes of the initial weights, which must have been reduced, in the history, and sets the weights'
+  /// scales. Called once, before the first step. Does nothing unless scaling is delayed.
   void begin_weight_history(const tensor::Exec& exec);
 
-  /// The counts of casts of this linear and role, in memory of the execution space.
+  /// The counts of casts of this linear and role, over all layers, in memory of the execution space.
   kernels::CastCounts* counts(const Site& site) const;
-  /// Counts `elements` cast elements; of a matrix with two copies, each copy's.
+  /// Counts `elements` more cast elements. A cast that writes two copies of a matrix counts the elements of both.
   void count_elements(const Site& site, std::int64_t elements);
-  /// What casts did since the start, a row for each linear and role. Waits for the execution space.
+  /// What casts did since prepare(): one row for each linear and role, none without a recipe. Waits for the execution
+  /// space.
   std::vector<profile::CastFigures> figures(const tensor::Exec& exec) const;
 
-  /// What must be kept from step to step. Delayed: (3·4·layers) fp32 scales, role by role, and the
-  /// (3, amax_history, 4·layers) i32 amaxes of past steps. Current: (4·layers) fp32 scales of weights. Entries are
-  /// ordered by layer, then linear.
+  /// What a checkpoint must keep. With delayed scaling: kept_scales() is (3·4·layers) fp32, ordered by role, layer,
+  /// linear, and history() is (3, amax_history, 4·layers) i32, the amaxes of past steps. With current scaling
+  /// kept_scales() is (4·layers) fp32, the scales of weights, and history() is empty.
   tensor::Tensor kept_scales() const { return recipe_.delayed() ? scale_ : role_part(scale_, Role::weight); }
   const tensor::Tensor& history() const { return history_; }
-  /// (3) i32 in host memory: the steps whose amaxes ever entered the history, by role.
+  /// (3) i32 in host memory, by role: how many steps have entered amaxes in the history since training began. A view of
+  /// the state, which a restart overwrites.
   tensor::Tensor history_entries();
 
  private:
@@ -77,12 +87,12 @@ class ScalingState {
 
   Recipe recipe_;
   std::int64_t per_role_;
-  tensor::Tensor amax_, scale_, change_;  ///< (3·4·layers): role, layer, linear
+  tensor::Tensor amax_, scale_, change_;  ///< (3·4·layers): by role, layer, linear
   tensor::Tensor weight_scale_inv_;       ///< (4·layers)
   tensor::Tensor history_;                ///< (3, amax_history, 4·layers)
   tensor::Tensor counts_;                 ///< CastCounts of each linear and role
   std::array<std::uint64_t, kLinears * kRoles> elements_{};
-  std::array<std::int32_t, kRoles> entries_{};  ///< of the history
+  std::array<std::int32_t, kRoles> entries_{};  ///< how many steps have entered the history, by role
 };
 
 }  // namespace shard8::fp8

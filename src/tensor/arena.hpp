@@ -21,39 +21,44 @@ enum class MemoryKind : std::uint8_t {
   gradients,
   optimizer,
   activations,
-  exchanged,  ///< what tensor ranks gather, and the parts that they sum
+  exchanged,  ///< matrices that tensor ranks gather, and partial results that they sum
   buffers
 };
 inline constexpr int kMemoryKinds = 7;
 std::string_view name_of(MemoryKind kind);
 
-/// A bump allocator over one block of the execution space's memory. The same code lays out a run and a plan: an arena
-/// made by measure() returns tensors without data and only counts, so a plan cannot disagree with a run.
+/// A bump allocator over one block of the execution space's memory: it hands out tensors one after the other. An arena
+/// made by measure() has no memory: its tensors have no data, and it only counts bytes. The same code lays out a run
+/// and a plan, so a plan cannot disagree with a run.
 class Arena {
  public:
   /// An arena that only counts: every tensor that it returns has data == nullptr.
   static Arena measure(std::string label, MemoryKind kind);
-  /// An arena over one allocation of `bytes`, labelled for Kokkos Tools. Throws Error(environment) when the memory
-  /// cannot be allocated.
+  /// An arena over one allocation of `bytes` (kAlignment at least), labelled "shard8::arena::" + label for Kokkos
+  /// Tools. Throws Error(environment) when the memory cannot be allocated.
   Arena(std::string label, MemoryKind kind, std::size_t bytes);
-  /// An arena over memory of the execution space that somebody else owns: `bytes` from `memory` on. `memory` must be
-  /// aligned to kAlignment.
+  /// An arena over memory that somebody else owns: `bytes` from `memory` on, in the execution space. `memory` must not
+  /// be null, must be aligned to kAlignment and must outlive the arena.
   Arena(std::string label, MemoryKind kind, std::byte* memory, std::size_t bytes);
   Arena(Arena&&) noexcept;
   Arena& operator=(Arena&&) noexcept;
   ~Arena();
 
-  /// A tensor in the next bytes, aligned to kAlignment. Throws when the arena is too small.
+  /// A tensor in the next free bytes, aligned to kAlignment, not initialised. Throws Error(failed) when the arena is
+  /// too small.
   Tensor allocate(const Shape& shape, DType dtype);
 
-  /// A stack: release(mark) frees everything that was allocated after mark().
+  /// mark() returns the present end of what is allocated, in bytes. release(mark) frees everything that was allocated
+  /// since that mark: later tensors take the same memory.
   std::size_t mark() const { return used_; }
   void release(std::size_t mark) { used_ = mark; }
-  /// Everything allocated after `mark`, as bytes.
+  /// Everything allocated since `mark`, padding included, as one tensor of u8.
   Tensor since(std::size_t mark) const;
 
+  /// Bytes allocated now, and the most bytes that were ever allocated at once; both include padding.
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }
+  /// Whether the arena only counts.
   bool measuring() const { return begin_ == nullptr; }
   MemoryKind kind() const { return kind_; }
 
@@ -64,31 +69,32 @@ class Arena {
   };
   std::string label_;
   MemoryKind kind_;
-  std::unique_ptr<std::byte, Release> block_;  ///< null if the memory is not the arena's own
+  std::unique_ptr<std::byte, Release> block_;  ///< null if somebody else owns the memory
   std::byte* begin_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
   std::size_t high_water_ = 0;
 };
 
-/// Bytes of each kind of memory.
+/// Bytes of each kind of memory, indexed by MemoryKind.
 using MemoryBytes = std::array<std::size_t, kMemoryKinds>;
 std::size_t total(const MemoryBytes& bytes);
 
-/// Memory that somebody else owns, for two of the kinds. Null: the set allocates.
+/// Memory that somebody else owns, for two of the kinds; null: the ArenaSet allocates it. The caller must give as many
+/// bytes as the ArenaSet is constructed with.
 struct GivenMemory {
   std::byte *gathered = nullptr, *exchanged = nullptr;
 };
 
-/// One arena for each kind of memory. Lay out with measure() first, construct the real set from its bytes(), and lay
-/// out with the same code once more.
+/// One arena for each kind of memory. The caller lays out all tensors in measure(), constructs the real set from its
+/// bytes(), and lays out the same tensors with the same code in the real set.
 class ArenaSet {
  public:
   static ArenaSet measure();
   explicit ArenaSet(const MemoryBytes& bytes, const GivenMemory& given = {});
 
   Arena& operator[](MemoryKind kind) { return arenas_[static_cast<std::size_t>(kind)]; }
-  /// High-water marks.
+  /// The high-water mark of each arena, in bytes.
   MemoryBytes bytes() const;
   bool measuring() const { return arenas_[0].measuring(); }
 

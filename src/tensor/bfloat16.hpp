@@ -9,8 +9,9 @@
 
 namespace shard8::tensor {
 
-/// The upper half of an IEEE binary32. Conversion from float rounds to nearest even and keeps NaN
-/// (quietened); conversion to float is exact.
+/// A bf16 number: the upper half of an IEEE binary32. Conversion from float rounds to nearest even; numbers above the
+/// largest bf16 become infinity; a NaN stays NaN, with its sign and upper payload bits, made quiet. Conversion to float
+/// is exact.
 struct BFloat16 {
   std::uint16_t bits = 0;
 

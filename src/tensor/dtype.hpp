@@ -8,9 +8,10 @@
 
 namespace shard8::tensor {
 
-/// Element types of buffers. Master weights, optimizer state and statistics are fp32. Gathered weights and activations
-/// have the compute dtype or, with an FP8 recipe, e4m3 or e5m2 with scales in fp32 or e8m0. i32 holds tokens and the
-/// bits of amaxes, i16 the remainders of weights, u8 raw bytes.
+/// Element types of tensors. Master weights, optimizer state and statistics are fp32 (moments may be bf16, masters a
+/// bf16 weight with an i16 remainder). Gathered weights and activations have the compute dtype or, with an FP8 recipe,
+/// e4m3 or e5m2 with scales in fp32 or e8m0. i32 holds tokens and the bits of amaxes; i16 holds the remainders of
+/// masters; u8 holds raw bytes.
 enum class DType : std::uint8_t { fp32, bf16, i32, u8, e4m3, e5m2, e8m0, i16 };
 
 /// Bytes of one element.

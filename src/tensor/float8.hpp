@@ -10,20 +10,22 @@
 
 namespace shard8::tensor {
 
-/// The 8-bit floating-point formats of Micikevicius et al. 2022 (OCP FP8): E4M3 has no infinity and
-/// ends at 448, E5M2 is an IEEE format that ends at 57344. Conversion from float rounds to nearest
-/// even and saturates, infinities too; NaN becomes 0x7F with the input's sign, in both formats, as
-/// PyTorch's cast of the saturated value does. Conversion to float is exact.
+/// The 8-bit floating-point formats of Micikevicius et al. 2022 (OCP FP8). E4M3 has no infinity; its largest number is
+/// 448. E5M2 is an IEEE format; its largest number is 57344. Conversion from float rounds to nearest even and
+/// saturates: numbers beyond the largest, and infinities, become the largest. NaN becomes 0x7F with the input's sign,
+/// in both formats, as PyTorch's cast of the saturated value does. Conversion to float is exact.
 namespace float8 {
 
-/// The bits of |value| in a format of `kMantissa` mantissa bits, exponent bias `kBias` and largest
-/// finite number `kMax`. Integer selects only, so that loops over it become vector code.
+/// The code of a number without sign, in a format of `kMantissa` mantissa bits and exponent bias `kBias`. `magnitude`
+/// is the bits of |value| as a float, `largest` the largest number of the format. The code only uses selects of
+/// integers, so that loops over it become vector code.
 template <int kMantissa, int kBias>
 SHARD8_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float largest) {
   constexpr int kDropped = 23 - kMantissa;
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << kMantissa;
   constexpr std::uint32_t kSmallestNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
-  // Adding 2^23 units of the subnormal step leaves the rounded multiple of it in the low bits.
+  // A subnormal code counts units of the smallest subnormal number. The sum with 2^23 such units has that count,
+  // rounded to nearest even, in its low bits.
   constexpr std::uint32_t kShiftBits = static_cast<std::uint32_t>(127 + 23 + 1 - kBias - kMantissa) << 23;
   const std::uint32_t most = std::bit_cast<std::uint32_t>(largest);
   const std::uint32_t a = magnitude < most ? magnitude : most;
@@ -34,7 +36,8 @@ SHARD8_FUNCTION std::uint32_t encode(std::uint32_t magnitude, float largest) {
   return magnitude > 0x7f800000u ? 0x7fu : finite;
 }
 
-/// The float of these bits without sign; `nan` is the first pattern that is no number.
+/// The float of a code without sign. `infinity` is the code of infinity (where there is none, `nan`), `nan` the first
+/// code that is NaN.
 template <int kMantissa, int kBias>
 SHARD8_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::uint32_t nan) {
   constexpr float kStep = std::bit_cast<float>(static_cast<std::uint32_t>(127 + 1 - kBias - kMantissa) << 23);
@@ -53,7 +56,7 @@ SHARD8_FUNCTION float decode(std::uint32_t bits, std::uint32_t infinity, std::ui
 /// 1 sign, 4 exponent (bias 7), 3 mantissa bits; S.1111.111 is NaN.
 struct E4M3 {
   static constexpr float kMax = 448.0f;
-  static constexpr float kRoundsToMax = 464.0f;  ///< the largest float that rounds to kMax, not beyond
+  static constexpr float kRoundsToMax = 464.0f;  ///< the largest float that rounds to kMax; larger ones saturate
   std::uint8_t bits = 0;
 
   E4M3() = default;
@@ -72,7 +75,7 @@ static_assert(sizeof(E4M3) == 1);
 /// 1 sign, 5 exponent (bias 15), 2 mantissa bits; S.11111.00 is infinity, the patterns above NaN.
 struct E5M2 {
   static constexpr float kMax = 57344.0f;
-  static constexpr float kRoundsToMax = 0x1.dffffep+15f;  ///< just below 61440, which rounds beyond
+  static constexpr float kRoundsToMax = 0x1.dffffep+15f;  ///< as for E4M3: the float just below 61440
   std::uint8_t bits = 0;
 
   E5M2() = default;
@@ -88,7 +91,8 @@ struct E5M2 {
 };
 static_assert(sizeof(E5M2) == 1);
 
-/// A power of two, 2^(bits − 127); 255 is NaN (OCP Microscaling Formats 1.0, 2023).
+/// A power of two, 2^(bits − 127), for bits from 0 to 254; 255 is NaN (OCP Microscaling Formats 1.0, 2023). The
+/// constructor takes the bits, not the exponent.
 struct E8M0 {
   std::uint8_t bits = 127;
 

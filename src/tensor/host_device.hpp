@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Marks a function that runs on hosts and, where a device's compiler reads it, on devices too. (As
-/// KOKKOS_INLINE_FUNCTION, for headers that plain CUDA includes.)
+/// Marks an inline function that runs on hosts and, compiled by a device's compiler, on devices as well. It does what
+/// KOKKOS_INLINE_FUNCTION does, for headers that plain CUDA sources include.
 #if defined(__CUDACC__)
 #define SHARD8_FUNCTION __host__ __device__ __forceinline__
 #else

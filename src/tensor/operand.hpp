@@ -6,10 +6,10 @@
 
 namespace shard8::tensor {
 
-/// Which elements of an FP8 matrix (R, C) share an inverse scale.
+/// Which elements of an FP8 matrix (R, C) share an inverse scale, and the shape of scale_inv.
 enum class Scaling : std::uint8_t {
   none,        ///< a plain fp32 or bf16 matrix without scales
-  tensor,      ///< one scale for all: scale_inv (1) fp32
+  tensor,      ///< one scale for the whole matrix: (1) fp32
   row_128,     ///< 1×128 blocks: (R, C/128) fp32
   column_128,  ///< 128×1 blocks: (R/128, C) fp32
   tile_128,    ///< 128×128 blocks: (R/128, C/128) fp32
@@ -17,13 +17,13 @@ enum class Scaling : std::uint8_t {
   column_32,   ///< 32×1 blocks: (R/32, C) e8m0
 };
 
-/// A matrix (R, C) as a product reads it: element (r, c) is data(r, c) times the scale_inv of its block.
+/// A matrix (R, C) as a product reads it: element (r, c) is data(r, c) times the inverse scale of its block.
 struct Operand {
   Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
-  Tensor scale_inv;  ///< the scales of (R, C), whether data is transposed or not; empty for Scaling::none
+  Tensor scale_inv;  ///< inverse scales, laid out for (R, C) even if data is transposed; empty for Scaling::none
   Scaling scaling = Scaling::none;
-  /// data is (C, R): element (r, c) is data(c, r). Only for e4m3 and e5m2, on devices, which multiply them only with
-  /// the summed dimension contiguous.
+  /// Whether data is stored transposed, as (C, R): element (r, c) of the matrix is then data(c, r). Only for e4m3 and
+  /// e5m2, on devices, where products read such operands only with the summed dimension contiguous.
   bool transposed = false;
 
   Operand() = default;
@@ -32,17 +32,20 @@ struct Operand {
       : data(values), scale_inv(inverse_scales), scaling(how) {}
 
   bool empty() const { return data.empty(); }
+  /// R and C, however data is stored.
   std::int64_t rows() const { return transposed ? data.cols() : data.rows(); }
   std::int64_t cols() const { return transposed ? data.rows() : data.cols(); }
 };
 
-/// The shape of scale_inv for a matrix (rows, cols); rows and cols must be whole blocks.
+/// The shape of scale_inv for a matrix (rows, cols); (0) for Scaling::none. Throws Error(failed) if rows or cols are
+/// not whole blocks.
 Shape scale_shape(Scaling scaling, std::int64_t rows, std::int64_t cols);
-/// fp32 or e8m0.
+/// The dtype of scale_inv: e8m0 for blocks of 32, else fp32.
 DType scale_dtype(Scaling scaling);
-/// Rows (columns) of a block; 1 for Scaling::none and Scaling::tensor.
+/// Rows and columns of a block; 1 for Scaling::none and Scaling::tensor.
 std::int64_t block_rows(Scaling scaling);
 std::int64_t block_cols(Scaling scaling);
+/// Name for messages: "none", "tensor", "1x128", "128x1", ...
 std::string_view name_of(Scaling scaling);
 
 }  // namespace shard8::tensor

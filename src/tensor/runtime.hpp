@@ -9,13 +9,14 @@
 
 namespace shard8::tensor {
 
-/// Initialises Kokkos until the end of its scope, and owns the instance on which all kernels of a run are launched. On
-/// a device the instance is a stream of its own, never the default stream.
+/// Initialises Kokkos, and finalises it in the destructor. Owns the instance on which all kernels of a run are
+/// launched. On a device the instance is a stream of its own, never the default stream. A process may construct one
+/// Runtime only.
 class Runtime {
  public:
   struct Settings {
     int threads = 1;  ///< on hosts
-    int device = 0;   ///< among the devices that this process sees; hosts ignore it
+    int device = 0;   ///< the device's number among those that this process sees; hosts ignore it
   };
   explicit Runtime(const Settings& settings);
   ~Runtime();
@@ -23,7 +24,7 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   const Exec& exec() const;
-  /// Threads on which kernels run. 1 on a device, where workspaces do not depend on threads, and with a Kokkos without
+  /// How many threads run kernels, for the sizes of workspaces. Always 1 on a device, and with a Kokkos library without
   /// threads, whatever the settings say.
   int threads() const;
 

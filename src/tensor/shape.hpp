@@ -9,11 +9,12 @@
 
 namespace shard8::tensor {
 
-/// Extents of a dense row-major array of 1 to 4 dimensions.
+/// Extents of a dense row-major array of 1 to 4 dimensions. A default-constructed shape has rank 0 and no elements.
 class Shape {
  public:
   static constexpr int kMaxRank = 4;
   constexpr Shape() = default;
+  /// At most kMaxRank extents; this is not checked.
   constexpr Shape(std::initializer_list<std::int64_t> extents) {
     for (const auto e : extents) extents_[static_cast<std::size_t>(rank_++)] = e;
   }

@@ -12,6 +12,7 @@
 
 namespace shard8::tensor {
 
+/// The DType of elements of type T.
 template <class T>
 constexpr DType dtype_of();
 template <>
@@ -47,8 +48,9 @@ constexpr DType dtype_of<std::int16_t>() {
   return DType::i16;
 }
 
-/// A typed, shaped view of dense row-major memory that somebody else owns (an arena). A copy is another view of the
-/// same memory. Kernels take tensors in the order (exec, outputs, inputs, scalars).
+/// A typed, shaped view of dense row-major memory that somebody else owns, usually an arena. A copy is another view of
+/// the same memory. `data` may be null, in a plan or where an argument is left out. Kernels take tensors in the order
+/// (exec, outputs, inputs, scalars).
 struct Tensor {
   std::byte* data = nullptr;
   Shape shape;
@@ -56,12 +58,14 @@ struct Tensor {
 
   std::int64_t count() const { return shape.count(); }
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+  /// The first extent.
   std::int64_t rows() const { return shape[0]; }
-  /// Elements of a row: the product of all extents but the first.
+  /// Elements of a row: the product of all extents but the first; 1 for a tensor of one dimension.
   std::int64_t cols() const { return shape.rank() < 2 ? 1 : (shape[0] == 0 ? row_extent() : count() / shape[0]); }
+  /// Whether there is nothing to read: no memory or no elements.
   bool empty() const { return data == nullptr || count() == 0; }
 
-  /// The data as T; throws when the dtype differs.
+  /// The data as T. Throws Error(failed) when T is not the type of the dtype.
   template <class T>
   T* as() const {
     SHARD8_REQUIRE(dtype == dtype_of<T>(), "tensor {} of {} read as {}", to_string(shape), name_of(dtype),
@@ -69,7 +73,7 @@ struct Tensor {
     return reinterpret_cast<T*>(data);
   }
 
-  /// Rows [first, first + n) of dimension 0.
+  /// Rows [first, first + n) of dimension 0, as a view. The rows must exist; this is not checked.
   Tensor slice(std::int64_t first, std::int64_t n) const {
     Tensor t = *this;
     const auto row_bytes = static_cast<std::size_t>(cols()) * size_of(dtype);
@@ -77,7 +81,8 @@ struct Tensor {
     t.shape = with_rows(n);
     return t;
   }
-  /// The same memory under another shape of no more elements.
+  /// The same memory with another shape, from the first element on. `to` may have fewer elements; more are an
+  /// Error(failed).
   Tensor reshaped(const Shape& to) const {
     SHARD8_REQUIRE(to.count() <= count(), "cannot view {} as {}", to_string(shape), to_string(to));
     Tensor t = *this;

@@ -9,15 +9,19 @@
 
 namespace shard8::tensor {
 
-/// Copies between the host's memory and the execution space's memory, in the order of the work of `exec`.
+/// Copies between the host's memory and the execution space's memory. A copy runs after all work given to `exec` before
+/// it.
 
-/// Copies to.bytes() bytes from `from`. The caller may overwrite `from` once this returns.
+/// Copies to.bytes() bytes from `from`, in the host's memory, to the tensor `to`. The caller may overwrite `from` once
+/// this returns, if `from` is ordinary (pageable) memory, not pinned.
 void to_device(const Exec& exec, const Tensor& to, const void* from);
 
-/// Copies from.bytes() bytes into `to`, and waits for the work of `exec` up to this copy.
+/// Copies the from.bytes() bytes of the tensor `from` to `to`, in the host's memory. Waits for all work of `exec`, so
+/// the bytes are there once this returns.
 void to_host(const Exec& exec, void* to, const Tensor& from);
 
-/// The elements of a tensor as T. T need not have the dtype's size, but its size must divide the tensor's bytes.
+/// The bytes of a tensor as elements of T; waits as above. T need not be the type of the dtype. Bytes that do not make
+/// a whole T must not remain: sizeof(T) must divide from.bytes().
 template <class T>
 std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   std::vector<T> elements(from.bytes() / sizeof(T));
@@ -25,7 +29,7 @@ std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   return elements;
 }
 
-/// The one element of a tensor, as T.
+/// The bytes of a tensor as one T; waits as above. Throws Error(failed) unless the tensor has sizeof(T) bytes.
 template <class T>
 T value_to_host(const Exec& exec, const Tensor& from) {
   SHARD8_REQUIRE(from.bytes() == sizeof(T), "a tensor {} of {} bytes is read as one value of {} bytes",
@@ -35,7 +39,7 @@ T value_to_host(const Exec& exec, const Tensor& from) {
   return value;
 }
 
-/// Waits for all work of `exec`, and of no other stream.
+/// Waits until all work given to `exec` is done. Work on other streams is not waited for.
 void finish(const Exec& exec);
 
 }  // namespace shard8::tensor

@@ -10,17 +10,20 @@
 #include "tensor/float8.hpp"
 #include "tensor/host_device.hpp"
 
-/// Two bf16 ("a pair", the first in the low half) or four 8-bit codes (the first in the low byte) in a 32-bit word, and
-/// the few instructions of a GPU on them. Kokkos kernels and plain CUDA kernels include this header, so an instruction
-/// and what is known about its compiler stand in one place. Hosts, and GPUs without an instruction, take the scalar
-/// conversions of bfloat16.hpp and float8.hpp, which give the same bits but for NaN, as each function says.
+/// Arithmetic on small packs in one 32-bit word: two bf16 ("a pair", the first in the low half), or four 8-bit codes
+/// (the first in the low byte). A GPU runs each function as one instruction or a few. Kokkos kernels and plain CUDA
+/// kernels include this header, so each instruction, and what is known about the compiler's errors with it, is in one
+/// place. Hosts, and GPUs without the instruction, use the scalar conversions of bfloat16.hpp and float8.hpp. These
+/// give the same bits but for NaN, as each function says.
 namespace shard8::tensor {
 
+/// The first and the second bf16 of a pair, as floats.
 SHARD8_FUNCTION float low_of(std::uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 SHARD8_FUNCTION float high_of(std::uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
 
-/// (low, high) rounded to bf16. On GPUs every NaN becomes 0x7fff; that is also what BFloat16 makes of the one NaN that
-/// their arithmetic gives. So results of arithmetic have the same bits everywhere, a NaN that was loaded has not.
+/// The pair of `low` and `high`, each rounded to bf16 to nearest even. On GPUs every NaN becomes 0x7fff. BFloat16 makes
+/// the same 0x7fff of the one NaN that arithmetic gives on GPUs. So results of arithmetic have the same bits
+/// everywhere, but a NaN that was loaded from memory may not.
 SHARD8_FUNCTION std::uint32_t round_pair(float low, float high) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t pair;
@@ -31,7 +34,7 @@ SHARD8_FUNCTION std::uint32_t round_pair(float low, float high) {
 #endif
 }
 
-/// a·b of two pairs, each product rounded once.
+/// The products a·b of two pairs, each product rounded once to bf16.
 SHARD8_FUNCTION std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   std::uint32_t product;
@@ -42,8 +45,8 @@ SHARD8_FUNCTION std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
 #endif
 }
 
-/// The larger magnitudes of two pairs; a NaN wins. The signs of the result mean nothing. Neither argument may be zero
-/// by construction: ptxas 13.0 takes max(|0|, |a·b|) of a product for max(0, a·b).
+/// For each half, the larger magnitude of a and b; a NaN wins. The sign bits of the result are undefined. Do not pass a
+/// zero that the compiler can see: ptxas 13.0 then compiles max(|0|, |a·b|) of a product as max(0, a·b).
 SHARD8_FUNCTION std::uint32_t larger_pair(std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t larger;
@@ -55,15 +58,16 @@ SHARD8_FUNCTION std::uint32_t larger_pair(std::uint32_t a, std::uint32_t b) {
 #endif
 }
 
-/// The larger magnitude of a pair, as the bits of a float.
+/// The larger magnitude of the two numbers of a pair, as the bits of a float.
 SHARD8_FUNCTION std::int32_t magnitude_of(std::uint32_t pair) {
   const auto high = static_cast<std::int32_t>(pair & 0x7fff0000u),
              low = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
   return high > low ? high : low;
 }
 
-/// Four numbers cast to Q, E4M3 or E5M2, saturating. Not for NaN, whose sign is lost on GPUs. One piece of assembler
-/// makes the whole word: ptxas 13.0 may lose one of two halves that the compiler joins if that half is used alone too.
+/// Four numbers cast to Q, E4M3 or E5M2, saturating. Not for NaN, whose sign is lost on GPUs. A single asm statement
+/// makes the whole word: if the compiler joined two halves, and one half were used alone as well, ptxas 13.0 could lose
+/// the other half.
 template <class Q>
 SHARD8_FUNCTION std::uint32_t cast_to_codes(float a, float b, float c, float d) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -105,7 +109,8 @@ SHARD8_FUNCTION void decode_codes(std::uint16_t codes, float& first, float& seco
 #endif
 }
 
-/// The bytes of a and b that the nibbles of `which` name: 0 to 3 of a, 4 to 7 of b.
+/// Four bytes picked from a and b. Each nibble of `which`, from the lowest on, names one byte: 0 to 3 of a, 4 to 7 of
+/// b.
 template <std::uint32_t which>
 SHARD8_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__)
@@ -120,7 +125,7 @@ SHARD8_FUNCTION std::uint32_t pick_bytes(std::uint32_t a, std::uint32_t b) {
 #endif
 }
 
-/// Four rows of four bytes become the four columns.
+/// Transposes a 4 by 4 matrix of bytes, one row a word.
 SHARD8_FUNCTION void transpose_4x4(std::uint32_t (&rows)[4]) {
   const std::uint32_t low01 = pick_bytes<0x5140>(rows[0], rows[1]), high01 = pick_bytes<0x7362>(rows[0], rows[1]);
   const std::uint32_t low23 = pick_bytes<0x5140>(rows[2], rows[3]), high23 = pick_bytes<0x7362>(rows[2], rows[3]);
@@ -130,12 +135,13 @@ SHARD8_FUNCTION void transpose_4x4(std::uint32_t (&rows)[4]) {
   rows[3] = pick_bytes<0x7632>(high01, high23);
 }
 
-/// Bit 7 of each byte: whether that code is not zero. The other bits mean nothing.
+/// Bit 7 of each byte says whether that code is not zero. The other bits are undefined.
 SHARD8_FUNCTION std::uint32_t nonzero_codes(std::uint32_t codes) { return (codes & 0x7f7f7f7fu) + 0x7f7f7f7fu; }
-/// Bits 15 and 31: whether that bf16 is not zero. The other bits mean nothing.
+/// Bits 15 and 31 say whether the first and the second bf16 are not zero. The other bits are undefined.
 SHARD8_FUNCTION std::uint32_t nonzero_pair(std::uint32_t pair) { return (pair & 0x7fff7fffu) + 0x7fff7fffu; }
 
-/// Bit 7 of each byte: whether that of four bf16 is not zero and its code is. The other bits are 0.
+/// Bit 7 of each byte says whether that element was flushed: its bf16 (of first_pair, then second_pair) is not zero and
+/// its code is zero. The other bits are 0.
 SHARD8_FUNCTION std::uint32_t flushed_codes(std::uint32_t codes, std::uint32_t first_pair, std::uint32_t second_pair) {
   const std::uint32_t wanted = pick_bytes<0x7531>(nonzero_pair(first_pair), nonzero_pair(second_pair));
   return ~nonzero_codes(codes) & wanted & 0x80808080u;

@@ -6,9 +6,9 @@
 
 namespace shard8::tensor::cuda {
 
-/// Throws base::Error (environment for what the machine lacks, else failed) with the expression, the
-/// library's own name and text of the status, the current device and folder/file:line. This header
-/// needs neither fmt nor base, so that device code can include it.
+/// Throws base::Error with the expression, CUDA's number, name and text of the status, the current device, and
+/// folder/file:line. The code is environment for what the machine lacks (a device, a driver, memory, code for the
+/// device), else failed. This header includes neither fmt nor base, so that device code can include it.
 [[noreturn]] void cuda_failed(cudaError_t status, const char* expression, const char* file, int line);
 
 inline void check(cudaError_t status, const char* expression, const char* file, int line) {
@@ -20,6 +20,7 @@ inline void check(cudaError_t status, const char* expression, const char* file, 
 /// Evaluates a call that returns cudaError_t; throws base::Error unless it is success.
 #define SHARD8_CUDA_CHECK(expression) ::shard8::tensor::cuda::check((expression), #expression, __FILE__, __LINE__)
 
-/// The same for the kernel launch just made.
+/// Checks the kernel launch just made: throws base::Error if the launch failed. `name` is a string literal for the
+/// message. An error while the kernel runs is not seen here.
 #define SHARD8_CUDA_CHECK_LAUNCH(name) \
   ::shard8::tensor::cuda::check(::cudaGetLastError(), "launch of " name, __FILE__, __LINE__)

@@ -16,15 +16,16 @@ struct Device {
   std::size_t memory = 0;  ///< bytes
 };
 
-/// Sets CUDA_DEVICE_MAX_CONNECTIONS=32, all of a device's queues, unless the environment sets it. Must be called before
-/// the first call of CUDA. Streams that share a queue wait for each other, so ranks whose streams wait for streams of
-/// other ranks could wait in a circle.
+/// Gives streams separate queues: sets CUDA_DEVICE_MAX_CONNECTIONS=32, the most that a device has, unless the
+/// environment sets it. Must be called before the first call of CUDA. Streams that share a queue wait for each other.
+/// Ranks whose streams wait for streams of other ranks could then wait in a circle.
 void separate_streams();
 
 /// How many devices this process sees; 0 without a driver.
 int device_count();
+/// Throws base::Error if there is no device `index`.
 Device describe_device(int index);
-/// The current device of this thread.
+/// The number of the current device of this thread.
 int current_device();
 
 /// Free and total bytes of the current device's memory.

@@ -8,7 +8,8 @@
 
 namespace shard8::tensor::cuda {
 
-/// A CUDA event: a place in a stream that other streams and the host can wait for.
+/// A CUDA event: a place in a stream that other streams and the host can wait for. An event that was never recorded
+/// counts as happened.
 class Event {
  public:
   /// Whether the event records its time, which costs more.
@@ -23,11 +24,13 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
+  /// Records the event in `stream`: it happens when all work given to the stream so far is done.
   void record(cudaStream_t stream) const;
-  /// Work given to `stream` from now on waits for the last record(); without one it does not wait.
+  /// Makes all work that is given to `stream` from now on wait for the last record().
   void hold(cudaStream_t stream) const;
+  /// Whether the last record() has happened. Does not wait.
   bool happened() const;
-  /// Blocks the host until the event happened.
+  /// Blocks the host until the last record() has happened.
   void synchronize() const;
   /// Seconds from `start` to this event. Both must record times and must have happened.
   double seconds_since(const Event& start) const;

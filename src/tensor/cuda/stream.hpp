@@ -10,10 +10,10 @@
 
 namespace shard8::tensor::cuda {
 
-/// A CUDA stream that does not wait for the default one.
+/// A CUDA stream, owned. It does not wait for the default stream.
 class Stream {
  public:
-  /// Work of a stream with greater urgency gets free multiprocessors first.
+  /// `high`: waiting blocks of the stream's kernels get free multiprocessors before those of normal streams.
   enum class Urgency { normal, high };
   explicit Stream(Urgency urgency = Urgency::normal);
   ~Stream();
@@ -32,7 +32,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// The stream of an execution space instance. Only in builds for devices.
+/// The CUDA stream of an execution space instance. Only builds for devices define it.
 cudaStream_t stream_of(const Exec& exec);
 
 }  // namespace shard8::tensor::cuda
