@@ -14,8 +14,8 @@ namespace {
 using tensor::DType;
 using tensor::Scaling;
 
-// What a product sums over must run along the scaled direction. Activations and gradients are scaled
-// by rows of blocks; weights by square blocks, which serve both directions.
+// Blocks must run along the dimension that a product sums over. Activations and gradients have blocks of one row or one
+// column; weights have square blocks, which serve both directions.
 constexpr std::array kByRows = {Scaling::tensor, Scaling::row_128, Scaling::row_32};
 constexpr std::array kByColumns = {Scaling::tensor, Scaling::column_128, Scaling::column_32};
 constexpr std::array kWeightByRows = {Scaling::tensor, Scaling::tile_128, Scaling::row_32};

@@ -17,8 +17,8 @@ struct Factor {
   std::span<const tensor::Scaling> scalings;  ///< the scalings allowed for an FP8 matrix
 };
 
-/// A matrix product: c (m, n) [+]= op(a) (m, k) · op(b) (k, n) [+ bias (n) on every row]. op transposes a factor that
-/// is marked transposed.
+/// A matrix product: c (m, n) [+]= op(a) (m, k) · op(b) (k, n) [+ bias (n) on every row]. op(x) is xᵀ if
+/// Factor::transposed, else x.
 struct Product {
   tensor::Tensor c;
   Factor a, b;
@@ -27,7 +27,8 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
 
-/// The products of kernels/gemm.hpp.
+/// The three products of kernels/gemm.hpp as Product. Only wgrad_product checks: it throws Error(failed) unless dw is
+/// fp32.
 Product fprop_product(const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
                       const tensor::Tensor& bias);
 Product dgrad_product(const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w, bool accumulate);
@@ -35,7 +36,8 @@ Product wgrad_product(const tensor::Tensor& dw, const tensor::Operand& dy, const
 
 constexpr bool is_float8(tensor::DType dtype) { return dtype == tensor::DType::e4m3 || dtype == tensor::DType::e5m2; }
 
-/// Throws Error(failed) naming the kernel, the matrix, what was given and what is allowed.
+/// Throws Error(failed) unless dtypes, scalings and counts are as kernels/gemm.hpp states. The message names the
+/// kernel, the matrix, what was given and what is allowed.
 void check_product(const char* kernel, const Product& product);
 
 }  // namespace shard8::kernels

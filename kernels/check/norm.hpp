@@ -6,7 +6,7 @@
 
 namespace shard8::kernels {
 
-/// Throws unless the tensors of an RMSNorm over x (T, H) have the counts that kernels/norm.hpp gives.
+/// Throws Error(failed) unless the tensors of an RMSNorm over x (T, H) have the counts that kernels/norm.hpp states.
 inline void require_rmsnorm(const char* kernel, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                             const tensor::Tensor& weight) {
   require_outputs(kernel, "y", y, x.rows() * x.cols());
@@ -14,7 +14,7 @@ inline void require_rmsnorm(const char* kernel, const Outputs& y, const tensor::
   require_count(kernel, "weight", weight, x.cols());
 }
 
-/// The same of a LayerNorm.
+/// As require_rmsnorm, for a LayerNorm.
 inline void require_layernorm(const char* kernel, const Outputs& y, const tensor::Tensor& mean,
                               const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                               const tensor::Tensor& bias) {

@@ -14,8 +14,9 @@ namespace {
 using tensor::BFloat16;
 using tensor::Tensor;
 
-/// What kernels/cuda/norm.hpp computes of x (T, H) in bf16 and writes to y. bias and mean are LayerNorm's, else null.
-/// A transposed cast is left out beside a plain result: that kernel cannot write both.
+/// The arguments of cuda::norm_forward for x (T, H) in bf16 and the outputs y. RMSNorm has neither mean nor bias: both
+/// are null. If y asks for the plain result and a transposed cast, the transposed cast is left out: that kernel cannot
+/// write both.
 cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
                            const Tensor& x, const Tensor& weight, const Tensor* bias, float eps) {
   cuda::NormForward norm{};
@@ -46,7 +47,7 @@ cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* m
   return norm;
 }
 
-/// Runs the CUDA kernel where it takes the arguments, which were checked; whether it ran.
+/// Runs the CUDA kernel if it takes the arguments, which must have been checked. Returns whether it ran.
 bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const char* label, const Outputs& y,
                          const Tensor* mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
                          const Tensor* bias, float eps) {

@@ -14,7 +14,7 @@ struct Libraries::Parts {
   cuda::Sdpa sdpa;
 };
 
-/// The libraries that a kernel was lent; an error that names the kernel if there are none.
+/// The handles in a workspace. Throws Error(failed), naming the kernel, if the workspace has no libraries.
 Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel);
 
 }  // namespace shard8::kernels

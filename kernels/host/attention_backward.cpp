@@ -13,7 +13,7 @@ namespace {
 
 struct Scratch {
   float *queries, *queries_t, *douts, *douts_t, *dqueries_t, *p, *ds, *lse, *delta;
-  float *keys, *values, *dkeys, *dvalues;  ///< of a whole kv head, or of one block
+  float *keys, *values, *dkeys, *dvalues;  ///< for a whole kv head, or for one block
 
   Scratch(ScratchCutter& cut, const AttentionLayout& at, bool whole_heads)
       : queries(cut.take(kBlock * at.padded_dim)),
@@ -38,7 +38,7 @@ struct Arrays {
   const float* lse;
 };
 
-/// The work of one thread on one sequence b and kv head.
+/// The gradients of one kv head in one sequence b, computed by one thread.
 template <class T>
 class HeadGradient {
  public:
@@ -55,7 +55,7 @@ class HeadGradient {
         whole_(whole),
         key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
-  /// Everything of this kv head in one pass.
+  /// All gradients of this kv head, in one pass.
   void all() {
     for (auto h = begin_; h < end_; ++h) {
       for (std::int64_t i = 0; i < at_.blocks; ++i) {
@@ -71,7 +71,7 @@ class HeadGradient {
     }
     for (std::int64_t j = 0; j < at_.blocks; ++j) store_key_gradients(j);
   }
-  /// dq of query block i of head h.
+  /// Computes dq of query block i of head h.
   void queries(std::int64_t h, std::int64_t i) {
     load_queries(h, i);
     for (std::int64_t j = 0; j <= i; ++j) {
@@ -81,7 +81,7 @@ class HeadGradient {
     }
     store_query_gradient(h, i);
   }
-  /// dk and dv of key block j.
+  /// Computes dk and dv of key block j.
   void keys(std::int64_t j) {
     key_blocks_.load(j);
     for (auto h = begin_; h < end_; ++h) {
@@ -95,7 +95,8 @@ class HeadGradient {
   }
 
  private:
-  /// Scaled queries and output gradients of a block, by rows and transposed; delta = Σ_d dout·o.
+  /// Loads the scaled queries and the output gradients of a block, by rows and transposed, and computes delta = Σ_d
+  /// dout·o.
   void load_queries(std::int64_t h, std::int64_t i) {
     const auto first = i * kBlock, rows = at_.tokens(i), lanes = padded(rows), width = at_.padded_dim;
     const T *dout = arrays_.dout + at_.out(b_, first, h), *o = arrays_.o + at_.out(b_, first, h);
@@ -112,12 +113,13 @@ class HeadGradient {
       s_.delta[r] = sum;
       s_.lse[r] = arrays_.lse[at_.lse(b_, first + r, h)];
     }
-    // Lanes without a query have an output gradient of 0: any finite number does here.
+    // Lanes without a query have an output gradient of 0, so delta and lse may be any finite number there.
     std::fill(s_.delta + rows, s_.delta + kBlock, 0.0f);
     std::fill(s_.lse + rows, s_.lse + kBlock, 0.0f);
   }
 
-  /// p = exp(score − lse) and ds = p·(dout·v − delta) of blocks i, j, both (keys, queries).
+  /// Computes p = exp(score − lse) and ds = p·(dout·v − delta) of query block i and key block j, both as (keys,
+  /// queries).
   void probabilities(std::int64_t i, std::int64_t j) {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     const bool diagonal = i == j;
@@ -187,7 +189,7 @@ void backward(const tensor::Exec& exec, const AttentionLayout& at, const Attenti
     });
     return;
   }
-  // Long tasks first: the last queries see all keys, the first keys are seen by all queries.
+  // Long tasks first: the last queries see all keys, and all queries see the first keys.
   run("shard8::kernels::attention_backward_q", batch * heads * at.blocks,
       [=](const Scratch& scratch, std::int64_t task) {
         const auto head = task % (batch * heads), h = head % heads;
@@ -204,7 +206,7 @@ void backward(const tensor::Exec& exec, const AttentionLayout& at, const Attenti
 }  // namespace
 
 AttentionPlan plan_backward(const AttentionShape& shape, int threads) {
-  // Products of a pair of blocks: five in one pass over whole heads, 3 + 4 in two passes by blocks.
+  // Matrix products for a pair of blocks: 5 in one pass over whole heads, 3 + 4 in two passes by blocks.
   return plan_pass<Scratch>(shape, threads, 5, 7);
 }
 

@@ -8,17 +8,19 @@
 #include "kernels/attention.hpp"
 #include "kernels/host/micro_gemm.hpp"
 
-/// Attention works on blocks of kBlock queries by kBlock keys. Scores are stored transposed, (keys, queries): a vector
-/// holds one key's scores for kLanes queries. So maxima and sums over keys need no sums across lanes, and keys and
-/// values are read as scalars, row by row.
+/// Attention on hosts works on blocks of kBlock queries by kBlock keys. Scores are stored transposed, (keys, queries):
+/// a vector holds the scores of one key for kLanes queries. So maxima and sums over keys need no sums across lanes, and
+/// keys and values are read as scalars, row by row.
 namespace shard8::kernels {
 
 inline constexpr std::int64_t kBlock = 64;
 static_assert(kBlock % (2 * kLanes) == 0);
 
+/// n rounded up to whole vectors.
 constexpr std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// Extents and strides of one call, and offsets of a head's part in a token's row.
+/// Extents and strides of one call, and offsets of a head's part of a token's row. In elements. Throws Error(failed)
+/// unless kv_heads divides heads.
 struct AttentionLayout {
   AttentionShape shape;
   std::int64_t group, blocks, padded_dim, qkv_stride, out_stride;
@@ -44,7 +46,7 @@ struct AttentionLayout {
   std::int64_t tokens(std::int64_t n) const { return std::min(kBlock, shape.seq - n * kBlock); }
 };
 
-/// Cuts a worker's part of the workspace into aligned pieces. Without memory (null) it only counts.
+/// Cuts a worker's part of the workspace into aligned pieces. Constructed with null it only counts.
 class ScratchCutter {
  public:
   explicit ScratchCutter(float* memory) : memory_(memory) {}
@@ -61,7 +63,7 @@ class ScratchCutter {
   std::int64_t used_ = 0;
 };
 
-/// to (padded(rows), padded(dim)) = factor · from (rows, dim), padding 0.
+/// to (padded(rows), padded(dim)) = factor · from (rows, dim); the padding becomes 0.
 template <class T>
 void load_rows(float* to, const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t dim, float factor) {
   const std::int64_t width = padded(dim);
@@ -86,8 +88,8 @@ void store_rows(T* to, std::int64_t to_stride, const float* from, std::int64_t r
   }
 }
 
-/// Keys and values of one (sequence b, kv head) as contiguous fp32 rows. `whole`: memory for all blocks, each loaded
-/// when a causal pass first reaches it; otherwise memory for one block at a time.
+/// Keys and values of one sequence b and kv head, as contiguous fp32 rows. `whole`: there is memory for all blocks, and
+/// the caller loads each block when it first needs it. Otherwise there is memory for one block at a time.
 template <class T>
 class KeyBlocks {
  public:
@@ -116,16 +118,17 @@ class KeyBlocks {
   bool whole_;
 };
 
-/// c (keys, lanes of queries) = a (keys, dim) · b (dim, queries), stride kBlock. On the diagonal block, elements of
-/// queries that do not see the key become `hidden`.
+/// c (keys, lanes) = a (keys, dim) · b (dim, lanes), for lanes of queries; rows of c and b are kBlock apart. On the
+/// diagonal block, elements of queries that do not see the key become `hidden`.
 void block_products(float* c, const Scalars& a, const float* b, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
                     bool diagonal, float hidden);
 
-/// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes), stride kBlock; p is 0 where hidden.
+/// c (dim, lanes) [+]= a (keys, dim)ᵀ · p (keys, lanes); rows of c and p are kBlock apart. p must be 0 where a query
+/// does not see a key.
 void add_over_keys(float* c, const Scalars& a, const float* p, std::int64_t keys, std::int64_t lanes, std::int64_t dim,
                    bool diagonal, bool accumulate);
 
-/// c (keys, width) [+]= p (keys, lanes) · b (lanes, width).
+/// c (keys, width) [+]= p (keys, lanes) · b (lanes, width). p must be 0 where a query does not see a key.
 void add_over_queries(float* c, const float* p, const float* b, std::int64_t keys, std::int64_t lanes,
                       std::int64_t width, bool diagonal, bool accumulate);
 

@@ -33,7 +33,7 @@ struct Arrays {
   const T* qkv;
 };
 
-/// Scores become exp(score − running maximum); outputs and sums so far are rescaled to the new maximum.
+/// Turns scores into exp(score − running maximum), and rescales outputs and sums so far to the new maximum.
 void softmax_block(const Scratch& s, std::int64_t keys, std::int64_t dim, bool first) {
   alignas(64) float largest[kBlock], factor[kBlock], sum[kBlock];
 #pragma omp simd
@@ -68,7 +68,7 @@ void softmax_block(const Scratch& s, std::int64_t keys, std::int64_t dim, bool f
   }
 }
 
-/// The work of one thread on one sequence b and kv head.
+/// The output of one kv head in one sequence b, computed by one thread.
 template <class T>
 class HeadOutput {
  public:
@@ -82,7 +82,7 @@ class HeadOutput {
         whole_(whole),
         key_blocks_(at, arrays.qkv, b, kv, s.keys, s.values, whole) {}
 
-  /// All query heads of this kv head, one after the other.
+  /// Computes all query heads of this kv head, one after the other.
   void all() {
     const auto begin = kv_ * at_.group;
     for (auto h = begin; h < begin + at_.group; ++h) {
@@ -93,7 +93,7 @@ class HeadOutput {
     }
   }
 
-  /// Query block i of head h.
+  /// Computes query block i of head h.
   void block(std::int64_t h, std::int64_t i) {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     const auto dim = at_.shape.head_dim, first = i * kBlock, queries = at_.tokens(i), lanes = padded(queries),
@@ -146,7 +146,7 @@ void forward(const tensor::Exec& exec, const AttentionLayout& at, const Attentio
   run_tasks(exec, kLabel, plan, workspace, batch * heads * at.blocks, [=](float* memory, std::int64_t task) {
     ScratchCutter cut(memory);
     const Scratch scratch(cut, at, false);
-    // Later blocks see more keys: long tasks first, so that no thread ends with one.
+    // Later blocks see more keys. Long tasks run first, so that no thread has a long task at the end.
     const auto head = task % (batch * heads), h = head % heads;
     HeadOutput(at, scratch, arrays, head / heads, h / at.group, false).block(h, at.blocks - 1 - task / (batch * heads));
   });
@@ -155,7 +155,8 @@ void forward(const tensor::Exec& exec, const AttentionLayout& at, const Attentio
 }  // namespace
 
 AttentionPlan plan_forward(const AttentionShape& shape, int threads) {
-  // By blocks, keys and values are loaded once for every pair of blocks: a tenth more work.
+  // Work of the two ways, in tenths: by blocks, keys and values are loaded once for every pair of blocks, a tenth more
+  // work.
   return plan_pass<Scratch>(shape, threads, 10, 11);
 }
 

@@ -11,17 +11,17 @@
 
 namespace shard8::kernels {
 
-/// How a pass is cut into tasks. Both ways run the same block products in the same order for every sum, so they give
-/// the same bits.
+/// How a pass is cut into tasks. Both ways compute the same block products, and add them in the same order to every
+/// sum. So both give the same bits.
 struct AttentionPlan {
-  std::int64_t workers = 1;        ///< each has its own scratch
+  std::int64_t workers = 1;        ///< how many threads take tasks; each has its own scratch
   bool whole_heads = true;         ///< a task is a (sequence, kv head); otherwise a block of queries or of keys
-  std::int64_t worker_floats = 0;  ///< scratch of one worker
+  std::int64_t worker_floats = 0;  ///< floats of scratch of one worker
 };
 
-/// The plan of a pass on `threads` threads whose workers use Scratch. A task for each head, the plan with fewer block
-/// products, is chosen unless threads idle for longer than that saves: `whole` and `by_blocks` are the work of the two
-/// ways in any unit.
+/// The plan of a pass on `threads` threads whose workers use Scratch. `whole` and `by_blocks` are the work of the two
+/// ways, in any unit. Whole heads need less work, but there may be too few of them for the threads. They are chosen
+/// unless their last round leaves threads idle for so long that cutting by blocks is faster.
 template <class Scratch>
 AttentionPlan plan_pass(const AttentionShape& shape, std::int64_t threads, std::int64_t whole, std::int64_t by_blocks) {
   const AttentionLayout at(shape);
@@ -37,12 +37,12 @@ AttentionPlan plan_pass(const AttentionShape& shape, std::int64_t threads, std::
 AttentionPlan plan_forward(const AttentionShape& shape, int threads);
 AttentionPlan plan_backward(const AttentionShape& shape, int threads);
 
-/// Bytes of the task counter, which lies before the workers' scratch.
+/// Bytes of the task counter, which is stored before the workers' scratch.
 inline constexpr std::int64_t kCounterBytes = 256;
 /// Bytes of workspace that a plan needs.
 std::size_t plan_bytes(const AttentionPlan& plan);
 
-/// Calls f(scratch, task) for every task. A worker takes the next task when it has finished one.
+/// Calls f(scratch, task) for every task in [0, tasks). A worker that has finished a task takes the next one.
 template <class F>
 void run_tasks(const tensor::Exec& exec, const char* label, const AttentionPlan& plan, std::byte* workspace,
                std::int64_t tasks, const F& f) {

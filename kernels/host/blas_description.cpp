@@ -15,7 +15,7 @@
 namespace shard8::kernels {
 
 std::string blas_description() {
-  // Asked for by name, so that any BLAS links.
+  // The function is looked up by name, so that the program links with any BLAS.
   using Text = char* (*)();
   const auto ask = [](const char* name) -> std::string {
     const auto function = reinterpret_cast<Text>(dlsym(RTLD_DEFAULT, name));
@@ -27,7 +27,8 @@ std::string blas_description() {
 }
 
 void reserve_blas_memory(int threads) {
-  // What OpenBLAS maps for a product, and for each of several threads (BUFFER_SIZE of its common_x86_64.h).
+  // The size of one working buffer of OpenBLAS (BUFFER_SIZE of its common_x86_64.h). A product on one thread maps one;
+  // a product on several maps one, and one for each thread.
   constexpr std::size_t kBuffer = std::size_t{128} << 20;
   const std::size_t bytes = kBuffer * static_cast<std::size_t>(threads == 1 ? 1 : threads + 1);
   void* const trial = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +39,7 @@ void reserve_blas_memory(int threads) {
                bytes);
   }
   ::munmap(trial, bytes);
-  // Large enough for all threads; smaller ones may need no buffer.
+  // A product that is large enough to run on all threads; a smaller one may need no buffer.
   constexpr std::int64_t kRows = 256;
   const std::vector<float> a(kRows * kRows, 0.0f);
   std::vector<float> c(a.size());

@@ -15,7 +15,7 @@ using tensor::E5M2;
 using tensor::E8M0;
 using tensor::Scaling;
 
-/// out = in · scale for n elements in a row.
+/// out = in · scale, for n elements in a row.
 template <class T>
 inline void decode_block(const Team& team, float* out, const T* in, float scale, std::int64_t n) {
   row_for(team, n, [=](std::int64_t i) { out[i] = static_cast<float>(in[i]) * scale; });
@@ -23,7 +23,7 @@ inline void decode_block(const Team& team, float* out, const T* in, float scale,
 
 }  // namespace
 
-/// line(team, out, in, row) for every row of the tile; row counts from the matrix' first.
+/// Calls line(team, out, in, row) for every row of the tile; `row` counts from the first row of the matrix.
 template <class T, class Line>
 void DecodedTile::decode_lines(const Exec& exec, const Line& line) const {
   const std::int64_t stride = factor_.matrix.cols(), first = held_.row, cols = held_.cols;
@@ -47,7 +47,7 @@ void DecodedTile::decode_whole(const Exec& exec) const {
   }
 }
 
-/// Blocks of kWidth columns; tiles may begin and end inside of one.
+/// Decodes blocks of kWidth columns. A tile may begin and end inside a block.
 template <class T, class Scale, int kWidth>
 void DecodedTile::decode_blocks(const Exec& exec) const {
   const tensor::Operand& m = factor_.matrix;
@@ -65,7 +65,7 @@ void DecodedTile::decode_blocks(const Exec& exec) const {
         const std::int64_t n = std::min(kWidth - (first + c) % kWidth, cols - c);
         const auto s = static_cast<float>(scale[(first + c) / kWidth]);
         if (n == kWidth) {
-          decode_block(team, out + c, in + c, s, kWidth);  // of a length that the compiler knows
+          decode_block(team, out + c, in + c, s, kWidth);  // a length that the compiler knows
         } else {
           decode_block(team, out + c, in + c, s, n);
         }

@@ -9,19 +9,19 @@
 
 namespace shard8::kernels {
 
-/// A tile of one factor in fp32: its elements times the scales of their blocks. A tile that is asked for twice in a row
-/// is decoded once.
+/// Decodes tiles of one factor to fp32: its elements times the scales of their blocks. It keeps the last tile, so a
+/// tile that is asked for twice in a row is decoded once.
 class DecodedTile {
  public:
-  /// `scale` multiplies every element of a matrix without block scales. A scale_inv of Scaling::tensor is not applied
-  /// here.
+  /// `scale` multiplies every element of a matrix without block scales. The scale_inv of Scaling::tensor is not applied
+  /// here. `memory` must hold the largest tile.
   DecodedTile(const Factor& factor, float scale, float* memory) : factor_(factor), scale_(scale), memory_(memory) {}
 
-  /// Rows [i, i + ni) and columns [j, j + nj) of op(factor).
+  /// Rows [i, i + ni) and columns [j, j + nj) of op(factor), in `memory`. Valid until the next call.
   BlasOperand get(const tensor::Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj);
 
  private:
-  /// Decodes a tile of the matrix as stored.
+  /// A tile of the matrix as stored.
   struct Box {
     std::int64_t row = -1, rows = 0, col = -1, cols = 0;
     bool operator==(const Box&) const = default;

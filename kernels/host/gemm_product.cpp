@@ -47,8 +47,8 @@ void multiply_fp32(const Exec& exec, const Product& p) {
         1.0f, set || p.accumulate ? 1.0f : 0.0f);
 }
 
-/// The scales of factors with one scale each: their product multiplies the sum. If the product is no normal number, the
-/// first scale multiplies the first factor's elements instead, so underflow loses neither digits nor a NaN.
+/// The scales of factors with one scale each. Their product multiplies the sum. If the product is not a normal number,
+/// the first scale multiplies the elements of the first factor instead: digits, or a NaN, would be lost otherwise.
 struct TensorScales {
   float first = 1.0f, sum = 1.0f;
 };
@@ -61,12 +61,13 @@ TensorScales tensor_scales(const Product& p) {
   return apart ? TensorScales{a, b} : TensorScales{1.0f, a * b};
 }
 
-/// The output's tiles: computed in fp32, written in the output's dtype.
+/// The tiles of the output. They are computed in fp32 and written in the output's dtype.
 class ResultTiles {
  public:
   ResultTiles(const Product& p, float* memory) : p_(p), memory_(p.c.dtype == tensor::DType::bf16 ? memory : nullptr) {}
 
-  /// The tile (ni, nj) at (i, j), its rows `stride()` apart; with the bias in it, or zeros, if `set`.
+  /// Begins the tile (ni, nj) at (i, j) and returns its memory, in rows of `stride()` elements. If `set`, the tile
+  /// holds the bias, or zeros.
   float* begin(const Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj, bool set) {
     stride_ = memory_ != nullptr ? nj : p_.n;
     float* c = memory_ != nullptr ? memory_ : p_.c.as<float>() + i * p_.n + j;
@@ -79,6 +80,7 @@ class ResultTiles {
     }
     return c;
   }
+  /// Writes the tile to the output.
   void end(const Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj) const {
     if (memory_ != nullptr) round_tile(exec, p_.c.as<BFloat16>() + i * p_.n + j, p_.n, memory_, ni, nj);
   }

@@ -13,8 +13,9 @@ namespace shard8::kernels {
 /// Rows and columns of the tiles in which bf16 and FP8 matrices are decoded.
 inline constexpr std::int64_t kProductTile = 1024;
 
-/// A product on the host. fp32 matrices are multiplied in place, others through fp32 tiles in `workspace`. A transposed
-/// operand (Operand::transposed) is an error.
+/// Computes a product on the host. fp32 matrices are multiplied in place, others through fp32 tiles in `workspace`.
+/// Throws Error(failed) as check_product(), for a workspace that is too small, and for an operand that is stored
+/// transposed.
 void multiply(const tensor::Exec& exec, const char* kernel, const Product& product, const tensor::Tensor& workspace);
 
 }  // namespace shard8::kernels

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/libraries.hpp"
 
-/// Hosts have no choice of algorithms, and so none to keep.
+/// On hosts there is no choice of algorithms, so there is nothing to keep.
 namespace shard8::kernels {
 
 struct Libraries::Parts {};

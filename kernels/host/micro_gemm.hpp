@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-/// Small matrix products whose operands are in cache, for the blocks of attention. They use vectors of the compiler
-/// (GCC, Clang), as wide as the build's instruction set has. Every element of c is one sum over k in ascending order,
-/// so results do not depend on how a block is cut into tiles.
+/// Small matrix products of operands in cache, for the blocks of attention. They use the compiler's vectors (GCC,
+/// Clang), as wide as the build's instruction set has. Every element of c is one sum over k in ascending order, so
+/// results do not depend on how a block is cut into tiles.
 namespace shard8::kernels {
 
 #if defined(__AVX512F__)
@@ -18,7 +18,7 @@ inline constexpr int kLanes = 4, kTileVectors = 2;
 #endif
 inline constexpr int kTileRows = 6;
 
-/// kLanes floats; rows that hold them are aligned to kLanes floats.
+/// A vector of kLanes floats. Rows that are read as vectors must be aligned to kLanes floats.
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float)), may_alias));
 
 /// Element (i, p) of an operand is data[i·row + p·column].
@@ -86,7 +86,7 @@ inline void micro_panel(float* c, std::int64_t c_stride, Scalars a, const float*
   }
 }
 
-/// c (m, n) [+]= a (m, k) · b (k, n), n a multiple of kLanes.
+/// c (m, n) [+]= a (m, k) · b (k, n). n must be a multiple of kLanes.
 inline void micro_gemm(float* c, std::int64_t c_stride, const Scalars& a, const float* b, std::int64_t b_stride,
                        std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate) {
   constexpr std::int64_t kWide = kTileVectors * kLanes;

@@ -9,8 +9,8 @@
 
 namespace shard8::kernels {
 
-/// One step of the butterfly that transposes kLanes vectors: swaps lanes that differ in bit `Bit`
-/// between vectors that differ in it.
+/// One step of the butterfly that transposes kLanes vectors. `low` and `high` are vectors whose numbers differ in bit
+/// `Bit`. The step exchanges the lanes of `low` that have the bit with the lanes of `high` that do not.
 template <int Bit, std::size_t... Lane>
 inline void swap_lanes(Vector& low, Vector& high, std::index_sequence<Lane...>) {
   constexpr auto bit = static_cast<std::size_t>(Bit), lanes = static_cast<std::size_t>(kLanes);
@@ -27,7 +27,7 @@ inline void swap_bit(Vector (&x)[kLanes]) {
   }
 }
 
-/// to (columns, rows) = from (rows, columns)ᵀ, both extents and both strides multiples of kLanes.
+/// to (columns, rows) = from (rows, columns)ᵀ. Both extents and both strides must be multiples of kLanes.
 inline void transpose(float* to, std::int64_t to_stride, const float* from, std::int64_t from_stride, std::int64_t rows,
                       std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; i += kLanes) {

@@ -19,17 +19,18 @@ using tensor::DType;
 constexpr auto kName = "adamw_step";
 constexpr auto kLabel = "shard8::kernels::adamw_step";
 
-/// Elements that a team of a device updates; their squares are one part of AdamwTensors::squares.
+/// How many elements a team updates on a device. The sum of the squares of their gradients is one part of
+/// AdamwTensors::squares.
 constexpr std::int64_t kStretch = 8192;
 
-/// At least one: a shard without elements has a scale and a sum of squares, too.
+/// At least one: a shard without elements also has a scale and a sum of squares.
 std::int64_t stretches_of(std::int64_t count) { return std::max<std::int64_t>((count + kStretch - 1) / kStretch, 1); }
 
 /// On a device: one kernel updates the stretches of several shards.
 template <class E, class Master, class Moment, bool kSquares>
 struct Stretches {
   Factors factors;
-  std::int64_t ends[kAdamwAtOnce];  ///< of each shard: how many stretches it and the shards before it have
+  std::int64_t ends[kAdamwAtOnce];  ///< for each shard: how many stretches this shard and all shards before it have
   Shard<E, Master, Moment> each[kAdamwAtOnce];
 
   template <class AnyTeam>
@@ -53,8 +54,8 @@ struct Stretches {
 
   /// Updates a stretch of a shard, and sums the squares of its gradient.
   template <class AnyTeam, class Output>
-  KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const OutputWriter<Output>& out, const Shard<E, Master, Moment>& shard,
-                                  std::int64_t first) const {
+  KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const OutputWriter<Output>& out,
+                                  const Shard<E, Master, Moment>& shard, std::int64_t first) const {
     const std::int64_t rest = shard.count - first;
     const RowWriter<Output> writer = out.open(team, first);
     const Step<Master, Moment> step = shard.step;  // a copy in registers: otherwise each use would load it
@@ -113,13 +114,14 @@ struct SquareParts {
   }
 };
 
-/// How an update writes its weights: the 8-bit format of their cast, i32 for an amax alone, fp32 for nothing.
+/// The form in which an update writes its weights: the 8-bit format of their cast, i32 for an amax alone, fp32 for
+/// nothing.
 DType format_of(const Outputs& weights) {
   if (has_cast(weights)) return weights.quantized.data.dtype;
   return weights.amax.empty() ? DType::fp32 : DType::i32;
 }
 
-/// Calls f(std::type_identity<E>{}) with the output types of a format_of.
+/// Calls f(std::type_identity<E>{}) with the output types of a result of format_of().
 template <class F>
 void dispatch_format(DType format, const F& f) {
   if (format == DType::fp32) return f(std::type_identity<Nothing>{});
@@ -128,7 +130,7 @@ void dispatch_format(DType format, const F& f) {
                   [&]<class Q>(std::type_identity<Q>) { f(std::type_identity<OutputTypes<float, Q, false, true>>{}); });
 }
 
-/// Calls f(std::type_identity<Master>{}) with the type that stores the master and makes its weights.
+/// Calls f(std::type_identity<Master>{}) with the type that loads and stores the master and computes its weights.
 template <class F>
 void dispatch_master(DType master, bool through_bf16, const F& f) {
   if (master == DType::bf16) return f(std::type_identity<SplitMaster>{});
@@ -192,13 +194,14 @@ void adamw_step_each(const Exec& exec, std::span<const AdamwUpdate> updates, con
     require_update(update);
     const AdamwTensors& t = update.tensors;
     if (!kHostExec || t.squares.empty()) continue;
-    fill_zero(exec, t.squares);  // in a kernel of its own: the step would not become vector code
+    fill_zero(exec, t.squares);  // a separate kernel: with the sum in it the step would not become vector code
     sum_of_squares(exec, t.squares, t.g);
   }
   for (std::span<const AdamwUpdate> rest = updates; !rest.empty();) {
     const Together together(rest);
     const AdamwTensors& one = rest.front().tensors;
-    const bool rounds = through_bf16 && together.format != DType::fp32;  // no weights are written: both ways are the same
+    const bool rounds =
+        through_bf16 && together.format != DType::fp32;  // without weights to write both ways are the same
     dispatch_real(one.m.dtype, kName, [&]<class Moment>(std::type_identity<Moment>) {
       dispatch_master(one.master.dtype, rounds, [&]<class Master>(std::type_identity<Master>) {
         dispatch_format(together.format, [&]<class E>(std::type_identity<E>) {

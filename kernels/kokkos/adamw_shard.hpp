@@ -32,7 +32,7 @@ struct Factors {
   }
 };
 
-/// The master in fp32; update() stores it and returns the weight, p or bf16(p).
+/// A master in fp32. update() stores it and returns the weights: p or bf16(p).
 template <bool kThroughBf16>
 struct WholeMaster {
   float* p = nullptr;
@@ -52,7 +52,7 @@ struct WholeMaster {
     return packs_fit<N>(N, p);
   }
 };
-/// The master as bf16 weight and remainder.
+/// A master stored as a bf16 weight and a remainder.
 struct SplitMaster {
   tensor::BFloat16* weight = nullptr;
   std::int16_t* remainder = nullptr;
@@ -77,7 +77,7 @@ struct SplitMaster {
   }
 };
 
-/// Where the sums of squares go; null where none are asked for.
+/// Where the sums of squares are written; null where none are asked for.
 inline double* squares_of(const AdamwTensors& t) {
   return t.squares.empty() ? nullptr : reinterpret_cast<double*>(t.squares.as<std::uint8_t>());
 }
@@ -90,10 +90,10 @@ struct Step {
   const float* gradient = nullptr;
   float decay = 1;
 
-  /// Updates the elements at i, whose gradient is g, and writes their weights.
+  /// Updates the elements at i, whose gradient before scaling is g, and writes their weights.
   template <class Output, class W, class Gradient>
-  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Factors& f, const RowWriter<Output>& writer, const W& w, std::int64_t i,
-                                            const Gradient& g) const {
+  KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Factors& f, const RowWriter<Output>& writer, const W& w,
+                                            std::int64_t i, const Gradient& g) const {
     const auto m0 = w.load(first, i), v0 = w.load(second, i);
     const auto p0 = master.load(w, i);
     const auto scaled = w.each([&](int j) { return g[j] * f.gradient_scale; });
@@ -115,13 +115,14 @@ struct Shard {
   Step<Master, Moment> step;
   double* squares = nullptr;
   std::int64_t count = 0;
-  bool fits = false;  ///< its memory can be read in packs of kPack<float>
+  bool fits = false;  ///< whether its memory can be read in packs of kPack<float> elements
 
   static Shard of(const AdamwUpdate& update, const AdamwScalars& scalars) {
     const AdamwTensors& t = update.tensors;
     constexpr int kN = kPack<float>;
     Shard shard;
-    if (has_cast(update.weights) || !update.weights.amax.empty()) shard.out = OutputWriter<E>::of(update.weights, nullptr);
+    if (has_cast(update.weights) || !update.weights.amax.empty())
+      shard.out = OutputWriter<E>::of(update.weights, nullptr);
     Step<Master, Moment>& step = shard.step;
     step = {Master::of(t), t.m.as<Moment>(), t.v.as<Moment>(), t.g.as<float>()};
     if (update.decays) step.decay = static_cast<float>(1.0 - scalars.lr * scalars.weight_decay);

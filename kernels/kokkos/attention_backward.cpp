@@ -73,8 +73,8 @@ struct QueryGradient {
   }
 };
 
-/// dk and dv of a block of keys of one kv head: sums over the query heads of that head and the queries that see the
-/// keys.
+/// dk and dv of a block of keys of one kv head: sums over all query heads that share the kv head, and over all queries
+/// that see the keys.
 template <class T>
 struct KeyGradient {
   AttentionTeams at;

@@ -7,7 +7,8 @@
 namespace shard8::kernels {
 namespace {
 
-/// A block of queries of one head: softmax over the keys seen so far, rescaled as maxima grow.
+/// The output of a block of queries of one head. The softmax over the keys seen so far is rescaled whenever the maximum
+/// grows.
 template <class T>
 struct QueryBlock {
   AttentionTeams at;

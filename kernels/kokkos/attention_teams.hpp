@@ -12,13 +12,14 @@
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 
-/// A team has a block of `rows` queries or keys in its scratch. The block is transposed, so neighbouring threads read
-/// neighbouring elements. The team reads the other side from memory, kStep tokens at a time.
+/// The parts that both directions of attention share. A team holds a block of `rows` queries or keys in its scratch.
+/// The block is transposed, so neighbouring threads read neighbouring elements. The team reads the other side (keys or
+/// queries) from memory, kStep tokens at a time.
 namespace shard8::kernels {
 
 inline constexpr int kStep = 32;
-/// The level of Kokkos' scratch: on devices the fast memory; on hosts that is too small for two blocks and their
-/// gradients.
+/// The level of Kokkos' scratch. On devices level 0, the fast memory. On hosts level 0 is too small for two blocks and
+/// their gradients.
 inline constexpr int kScratchLevel = kHostExec ? 1 : 0;
 
 /// Extents of one call, and offsets of a head's part in a token's row.
@@ -47,7 +48,7 @@ struct AttentionTeams {
     SHARD8_REQUIRE(dim > 0 && dim <= 256, "{}: head_dim {}; allowed are 1 to 256", kernel, dim);
   }
 
-  /// `floats` of scratch for each of the teams.
+  /// The policy of a kernel whose teams have `floats` floats of scratch each.
   Policy policy(const Exec& exec, int teams, int floats) const {
     constexpr int kThreads = 128;
     const auto bytes = Kokkos::PerTeam(floats * static_cast<int>(sizeof(float)));
@@ -55,7 +56,7 @@ struct AttentionTeams {
         .set_scratch_size(kScratchLevel, bytes);
   }
   static KOKKOS_INLINE_FUNCTION float* scratch(const Member& team, int floats) {
-    const int level = kScratchLevel;  // taken by reference
+    const int level = kScratchLevel;  // a variable, because team_scratch takes a reference
     return static_cast<float*>(team.team_scratch(level).get_shmem(floats * static_cast<int>(sizeof(float))));
   }
 

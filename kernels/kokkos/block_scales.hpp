@@ -32,7 +32,7 @@ struct NarrowBlocks {
     const std::uint32_t finite = bits <= 0x00400000u ? 0u : capped;
     return bits > kInfinityBits ? 255u : finite;
   }
-  /// 2^−e; the last two are subnormal.
+  /// 2^−e; subnormal for the two largest e.
   KOKKOS_INLINE_FUNCTION static float scale(std::int32_t amax, bool) {
     const std::uint32_t e = exponent(amax);
     return std::bit_cast<float>(e < 254u ? (254u - e) << 23 : 0x00400000u >> (e - 254u));
@@ -42,8 +42,8 @@ struct NarrowBlocks {
   }
 };
 
-/// scale_change from the inverse scale in memory to a new one, if both are normal numbers, else 0: memory that was
-/// never written mostly holds no normal number.
+/// The change from the inverse scale in memory to a new inverse scale, as scale_change(), if both are normal numbers;
+/// else 0. (Memory that was never written seldom holds a normal number.)
 template <class Inverse>
 KOKKOS_INLINE_FUNCTION std::int32_t block_scale_change(Inverse before, Inverse after) {
   const auto old_value = static_cast<float>(before), new_value = static_cast<float>(after);

@@ -102,8 +102,8 @@ KOKKOS_INLINE_FUNCTION CastStats cast_element(Q& out, float x, float scale) {
   return stats;
 }
 
-/// What a cast of one pack or several tells without counting: the largest magnitude shows that something may saturate or
-/// is NaN, a code of zero that something may be flushed. Both are rare, and elements are counted only then.
+/// What a cast of a few packs shows without counting. The largest magnitude says whether an element may saturate or is
+/// NaN. A code of zero says that an element may be flushed. Both are rare, so elements are counted only then.
 struct CastSigns {
   std::int32_t amax = 0;
   std::uint32_t no_zero = 0x80808080u;  ///< this value means that no code is zero
@@ -118,7 +118,7 @@ struct CastSigns {
   }
 };
 
-/// One scale for all.
+/// The same scale for all elements.
 struct OneScale {
   float scale;
   KOKKOS_FORCEINLINE_FUNCTION float operator[](int) const { return scale; }
@@ -137,7 +137,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words<N> round_scaled(CastSigns& signs, const float 
   return codes;
 }
 
-/// codes = cast(x·scale) of N elements. Codes of NaN are not correct yet.
+/// codes = cast(x·scale) of N elements. Codes of NaN are wrong until count_pack corrects them.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs, const float (&x)[N], float scale) {
   float scaled[N];
@@ -148,8 +148,8 @@ KOKKOS_FORCEINLINE_FUNCTION void cast_numbers(Words<N>& codes, CastSigns& signs,
   for (int k = 0; k < N; ++k) signs.see(x[k]);
 }
 
-/// Counts which of N elements, each with its own scale, saturated or were flushed, and corrects the codes of NaN. Counts
-/// by arithmetic on bits, four codes at once.
+/// Counts how many of N elements, each with its own scale, saturated or were flushed, and corrects the codes of NaN.
+/// Works on bits of whole words, four codes at once.
 template <class Q, int N, class Scales>
 KOKKOS_FORCEINLINE_FUNCTION CastStats count_pack(Words<N>& codes, const float (&x)[N], const Scales& scale) {
   CastStats stats;
@@ -245,7 +245,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint8_t nan_code(float x) {
   return static_cast<std::uint8_t>(0x7fu | (std::bit_cast<std::uint32_t>(x) >> 24 & 0x80u));
 }
 
-/// How many of the N bf16 of pack u of a width are not zero and have a code of zero.
+/// How many of the N bf16 of pack u of a width were flushed: they are not zero, but their codes are.
 template <int N, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t count_flushed(const Words<N>& codes, const X& x, int u) {
   std::uint32_t all = ~0u;
@@ -329,7 +329,7 @@ KOKKOS_FORCEINLINE_FUNCTION CastStats cast_lanes(const Packed<N, kPacks>& w, Q* 
   return stats;
 }
 
-/// max f(i) of a row, known to the whole team. f returns bits of magnitudes; an empty row gives 0.
+/// max f(i) of a row, returned to the whole team. f returns bits of magnitudes; an empty row gives 0.
 template <class F>
 KOKKOS_INLINE_FUNCTION std::int32_t row_largest(const HostTeam&, std::int64_t n, const F f) {
   std::int32_t largest = 0;
@@ -362,7 +362,8 @@ KOKKOS_INLINE_FUNCTION std::int32_t row_magnitude(const AnyMember& team, std::in
   return largest;
 }
 
-/// Checks the tensors of a cast with one scale.
+/// Throws Error(failed) unless the tensors of a cast with one scale have the counts that kernels/quantize.hpp states.
+/// Returns where the cast adds its amax and counts.
 inline CastTotals require_per_tensor(const char* kernel, const tensor::Operand& out, const tensor::Tensor& amax,
                                      const tensor::Tensor& x, const tensor::Tensor& scale, const CastOptions& options) {
   SHARD8_REQUIRE(out.scaling == tensor::Scaling::tensor, "{}: scales {}; one of the tensor is needed", kernel,

@@ -9,10 +9,10 @@
 #include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
 
-/// On a device: computes a result, casts it and transposes the cast in one pass over tiles. A Formula computes the result
-/// from kInputs matrices. formula.row(r) is the formula of the row r below its own. load(w, i) reads the inputs of the
-/// elements i of a width w; compute(w, inputs) returns the Parts of the result: Values, which are to be rounded, or lanes,
-/// which are rounded.
+/// A kernel for devices that computes a result, casts it and transposes the cast, in one pass over tiles. A Formula
+/// computes the result from kInputs matrices. formula.row(r) is the formula for the r-th row after its own row. load(w,
+/// i) reads the inputs of the elements i of a width w. compute(w, inputs) returns the Parts of the result: Values,
+/// which must still be rounded, or lanes, which are rounded already.
 namespace shard8::kernels {
 
 /// The result of one element: kParts numbers. In a result's row of kParts·R elements, part p of element i is element
@@ -22,9 +22,9 @@ struct Parts {
   V part[kParts];
 };
 
-/// The codes of kRows rows and 128 columns in shared memory, while they are transposed: words of four rows of a column. A
-/// line holds as many columns as fit in all banks. Every pack of columns has its groups of four words in another order,
-/// so neighbouring threads write to different banks.
+/// The codes of kRows rows and 128 columns in shared memory, while they are transposed. A word holds the codes of four
+/// rows of one column. A line holds as many columns as fit in all banks. Each pack of columns stores its groups of four
+/// words in another order, so neighbouring threads write to different banks.
 template <int kRows>
 struct CodeTile {
   static constexpr unsigned kColumns = 128, kBanks = 32, kWords = kRows / 4, kChunks = kRows / 16,
@@ -45,7 +45,7 @@ struct CodeTile {
       }
     }
   }
-  /// Changes the codes of N columns in one row.
+  /// Overwrites the codes of N columns in one row.
   template <int N>
   KOKKOS_INLINE_FUNCTION void patch(unsigned row, unsigned column, const Words<N>& codes) {
     for (unsigned k = 0; k < N; ++k) {
@@ -71,7 +71,7 @@ struct CodeTile {
   }
 
  private:
-  /// Where in its line a column's group `which` of four words lies.
+  /// The place of group `which` of a column's four words, in the line of the column.
   template <int N>
   KOKKOS_FORCEINLINE_FUNCTION static unsigned chunk(unsigned column, unsigned which) {
     return (column % kPerLine * kChunks + which) ^ (column / N % (kBanks / 4));
@@ -92,8 +92,8 @@ KOKKOS_FORCEINLINE_FUNCTION Lanes rounded(const Lanes& lanes) {
 struct NoRecomputedCast {
   static constexpr bool kPresent = false;
 };
-/// A backward kernel also recomputes a forward result, Formula::recompute(w, in), one element of each element's inputs,
-/// and writes its transposed cast alone.
+/// For a backward kernel that also recomputes a forward result: Formula::recompute(w, in) gives one recomputed element
+/// for each element of the inputs. Only the transposed cast of the recomputed result is written.
 template <class Q>
 struct RecomputedCast {
   static constexpr bool kPresent = true;
@@ -103,15 +103,15 @@ struct RecomputedCast {
   float* scale_inv;
 };
 
-/// A team's tile: each thread has packs of the same columns, in groups of four rows. kTransposed: the transposed cast is
-/// written as well.
+/// The tile of a team. Each thread takes packs of the same columns, in groups of four rows. kTransposed: the transposed
+/// cast is written as well.
 template <class E, class Formula, class Recomputed = NoRecomputedCast, bool kTransposed = E::kCast>
 struct CastTiles {
   using T = typename E::Type;
-  /// Packs of eight bytes where several inputs are read: registers for all of four rows of them, as measured.
+  /// Packs are 8 bytes where several inputs are read, so that four rows of all inputs fit in registers (measured).
   static constexpr int kN = Formula::kInputs > 1 ? 4 : kPack<typename Formula::Type>, kParts = Formula::kParts;
   static constexpr int kTiles = (kTransposed ? kParts : 0) + (Recomputed::kPresent ? 1 : 0);
-  static constexpr int kRows = kTiles < 3 ? 128 : 64;  ///< so that shared memory has them
+  static constexpr int kRows = kTiles < 3 ? 128 : 64;  ///< as many as fit in shared memory
   static constexpr unsigned kThreads = kTeamThreads, kColumns = 128, kAcross = kColumns / kN,
                             kGroups = kThreads / kAcross, kFours = kRows / 4;
   using Width = Packed<kN, 1>;
@@ -119,11 +119,11 @@ struct CastTiles {
   using Result = std::remove_cvref_t<decltype(rounded<T>(std::declval<Formula>().compute(Width{0}, In{}).part[0]))>;
   using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(In) <= 32 ? 3 : 2>;
   using Tile = CodeTile<kRows>;
-  /// Saturated elements are counted later, only where the largest of four rows may saturate.
+  /// Whether saturated elements are counted in a second pass, which runs only if the largest of four rows may saturate.
   static constexpr bool kLater = E::kCast && kOfBf16<Result>;
 
   struct Scratch {
-    Tile tile[kTiles > 0 ? kTiles : 1];  ///< of the parts, then of the recomputed result
+    Tile tile[kTiles > 0 ? kTiles : 1];  ///< one for each part, then one for the recomputed result
   };
 
   OutputWriter<E> out;
@@ -180,13 +180,13 @@ struct CastTiles {
   }
 
  private:
-  /// Where a tile begins, and where a thread's columns begin in it.
+  /// Where a tile begins in the matrix, and where the columns of a thread begin in the tile.
   struct At {
     std::int64_t row0, col0;
     unsigned column;
   };
 
-  /// Computes and casts four rows, which are loaded at once.
+  /// Computes and casts four rows. All four are loaded before the first is computed.
   KOKKOS_FORCEINLINE_FUNCTION void cast_rows(Scratch& scratch, const At& at, unsigned four,
                                              [[maybe_unused]] float factor, [[maybe_unused]] float recomputed_factor,
                                              [[maybe_unused]] CastStats& stats,
@@ -223,7 +223,7 @@ struct CastTiles {
           if (!kTransposed || !out.transposed_alone) store_global(out.quantized + to, codes[p][r]);
         }
       }
-      // Recomputed results come from arithmetic, so the instruction casts their NaN correctly.
+      // Recomputed results come from arithmetic, which gives one NaN only; the instruction casts that NaN correctly.
       if constexpr (Recomputed::kPresent) {
         const auto lanes = rounded<T>(of[r].recompute(w, in[r]));
         recomputed_codes[r] = round_numbers<typename Recomputed::Format, kN>(lanes, 0, recomputed_factor);
@@ -257,12 +257,13 @@ struct CastTiles {
       for (int p = 0; p < kParts; ++p) {
         const std::int64_t to = (row * kParts + p) * cols + at.col0 + at.column;
         Result lanes = rounded<T>(result.part[p]);
-        if constexpr (E::kPlain) lanes = w.load(out.plain, to);  // it may be where an input was
+        if constexpr (E::kPlain)
+          lanes = w.load(out.plain, to);  // an input may have been in the same memory, so the result is read back
         auto codes = round_numbers<typename E::Format, kN>(lanes, 0, factor);
         const auto before = codes;
         CastStats counted = count_pack<typename E::Format>(codes, pack_of<kN>(lanes, 0).at, OneScale{factor});
         counted.amax = larger_of_each(w, lanes, 0);
-        counted.flushed = 0;  // they were counted
+        counted.flushed = 0;  // cast_rows counted them
         stats += counted;
         bool changed = false;
         SHARD8_UNROLL
@@ -283,11 +284,11 @@ bool can_transpose(const Q* transposed, std::int64_t rows) {
   return transposed != nullptr && rows % 16 == 0 && packs_fit<16>(16, transposed);
 }
 
-/// Writes all that `out` asks for of a result (rows, cols) on a device, the transposed cast included, and returns true.
-/// Returns false, with nothing written, on hosts, without a transposed cast, and where packs do not fit.
+/// Writes all that `out` asks for of a result (rows, cols), the transposed cast included, and returns true. Returns
+/// false and writes nothing on hosts, if no transposed cast is asked for, and if packs do not fit.
 template <class E, class Formula>
-bool write_tiles(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula, std::int64_t rows,
-                std::int64_t cols, bool fits) {
+bool write_tiles(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula,
+                 std::int64_t rows, std::int64_t cols, bool fits) {
   if constexpr (kHostExec || !E::kCast) {
     return false;
   } else {
@@ -306,18 +307,19 @@ bool is_transposed_alone(const Outputs& out) {
          out.plain.empty() && out.amax.empty() && out.counts == nullptr;
 }
 
-/// As write_tiles, and also writes the transposed cast of the forward result that Formula::recompute gives. `recomputed`
-/// must ask for nothing else, in the format of inputs (e4m3); otherwise the function returns false.
+/// As write_tiles, and also writes the transposed cast of the forward result that Formula::recompute gives.
+/// `recomputed` must ask for that transposed cast alone, in the format of inputs (e4m3); otherwise the function returns
+/// false.
 template <class E, class Formula>
 bool write_tiles_and_recomputed(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula,
-                       std::int64_t rows, std::int64_t cols, bool fits, const Outputs& recomputed) {
+                                std::int64_t rows, std::int64_t cols, bool fits, const Outputs& recomputed) {
   if constexpr (kHostExec) {
     return false;
   } else {
     using Q = tensor::E4M3;
     if (!fits || rows * cols == 0 || !is_transposed_alone<Q>(recomputed)) return false;
     const RecomputedCast<Q> cast{recomputed.transposed.as<Q>(), recomputed.scale.as<float>(),
-                             recomputed.quantized.scale_inv.as<float>()};
+                                 recomputed.quantized.scale_inv.as<float>()};
     if (!can_transpose(cast.transposed, rows)) return false;
     const auto launch = [&]<bool kTransposed>(std::bool_constant<kTransposed>) {
       using Tiles = CastTiles<E, Formula, RecomputedCast<Q>, kTransposed>;

@@ -9,7 +9,7 @@
 #include "kernels/kokkos/team_sums.hpp"
 #include "kernels/quantize.hpp"
 
-/// What casts to 8 bits count, and how the threads of a kernel add it up.
+/// What casts to 8 bits count, and how the threads of a kernel add up their counts.
 namespace shard8::kernels {
 
 /// What a stretch of elements adds to an amax and to CastCounts. A stretch is so short that its counts fit 32 bits.
@@ -26,15 +26,16 @@ struct CastStats {
   }
 };
 
-/// Where the stats of a kernel's rows go; a null pointer means nowhere. add() is called once for a row or a stretch of a
-/// few thousand elements, so its atomics cost nothing.
+/// Where a kernel adds the stats of its rows; a null pointer means nowhere. add() is called once for a row or a stretch
+/// of a few thousand elements, so its atomics take no noticeable time.
 struct CastTotals {
   std::int32_t* amax = nullptr;
   CastCounts* counts = nullptr;
   std::int32_t before = 0;  ///< on devices: the amax when seen() was called
 
-  /// A copy that, on a device, has read the present amax in the team's first thread. An amax only grows, so add() can
-  /// skip the atomic where it is no larger. Called before the work, so that nobody waits for the read at the end.
+  /// A copy that, on a device, holds the present amax, read by the team's first thread. An amax only grows, so add()
+  /// can skip the atomic if its own amax is no larger. seen() is called before the work, so that no thread waits for
+  /// the read at the end.
   KOKKOS_INLINE_FUNCTION CastTotals seen(const HostTeam&) const { return *this; }
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION CastTotals seen([[maybe_unused]] const AnyMember& team) const {

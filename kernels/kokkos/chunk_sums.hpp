@@ -22,14 +22,14 @@ struct ChunkSums {
   }
 };
 
-/// The memory of a sum that kernels add to: 8 bytes that hold a double.
+/// The double that kernels add a sum to. Throws Error(failed) unless `total` has 8 bytes of u8.
 inline double* require_total(const char* kernel, const tensor::Tensor& total) {
   SHARD8_REQUIRE(total.bytes() == sizeof(double), "{}: total of {} bytes; 8, a double, are needed", kernel,
                  total.bytes());
   return reinterpret_cast<double*>(total.as<std::uint8_t>());
 }
 
-/// On a device, threads take the elements [0, n) in packs, in turns.
+/// A sum on a device: threads take packs of the elements [0, n) in turn.
 template <int N, class F>
 struct DeviceSum {
   using value_type = double;
@@ -59,12 +59,14 @@ struct DeviceSum {
   }
   KOKKOS_INLINE_FUNCTION void init(double& sum) const { sum = 0; }
   KOKKOS_INLINE_FUNCTION void join(double& sum, const double& other) const { sum += other; }
-  /// Writes the total itself: with a result, Kokkos would allocate a name for a fence at every call.
+  /// Adds to the total here. If parallel_reduce returned a result, Kokkos would allocate a name for a fence at every
+  /// call.
   KOKKOS_INLINE_FUNCTION void final(double& sum) const { *total += sum; }
 };
 
-/// total += Σ f(w, i) for i in [0, n), in double and in an order that does not depend on threads. f(w, i) is the sum
-/// over the elements of a width. On hosts host_chunk(first, last), the sum over a stretch, is used in its place.
+/// total += Σ f(w, i) for i in [0, n), in double, in an order that does not depend on the number of threads. On a
+/// device f(w, i) returns the sum over the elements of width w at i. On hosts host_chunk(first, last) returns the sum
+/// over a stretch; f is not used.
 template <int N, class F, class HostChunk>
 void add_sum(const Exec& exec, const char* label, double* total, std::int64_t n, [[maybe_unused]] bool fits,
              [[maybe_unused]] const F& f, [[maybe_unused]] const HostChunk& host_chunk) {

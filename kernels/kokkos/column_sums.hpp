@@ -26,7 +26,7 @@ struct RowChunks {
   }
 };
 
-/// A block of columns of add_partial_sums. On a device each group of threads takes every kGroups-th chunk.
+/// One block of columns in add_partial_sums. On a device each group of threads takes every kGroups-th chunk.
 struct PartialSums {
   static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 32;
   static constexpr int kThreads = 1024;

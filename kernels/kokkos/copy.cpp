@@ -9,7 +9,7 @@
 namespace shard8::kernels {
 namespace {
 
-/// The elements as unsigned integers of their size.
+/// The elements of a tensor as unsigned integers of the same size.
 template <class T>
 T* bits(const tensor::Tensor& t) {
   return reinterpret_cast<T*>(t.data);
@@ -34,7 +34,7 @@ struct ConvertEach {
   struct One {
     Out* out;
     const In* in;
-    std::int64_t count, end;  ///< end: spans of this tensor and the ones before
+    std::int64_t count, end;  ///< end: how many spans this tensor and all before it have
     bool fits;
   };
   One each[kCastsAtOnce];

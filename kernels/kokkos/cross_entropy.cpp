@@ -9,7 +9,7 @@
 namespace shard8::kernels {
 namespace {
 
-/// Σ weight·(log Σexp − target's shifted logit).
+/// The terms of the loss: weight·(log Σexp − target's shifted logit) of one token.
 struct LossTerms {
   const float *sums, *weight;
   std::int64_t rows;

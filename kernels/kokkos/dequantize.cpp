@@ -10,8 +10,8 @@ namespace {
 
 constexpr auto kLabel = "shard8::kernels::dequantize";
 
-/// value·scale_inv, rounded once. With a power of two, e8m0, the product is exact in fp32: no such product is as small
-/// as the last place of the subnormal numbers.
+/// value·scale_inv, rounded once. With an e8m0 scale, a power of two, the product is exact in fp32: the smallest
+/// product, 2^−16·2^−127, is a multiple of 2^−149, the smallest fp32 number.
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
 #if defined(__CUDA_ARCH__)
@@ -19,8 +19,9 @@ KOKKOS_INLINE_FUNCTION Out product(float value, tensor::E8M0 scale_inv) {
 #endif
   return static_cast<Out>(value * static_cast<float>(scale_inv));
 }
-/// With any fp32 scale the product is exact in double. For bf16 it is first rounded to the odd one of its two fp32
-/// neighbours, so the rounding to bf16 sees on which side of a tie the product is.
+/// value·scale_inv with an fp32 scale, rounded once. The product is exact in double. For bf16 it is first rounded to
+/// the odd one of its two fp32 neighbours (if it is not an fp32 number itself). So the rounding to bf16 sees on which
+/// side of a tie the product is.
 template <class Out>
 KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   if constexpr (std::is_same_v<Out, float>) {
@@ -30,7 +31,8 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
     return value * scale_inv;
   } else {
 #if defined(__CUDA_ARCH__)
-    // The same from the product in fp32 and its rounding error, which is an fp32 number unless it is subnormal.
+    // The same result, from the product in fp32 and its rounding error. The error is an fp32 number unless it is
+    // subnormal.
     const float rounded = value * scale_inv, missing = fmaf(value, scale_inv, -rounded);
     if (value == 0 || (fabsf(rounded) >= 0x1p-100f && fabsf(rounded) <= FLT_MAX)) {
       const auto of_rounded = std::bit_cast<std::uint32_t>(rounded);
@@ -48,8 +50,8 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
   }
 }
 
-/// The inverse scale of element i of a row. Same: one for all. Each: one for each element. OfBlocks: one for 2^shift
-/// elements.
+/// The inverse scale of element i of a row. Same: one scale for all elements. Each: one scale for each element.
+/// OfBlocks: one scale for 2^shift elements.
 template <class Inverse>
 struct Same {
   Inverse inverse;
@@ -74,7 +76,7 @@ struct Each {
     KOKKOS_FORCEINLINE_FUNCTION Inverse operator[](int k) const { return words.template at<Inverse>(k); }
   };
 };
-/// Scales of a pack of columns, which several rows share.
+/// The scales of a pack of columns; several rows share them.
 template <class Scales>
 struct Held {
   Scales scales;
@@ -100,8 +102,9 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Single&, Out* out, std::int6
                                               const Inverses& inverses) {
   out[i] = product<Out>(static_cast<float>(in[i]), inverses.at(i));
 }
-/// A product that is rounded to fp32 first is wrong in bf16 only if it then lies in the middle of two bf16 (a product
-/// with e8m0 is exact). That is rare, and so is NaN: such packs are decoded element by element.
+/// Decodes packs by products that are rounded to fp32, then to bf16. Such a result can only be wrong if the fp32
+/// product is the middle of two bf16 (products with e8m0 are exact). This is rare, and so is NaN: packs with either are
+/// decoded element by element, by product().
 template <class Out, class Q, class Inverses, int N, int kPacks>
 KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* out, std::int64_t i, const Q* in,
                                               const Inverses& inverses) {
@@ -151,7 +154,7 @@ void whole(const Exec& exec, Out* out, const Q* in, const float* scale_inv, std:
       });
 }
 
-/// Rows with the same scales, which a team of a device takes at once.
+/// How many rows with the same scales a team takes at once on a device.
 constexpr std::int64_t kSharing = 4;
 
 /// Decodes the elements c of kSharing rows that share the scales of their columns.

@@ -38,7 +38,7 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
       });
 }
 
-/// Sums over a chunk's rows. On a device a team takes kColumns of the columns and loads several rows ahead.
+/// The column sums of a chunk's rows. On a device a team takes kColumns of the columns and loads several rows ahead.
 template <class T>
 struct ColumnSums {
   static constexpr std::int64_t kColumns = kTeamThreads * kPack<T>;
@@ -81,8 +81,8 @@ struct ColumnSums {
   KOKKOS_INLINE_FUNCTION std::int64_t teams_across() const { return (hidden + kColumns - 1) / kColumns; }
 };
 
-/// sums += the column sums of all rows. A team of a device takes 64 bytes of each row: a few neighbouring threads share
-/// a row, each group of threads takes another row, and several rows of each group are loaded ahead.
+/// sums += the column sums of all rows, on a device. A team takes 64 bytes of each row. A few neighbouring threads
+/// share a row, each group of threads takes another row, and several rows of each group are loaded ahead.
 template <class T>
 struct SliceSums {
   static constexpr int kN = kPack<T>, kAcross = 4, kThreads = 1024, kGroups = kThreads / kAcross, kAtOnce = 8;
@@ -96,7 +96,7 @@ struct SliceSums {
   const T* dy;
   std::int64_t rows, hidden;
 
-  /// Whether the columns are whole slices, and enough slices to fill a device.
+  /// Whether the columns make whole slices, and enough of them to fill a device.
   static bool has(std::int64_t hidden) { return hidden % kColumns == 0 && hidden / kColumns >= 64; }
 
   template <class AnyMember>

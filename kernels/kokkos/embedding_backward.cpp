@@ -48,7 +48,7 @@ void sort_by_one(const Exec& exec, const Sorted& to, const TableRows& row_of, st
       });
 }
 
-/// On hosts: a task is a table row and a block of its columns.
+/// Adds the rows on hosts. A task is a table row and a block of its columns.
 template <class T>
 void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sorted, std::int64_t rows,
                  std::int64_t hidden) {
@@ -65,9 +65,10 @@ void add_by_rows(const Exec& exec, float* dtable, const T* dy, const Sorted& sor
   });
 }
 
-/// On a device: linked lists of the tokens of each table row, in the order in which threads happen to add them. counts
-/// and last: for each row that has tokens, how many, and the one added last. before: for each token, the one added to
-/// its row before it. long_rows: the rows with more than kShort tokens, `longs` of them.
+/// Linked lists of the tokens of each table row, on a device, in the order in which threads happen to add them. counts
+/// and last: for each row that has tokens, how many it has, and the token that was added last. before: for each token,
+/// the token that was added to its row before it. long_rows: the rows with more than kShort tokens; `longs` says how
+/// many.
 struct Chains {
   static constexpr std::int32_t kNone = -1, kShort = 8;
   std::int32_t *counts, *last, *before, *long_rows, *longs;

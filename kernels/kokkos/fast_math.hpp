@@ -10,8 +10,8 @@
 
 namespace shard8::kernels {
 
-/// a·b + c with one rounding where the processor has an instruction for it. Explicit, because the compiler would
-/// contract in one loop and not in another, or in vector code and not in the rest of the loop.
+/// a·b + c, with one rounding where the processor has an instruction for it. It is written out, because the compiler
+/// would contract a·b + c in one loop and not in another, or in vector code and not in the rest of the same loop.
 KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
   return Kokkos::fma(a, b, c);
@@ -20,11 +20,11 @@ KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #endif
 }
 
-/// e^x in fp32. A GPU uses its instruction for 2^y, with y = x·log2(e) in two parts: within 4 ulp. Hosts compute it
-/// such that a loop becomes vector code, unlike with a library call: x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts,
-/// so that n times the first is exact), a minimax polynomial of degree 6 for e^r, times 2^n: within 2 ulp of e^x on
-/// [−87.33, 88.37]. The result is 0 below (results would be nearly subnormal), infinity above (from 2^127.5), NaN for
-/// NaN.
+/// e^x in fp32. A GPU uses its instruction for 2^y, with y = x·log2(e) in two parts: the result is within 4 ulp. On
+/// hosts the function, unlike a library call, lets a loop become vector code: x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in
+/// two parts, so that n times the first is exact), a minimax polynomial of degree 6 for e^r, times 2^n. The result is
+/// within 2 ulp of e^x on [−87.33, 88.37]. Below it is 0 (e^x is nearly subnormal there), above it is infinity (from
+/// 2^127.5), and NaN gives NaN.
 KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
 #if defined(__CUDA_ARCH__)
   constexpr float kLog2 = 1.44269504f, kLog2Rest = 1.92596303e-8f, kLn2 = 0.693147181f;
@@ -33,12 +33,12 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));
   const float e = fmaf(power * kLn2, rest, power);
-  // Beyond the upper end twice the power is infinite.
+  // Above the upper end 2·power is infinite.
   return x < -87.33f ? 0.0f : x > 88.376f ? power + power : e;
 #else
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  // 1.5·2^23 + 127: adding it leaves the rounded integer, as a biased exponent, in the low bits.
+  // 1.5·2^23 + 127: after this is added, the low bits are the rounded integer as a biased exponent.
   constexpr float kRound = 12583039.0f;
   constexpr float kLowest = -87.33f, kHighest = 88.376f;
   const float shifted = multiply_add(x, kLog2e, kRound);

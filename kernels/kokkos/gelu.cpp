@@ -78,7 +78,7 @@ struct Backward {
   }
 };
 
-/// The result of some elements of a flat tensor, written.
+/// Computes and writes the result of some elements of a flat tensor.
 template <class E, class Formula>
 struct Each {
   Formula formula;
@@ -88,8 +88,9 @@ struct Each {
   }
 };
 
-/// As Each, for a cast on a device. A thread whose part of a stretch may saturate computes that part a second time, to
-/// count. Code that counts in each pack would take more registers, so fewer teams would run at once.
+/// As Each, for a cast on a device. If the part of a stretch that a thread takes may saturate, the thread computes the
+/// part a second time, to count. Code that counted in each pack would take more registers, so fewer teams would run at
+/// once.
 template <class E, class Formula>
 struct CastEach {
   using T = typename Formula::Type;
@@ -124,19 +125,20 @@ struct CastEach {
       row_packs<kN, kPacks>(team, n, fits, [&](auto w, std::int64_t i) {
         if constexpr (decltype(w)::kCount > 1) more += writer.put(w, first + i, result(w, i));
       });
-      more.flushed = 0;  // they were counted in the first pass
+      more.flushed = 0;  // the first pass counted them
     }
     stats += more;
     writer.totals.add(team, stats);
   }
 };
 
-/// Writes `out`; returns whether that included the transposed cast.
+/// Writes `out`. Returns whether the transposed cast was written as well.
 template <class E, class Formula, class... T>
 bool write(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula, std::int64_t rows,
            const T*... inputs) {
   constexpr int kN = kPack<typename Formula::Type>;
-  if (write_tiles(exec, label, out, formula, rows, formula.cols, out.template fits<kN>(formula.cols, inputs...))) return true;
+  if (write_tiles(exec, label, out, formula, rows, formula.cols, out.template fits<kN>(formula.cols, inputs...)))
+    return true;
   const bool fits = out.template fits<kN>(kN, inputs...);
   if constexpr (!kHostExec && E::kCast && !E::kPlain && kN == 8 && Formula::kInputs == 1) {
     using Cast = CastEach<E, Formula>;
@@ -153,7 +155,8 @@ bool backward(const Exec& exec, const OutputWriter<E>& dx, const Backward<T>& fo
   constexpr auto kLabel = "shard8::kernels::gelu_backward";
   if (!asks_for_nothing(recomputed)) {
     const bool fits = dx.template fits<kPack<T>>(formula.cols, formula.da, formula.x);
-    if (write_tiles_and_recomputed(exec, kLabel, dx, formula, x.rows(), formula.cols, fits, recomputed)) return E::kCast;
+    if (write_tiles_and_recomputed(exec, kLabel, dx, formula, x.rows(), formula.cols, fits, recomputed))
+      return E::kCast;
     gelu_forward(exec, recomputed, x);
   }
   return write(exec, kLabel, dx, formula, x.rows(), formula.da, formula.x);

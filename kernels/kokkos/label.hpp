@@ -10,9 +10,9 @@
 
 namespace shard8::kernels {
 
-/// The name `head` + `middle` + `tail` of a kernel for Kokkos. The name is empty while no Kokkos tool is loaded: nobody
-/// would read it, and Kokkos would allocate memory for a copy of a long name at each launch. A thread makes each name
-/// once and keeps it.
+/// The name `head` + `middle` + `tail` of a kernel, for Kokkos. The name is empty while no Kokkos tool is loaded: no
+/// tool would read it, and Kokkos would allocate memory for a copy of a long name at each launch. Each thread makes a
+/// name once and keeps it.
 const std::string& label_of(std::string_view head, std::string_view middle = {}, std::string_view tail = {});
 
 /// Reports a kernel that Kokkos does not launch itself to Kokkos Tools, from construction to destruction, like a

@@ -11,10 +11,10 @@
 #include "kernels/kokkos/rounding.hpp"
 #include "tensor/bfloat16.hpp"
 
-/// Widths: how many elements one iteration of a kernel takes. The body of a kernel is written once, for a width w.
-/// w.load(from, i) reads the elements at i, w.each(f) computes f(j) for each of them, w.store(to, i, values) rounds and
-/// writes them. On hosts the width is one element, and loops become vector code. A GPU's thread takes packs of 16 bytes,
-/// several at once, so that enough loads are under way.
+/// Widths. A width is how many elements one iteration of a kernel takes. The body of a kernel is written once, for a
+/// width w: w.load(from, i) reads the elements at i, w.each(f) computes f(j) for each of them, w.store(to, i, values)
+/// rounds and writes them. On hosts the width is one element, and loops become vector code. On a GPU a thread takes
+/// packs of 16 bytes, several at once, so that enough loads are in flight.
 namespace shard8::kernels {
 
 /// Floats in registers.
@@ -126,7 +126,7 @@ struct Packed {
     for (int j = 1; j < kCount; ++j) total += f(j);
     return total;
   }
-  /// Lanes of T: each pack is pack(its floats).
+  /// Lanes of T, each pack made by pack() of its floats.
   template <class T, class V, class F>
   KOKKOS_FORCEINLINE_FUNCTION Lanes<T> by_packs(const V& values, const F& pack) const {
     Lanes<T> lanes;
@@ -183,8 +183,8 @@ struct Packed {
 template <class... T>
 inline constexpr int kPack = 16 / static_cast<int>(std::max({sizeof(T)...}));
 
-/// Whether a matrix with rows of `row` elements can be read in packs of N elements: no pack crosses the end of a row, and
-/// every pack begins at a multiple of its size.
+/// Whether a matrix with rows of `row` elements can be read in packs of N elements: no pack crosses the end of a row,
+/// and every pack begins at a multiple of its size.
 template <int N, class... T>
 bool packs_fit(std::int64_t row, const T*... data) {
   const auto aligned = [](const auto* p) {

@@ -13,15 +13,16 @@
 #include "kernels/kokkos/team_sums.hpp"
 #include "tensor/exec.hpp"
 
-/// The loops of the portable kernels. A GPU spreads a row over the threads of a team. A host thread takes whole rows, each
-/// in vector code. An `omp simd` pragma lets the compiler reorder the one sum that it names; the order depends on the
-/// build alone, never on the number of threads.
+/// The loops of the portable kernels. A GPU spreads a row over the threads of a team. A host thread takes whole rows,
+/// each in vector code. An `omp simd` pragma lets the compiler reorder the one sum that it names; the order depends on
+/// the build alone, never on the number of threads.
 namespace shard8::kernels {
 
 using tensor::Exec;
 
-/// Begins a lambda that is the body of a loop. For a device the lambda is for devices alone: one for hosts and devices, as
-/// KOKKOS_LAMBDA makes, keeps its captures on the host's heap and allocates them at each launch.
+/// Begins a lambda that is the body of a loop. In a build for a device the lambda is for the device alone.
+/// KOKKOS_LAMBDA makes a lambda for hosts and devices, which keeps its captures on the host's heap and allocates them
+/// at each launch.
 #if defined(SHARD8_CUDA)
 #define SHARD8_LAMBDA [=] __device__
 #else
@@ -40,12 +41,13 @@ using Team = std::conditional_t<kHostExec, HostTeam, Member>;
 /// Threads of a team on a device by default. Teams are always whole warps.
 inline constexpr int kTeamThreads = 256;
 
-/// The compiler chooses how many registers a thread has. Kokkos::LaunchBounds<t, n> in its place: so few that n teams of t
-/// threads fit on a multiprocessor at once.
+/// No bounds: the compiler chooses how many registers a thread has. Kokkos::LaunchBounds<t, n> limits the registers, so
+/// that n teams of t threads fit on a multiprocessor at once.
 using NoBounds = Kokkos::LaunchBounds<>;
 
-/// The policy for `teams` teams. A hint makes Kokkos pass the functor as a kernel argument. Without it a functor above 512
-/// bytes is copied to one place on the device, and the host waits until the kernel that used the place before has ended.
+/// The policy for `teams` teams. The hint makes Kokkos pass the functor as a kernel argument. Without the hint a
+/// functor above 512 bytes is copied to one fixed place on the device, and the host waits until the last kernel that
+/// used the place has ended.
 template <class Bounds>
 auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
   using Policy = Kokkos::TeamPolicy<Exec, Bounds, Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
@@ -53,7 +55,8 @@ auto team_policy(const Exec& exec, std::int64_t teams, int threads) {
   return Policy(exec, static_cast<int>(teams), threads);
 }
 
-/// Calls f(i) for i in [0, n). Iterations may alias only at equal i.
+/// Calls f(i) for i in [0, n), in any order and at once. Iteration i may not write memory that another iteration reads
+/// or writes.
 template <class F>
 void for_each(const Exec& exec, const char* label, std::int64_t n, const F& f) {
   if (n <= 0) return;
@@ -102,7 +105,8 @@ struct TeamRowWith {
   F f;
   KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
 #if defined(__CUDA_ARCH__)
-    // An address that the compiler knows. It computes the address of Kokkos' scratch at each use, in 20 instructions.
+    // The compiler knows the address of this array. It would compute the address of Kokkos' scratch at each use, in 20
+    // instructions.
     __shared__ alignas(Scratch) unsigned char memory[sizeof(Scratch)];
 #else
     void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));
@@ -115,7 +119,7 @@ struct TeamRowWith {
 template <class Scratch, class Bounds = NoBounds, class F>
 void team_rows_with(const Exec& exec, const char* label, std::int64_t rows, const F& f, int threads = kTeamThreads) {
   auto policy = team_policy<Bounds>(exec, rows, threads);
-  if constexpr (!tensor::kDevice) {  // on a device TeamRowWith has memory of its own
+  if constexpr (!tensor::kDevice) {  // on a device TeamRowWith has an array of its own
     constexpr auto kBytes = static_cast<int>(sizeof(Scratch) + alignof(Scratch));
     policy.set_scratch_size(0, Kokkos::PerTeam(kBytes));
   }
@@ -162,7 +166,7 @@ void for_stretches(const Exec& exec, const char* label, std::int64_t count, cons
   for_rows<Bounds>(exec, label, count > kLength ? (count + kLength - 1) / kLength : 1, TeamSpan<F>{f, kLength, count});
 }
 
-/// As for_rows, on hosts alone, for rows that differ much in work.
+/// As for_rows, on hosts only, for rows whose work differs much.
 template <class F>
 void for_uneven_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
   using Dynamic = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
@@ -182,8 +186,8 @@ KOKKOS_INLINE_FUNCTION void row_for(const AnyMember& team, std::int64_t n, const
   for (std::int64_t i = team.team_rank(); i < n; i += size) f(i);
 }
 
-/// Calls f(w, i) for the elements [0, n) of a row, by the whole team. On a device, where `fits` (packs_fit), in packs of N
-/// elements, kPacks packs at once while there are enough.
+/// Calls f(w, i) for the elements [0, n) of a row, by the whole team. On a device, where `fits` (packs_fit), in packs
+/// of N elements, kPacks packs at once while there are enough.
 template <int N, int kPacks = 2, class F>
 KOKKOS_INLINE_FUNCTION void row_packs(const HostTeam&, std::int64_t n, bool, const F f) {
 #pragma omp simd
@@ -205,7 +209,8 @@ KOKKOS_INLINE_FUNCTION void row_packs(const AnyMember& team, std::int64_t n, boo
   for (std::int64_t i = done + rank; i < n; i += size) f(Single{}, i);
 }
 
-/// Σ f(w, i) of a row, known to the whole team. Hosts add in fp32 within stretches and in double from stretch to stretch.
+/// Σ f(w, i) of a row, returned to the whole team. Hosts add in fp32 within a stretch and in double from stretch to
+/// stretch.
 template <int N, int kPacks = 2, class F>
 KOKKOS_INLINE_FUNCTION float row_sum(const HostTeam&, std::int64_t n, bool, const F f) {
   constexpr std::int64_t kStretch = 512;
@@ -254,7 +259,7 @@ KOKKOS_INLINE_FUNCTION void once(const AnyMember& team, const F& f) {
   if (team.team_rank() == 0) f();
 }
 
-/// A barrier of the team: reads before it do not see writes after it.
+/// A barrier of the team: reads before the barrier do not see writes after it.
 KOKKOS_INLINE_FUNCTION void row_barrier(const HostTeam&) {}
 template <class AnyMember>
 KOKKOS_INLINE_FUNCTION void row_barrier(const AnyMember& team) {

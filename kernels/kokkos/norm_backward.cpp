@@ -8,7 +8,7 @@
 namespace shard8::kernels {
 namespace {
 
-/// What the backward of a norm reads and writes. RMSNorm has neither mean nor dbias.
+/// The tensors of the backward of a norm. RMSNorm has neither mean nor dbias.
 template <class T>
 struct NormBackward {
   T* dx;
@@ -19,15 +19,17 @@ struct NormBackward {
   std::int64_t hidden;
 };
 
-/// On a device a team takes the rows of a chunk. A thread has kPacks packs of columns, the same in all rows. It keeps
-/// the weight gradients of its columns and one row at a time in registers, and loads the next rows meanwhile. With n =
-/// (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm mean and mean(g) are 0.
+/// The backward of a norm on a device. A team takes the rows of a chunk. A thread takes kPacks packs of columns, the
+/// same in all rows. It keeps the weight gradients of its columns and one row at a time in registers, and loads the
+/// next rows meanwhile. With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm mean
+/// and mean(g) are 0.
 template <class T, bool kCentred, bool kResidual, int kPacks>
 struct NormBackwardRows {
   static constexpr int kN = kPack<T>;
   using Wide = Packed<kN, kPacks>;
   using Lanes = typename Wide::template Lanes<T>;
-  static constexpr int kAhead = kResidual || kCentred ? 1 : 2;  ///< rows loaded ahead, as registers allow
+  static constexpr int kAhead =
+      kResidual || kCentred ? 1 : 2;  ///< rows that are loaded ahead: as many as registers allow
 
   NormBackward<T> at;
   RowChunks chunks;
@@ -134,7 +136,7 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
   if constexpr (kHostExec) {
     return false;
   } else {
-    constexpr int kN = kPack<T>, kPacks = kCentred ? 16 / kN : 1;  // as measured
+    constexpr int kN = kPack<T>, kPacks = kCentred ? 16 / kN : 1;  // chosen by measurement
     using With = NormBackwardRows<T, kCentred, true, kPacks>;
     using Without = NormBackwardRows<T, kCentred, false, kPacks>;
     const int threads = With::threads(at.hidden);

@@ -10,7 +10,7 @@
 namespace shard8::kernels {
 namespace {
 
-/// What the forward of a norm reads and writes. RMSNorm has neither mean nor bias.
+/// The tensors of the forward of a norm. RMSNorm has neither mean nor bias.
 template <class T>
 struct NormForward {
   float *mean, *rstd;
@@ -28,8 +28,8 @@ KOKKOS_FORCEINLINE_FUNCTION auto norm_lanes(const NormForward<T>& at, const W& w
   return norm_values<kCentred, T>(w, v, w.load(at.weight, i), bias, m, r);
 }
 
-/// On a device a team takes a few rows. Each thread holds 16 elements of a row in registers, so a row is read once; the
-/// next row is loaded meanwhile.
+/// The forward of a norm on a device. A team takes kRows rows, one after the other. Each thread holds 16 elements of a
+/// row in registers, so a row is read once; the next row is loaded meanwhile.
 template <class T, class E, bool kCentred>
 struct NormForwardRows {
   static constexpr int kN = kPack<T>, kPacks = 16 / kN;
@@ -86,7 +86,7 @@ struct NormForwardRows {
     }
     const RowWriter<E> yr = out.from(row * at.hidden);
     if constexpr (!E::kCast) return yr.put(w, i, norm_lanes<kCentred>(at, w, i, v, m, r));
-    CastStats stats;  // a pack at a time, as registers allow
+    CastStats stats;  // one pack at a time, because registers allow no more
     const Packed<kN, 1> one{0};
     SHARD8_UNROLL
     for (int u = 0; u < kPacks; ++u) {
@@ -97,7 +97,8 @@ struct NormForwardRows {
   }
 };
 
-/// Runs NormForwardRows on a device, where its packs fit and a team's threads hold a whole row; whether it did.
+/// Runs NormForwardRows on a device, if packs fit and the threads of a team hold a whole row. Returns whether it ran;
+/// on hosts false.
 template <bool kCentred, class T, class E>
 bool forward_by_rows(const Exec& exec, const char* label, const OutputWriter<E>& y, const NormForward<T>& at,
                      std::int64_t rows, bool fits) {

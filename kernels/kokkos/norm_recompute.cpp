@@ -20,7 +20,7 @@ struct Rmsnorm {
   const T *x, *weight;
   const float* rstd;
   std::int64_t cols;
-  float row_rstd = 0;  ///< of the row that row() gave
+  float row_rstd = 0;  ///< of the row that row() was called for
 
   template <class Lanes>
   struct In {
@@ -48,7 +48,7 @@ struct Layernorm {
   const T *x, *weight, *bias;
   const float *mean, *rstd;
   std::int64_t cols;
-  float row_mean = 0, row_rstd = 0;  ///< of the row that row() gave
+  float row_mean = 0, row_rstd = 0;  ///< of the row that row() was called for
 
   template <class Lanes>
   struct In {
@@ -67,9 +67,10 @@ struct Layernorm {
   }
 };
 
-/// Writes y; returns whether that included the transposed cast.
+/// Writes y. Returns whether the transposed cast was written as well.
 template <class E, class Formula>
-bool write(const Exec& exec, const char* label, const OutputWriter<E>& y, const Formula& formula, std::int64_t rows, bool fits) {
+bool write(const Exec& exec, const char* label, const OutputWriter<E>& y, const Formula& formula, std::int64_t rows,
+           bool fits) {
   constexpr int kN = kPack<typename Formula::Type>;
   const std::int64_t cols = formula.cols;
   if (write_tiles(exec, label, y, formula, rows, cols, fits)) return true;
@@ -78,7 +79,7 @@ bool write(const Exec& exec, const char* label, const OutputWriter<E>& y, const 
         const Formula of = formula.row(row);
         const RowWriter<E> out = y.open(team, row).from(row * cols);
         write_row<kN>(team, out, cols, fits,
-                     [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
+                      [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
       });
   return false;
 }
@@ -86,7 +87,7 @@ bool write(const Exec& exec, const char* label, const OutputWriter<E>& y, const 
 }  // namespace
 
 void rmsnorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
-                   const tensor::Tensor& weight) {
+                       const tensor::Tensor& weight) {
   constexpr auto kName = "rmsnorm_recompute";
   const auto rows = x.rows(), hidden = x.cols();
   require_outputs(kName, "y", y, rows * hidden);
@@ -102,7 +103,7 @@ void rmsnorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor&
 }
 
 void layernorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor& mean, const tensor::Tensor& rstd,
-                     const tensor::Tensor& x, const tensor::Tensor& weight, const tensor::Tensor& bias) {
+                         const tensor::Tensor& x, const tensor::Tensor& weight, const tensor::Tensor& bias) {
   constexpr auto kName = "layernorm_recompute";
   const auto rows = x.rows(), hidden = x.cols();
   require_outputs(kName, "y", y, rows * hidden);

@@ -23,14 +23,14 @@ KOKKOS_FORCEINLINE_FUNCTION auto rmsnorm_values(const W& w, const Lanes& x, cons
 /// weight·(x − mean)·rstd + bias, as Values, which are not rounded.
 template <class W, class Lanes>
 KOKKOS_FORCEINLINE_FUNCTION auto layernorm_values(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
-                                                float mean, float rstd) {
+                                                  float mean, float rstd) {
   return w.each([&](int j) { return multiply_add((x[j] - mean) * rstd, weight[j], bias[j]); });
 }
 
-/// The result of LayerNorm (kCentred) or RMSNorm as lanes of T. RMSNorm reads neither bias nor mean.
+/// The result of LayerNorm (kCentred) or RMSNorm as lanes of T, rounded. RMSNorm reads neither bias nor mean.
 template <bool kCentred, class T, class W, class Lanes>
 KOKKOS_FORCEINLINE_FUNCTION Lanes norm_values(const W& w, const Lanes& x, const Lanes& weight, const Lanes& bias,
-                                            float mean, float rstd) {
+                                              float mean, float rstd) {
   if constexpr (kCentred) {
     return w.template round_results<T>(layernorm_values(w, x, weight, bias, mean, rstd));
   } else if constexpr (kOfBf16<Lanes>) {

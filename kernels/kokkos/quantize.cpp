@@ -32,7 +32,7 @@ void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals&
       });
 }
 
-/// A host thread's tile of both outputs.
+/// Casts a tile and transposes its cast, on a host thread.
 template <class Q, class Source>
 struct QuantizeTiles {
   Q *out, *transposed;
@@ -42,7 +42,7 @@ struct QuantizeTiles {
   const float* scale;
   std::int64_t rows, cols;
 
-  /// At least one: an empty matrix has an inverse scale, too.
+  /// At least one: an empty matrix also has an inverse scale.
   std::int64_t count() const { return std::max<std::int64_t>(1, ByteTile::count(rows, cols)); }
 
   void operator()(const HostTeam& team, std::int64_t index) const {
@@ -67,7 +67,7 @@ struct QuantizeTiles {
   static std::uint8_t* bytes_of(Q* codes) { return reinterpret_cast<std::uint8_t*>(codes); }
 };
 
-/// The formula of a plain cast: the result is the source.
+/// The Formula of a cast without computation: the result is the source.
 template <class Source>
 struct Copied {
   using Type = typename Source::Type;
@@ -86,7 +86,7 @@ struct Copied {
   }
 };
 
-/// Writes both outputs in one pass, and returns whether it did.
+/// Writes the cast and the transposed cast in one pass. Returns whether it did.
 template <class Q, class Source>
 bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, const CastTotals& totals,
                     const Source& x, const float* scale, std::int64_t rows, std::int64_t cols,

@@ -8,7 +8,7 @@ namespace {
 using tensor::Scaling;
 constexpr auto kName = "quantize_blocks";
 
-/// The pointers of an output for x, checked.
+/// The pointers of an output for x. Throws Error(failed) for wrong counts or dtypes.
 template <class Rule>
 Quantized<typename Rule::Inverse> quantized(const tensor::Operand& out, const tensor::Tensor& x) {
   require_count(kName, "data", out.data, x.count());

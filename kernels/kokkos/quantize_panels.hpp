@@ -6,24 +6,24 @@
 
 namespace shard8::kernels {
 
-/// Which elements share a scale: stretches of a row, stretches of a column, both (two casts), or square blocks.
+/// Which elements share a scale: stretches of a row, stretches of a column, both (two casts), or a square block.
 enum class Blocks { row, column, both, square };
 
-/// A quantized matrix, on the device.
+/// Pointers to a quantized matrix in memory of the execution space.
 template <class Inverse>
 struct Quantized {
   tensor::E4M3* data = nullptr;
   Inverse* scale_inv = nullptr;
 };
 
-/// Amaxes and scales of a panel's blocks: those along rows as (row, block), kPerRow a row.
+/// The amaxes and scales of a panel's blocks. Blocks along rows are stored as (row, block), kPerRow blocks a row.
 struct PanelScratch {
   static constexpr std::int64_t kWidth = 128;
   alignas(64) std::int32_t row_amax[kWidth];
   alignas(64) std::int32_t column_amax[kWidth];
   alignas(64) float row_scale[kWidth];
   alignas(64) float column_scale[kWidth];
-  alignas(64) float wide[kWidth];  ///< of the elements of one row
+  alignas(64) float wide[kWidth];  ///< the elements of one row as fp32
 };
 
 /// Quantizes x (rows, cols) in one pass over panels of kBlock rows and kWidth columns: first the amaxes of the panel's
@@ -36,7 +36,7 @@ struct PanelQuantizer {
   static constexpr bool kColumn = kBlocks != Blocks::row;
   static_assert(kBlock * kPerRow == kWidth);
 
-  Quantized<Inverse> row, column;  ///< squares are written as columns
+  Quantized<Inverse> row, column;  ///< square blocks use `column`
   Source x;
   std::int64_t rows, cols;
   bool power_of_2;
@@ -61,7 +61,7 @@ struct PanelQuantizer {
     row_barrier(team);  // before the next panel overwrites the scratch
   }
 
-  /// Writes an inverse scale; returns its change if `compare`, else 0.
+  /// Writes an inverse scale. Returns by how much it changed if `compare`, else 0.
   KOKKOS_INLINE_FUNCTION static std::int32_t write_scale(Inverse& place, Inverse inverse, bool compare) {
     const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
     place = inverse;
@@ -102,7 +102,7 @@ struct PanelQuantizer {
     }
   }
 
-  /// Writes the scales of all blocks; returns the largest change of an inverse.
+  /// Writes the scales of all blocks. Returns the largest change of an inverse scale.
   KOKKOS_INLINE_FUNCTION std::int32_t make_scales(const Team& team, const Panel& at, PanelScratch& scratch) const {
     std::int32_t change = 0;
     if constexpr (kRow) {

@@ -6,8 +6,9 @@
 
 namespace shard8::kernels {
 
-/// As PanelQuantizer, on a device where packs fit: a team of 256 threads holds 128 rows of 128 columns in registers, so
-/// they are read once. kAcross neighbouring threads share a row; kPer groups of such threads share a block of rows.
+/// As PanelQuantizer, on a device where packs fit. A team of 256 threads holds 128 rows of 128 columns in registers, so
+/// the elements are read once. kAcross neighbouring threads share a row; kPer groups of such threads share a block of
+/// rows.
 template <class Rule, Blocks kBlocks, class Source>
 struct PanelInRegisters {
   using Inverse = typename Rule::Inverse;
@@ -56,7 +57,7 @@ struct PanelInRegisters {
       change = result.change;
       finite = kOfBf16<In> && !result.odd;
     }
-    // Each of the neighbours that share rows computes the scale of one row.
+    // Each of the neighbouring threads that share rows computes the scale of one row.
     float scales[kRows / kEach] = {};
     SHARD8_UNROLL
     for (int first = 0; kRow && first < kRows; first += kEach) {
@@ -118,7 +119,7 @@ struct PanelInRegisters {
     return stats;
   }
 
-  /// The largest magnitude of a pack; if there are NaNs, the magnitude of one of them.
+  /// The largest magnitude of a pack. If the pack has NaNs, the magnitude of one of them.
   KOKKOS_FORCEINLINE_FUNCTION static std::int32_t larger_number(const In& in) {
     if constexpr (kOfBf16<In>) {
       return magnitude_of(largest_pair(in.pack[0]));
@@ -161,14 +162,16 @@ struct PanelInRegisters {
     team.team_barrier();
   }
 
-  /// The largest change of an inverse that this thread wrote, and whether a number of the panel is not finite.
+  /// What a thread found: the largest change of an inverse scale that it wrote, and whether a number of the panel is
+  /// not finite.
   struct Result {
     std::int32_t change;
     bool odd;
   };
   /// Computes and writes the scales of the panel's columns.
   template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION Result compute_columns(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
+  KOKKOS_FORCEINLINE_FUNCTION Result compute_columns(const AnyMember& team, std::int64_t panel,
+                                                     Scratch& scratch) const {
     constexpr int kOf = kWarps / kDown;  // warps that share a block
     const std::int64_t down = panel / across(), col0 = (panel - down * across()) * kWidth;
     std::int32_t change = 0;

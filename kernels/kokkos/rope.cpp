@@ -26,10 +26,10 @@ struct Rotate {
     T* const second = first + half;
     const auto x1 = w.load(first, i), x2 = w.load(second, i);
     constexpr int kAngles = Angles::kCount;
-    const auto turned1 = w.each([&](int j) { return x1[j] * c[j % kAngles] - x2[j] * (sign * s[j % kAngles]); });
-    const auto turned2 = w.each([&](int j) { return x2[j] * c[j % kAngles] + x1[j] * (sign * s[j % kAngles]); });
-    w.store_lanes(first, i, w.template round_results<T>(turned1));
-    w.store_lanes(second, i, w.template round_results<T>(turned2));
+    const auto rotated1 = w.each([&](int j) { return x1[j] * c[j % kAngles] - x2[j] * (sign * s[j % kAngles]); });
+    const auto rotated2 = w.each([&](int j) { return x2[j] * c[j % kAngles] + x1[j] * (sign * s[j % kAngles]); });
+    w.store_lanes(first, i, w.template round_results<T>(rotated1));
+    w.store_lanes(second, i, w.template round_results<T>(rotated2));
   }
 
   void operator()(const HostTeam& team, std::int64_t row) const {
@@ -45,7 +45,7 @@ struct Rotate {
       });
     }
   }
-  /// All heads of a thread have the same angles.
+  /// All heads that a thread rotates have the same angles.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t row) const {
     const float *cosine = table + (row % seq) * half, *sine = cosine + seq * half;

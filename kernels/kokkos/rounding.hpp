@@ -19,8 +19,8 @@
 #define SHARD8_NO_UNROLL
 #endif
 
-/// Packs of elements in registers, and their conversions: by the instructions of tensor/words.hpp on GPUs, always with the
-/// bits of the scalar conversions of tensor/.
+/// Packs of elements in registers, and their conversions: by the instructions of tensor/words.hpp on GPUs, always with
+/// the bits of the scalar conversions of tensor/.
 namespace shard8::kernels {
 
 using tensor::larger_pair;
@@ -154,7 +154,8 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_numbers(float (&values)[N], const Words<
 /// Whether a code is NaN.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION bool any_nan(const Words<N>& codes) {
-  constexpr std::uint32_t kAbove = std::is_same_v<Q, tensor::E4M3> ? 0x01010101u : 0x03030303u;  // 0x80 − the first
+  constexpr std::uint32_t kAbove =
+      std::is_same_v<Q, tensor::E4M3> ? 0x01010101u : 0x03030303u;  // 0x80 minus the first code of NaN
   std::uint32_t seen = 0;
   SHARD8_UNROLL
   for (int k = 0; k < N / 4; ++k) seen |= (codes.word[k] & 0x7f7f7f7fu) + kAbove;

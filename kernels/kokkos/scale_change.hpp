@@ -14,8 +14,8 @@ KOKKOS_INLINE_FUNCTION std::int32_t scale_change(float before, float after) {
   return std::bit_cast<std::int32_t>(numbers ? factor : kNone);
 }
 
-/// The largest change so far, as bits, after a scale went from `before` to `after`. so_far is 0 before the first scale;
-/// from then on the result is at least the bits of 1.
+/// The largest change so far, as bits, after a scale changed from `before` to `after`. so_far is 0 before the first
+/// scale is known; `before` is then not compared and the result is the bits of 1.
 KOKKOS_INLINE_FUNCTION std::int32_t largest_change(std::int32_t so_far, float before, float after) {
   if (so_far == 0) return std::bit_cast<std::int32_t>(1.0f);
   const std::int32_t now = scale_change(before, after);

@@ -19,7 +19,7 @@ void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, st
       });
 }
 
-/// One tensor's new scale.
+/// Computes the new scale of one tensor.
 struct DelayedUpdate {
   float* scales;
   std::int32_t *changes, *past, *now;
@@ -27,7 +27,7 @@ struct DelayedUpdate {
   AmaxOf of;
   ScaleRule rule;
 
-  /// Of all on a host, tensor after tensor.
+  /// On a host: for tensor i. The host calls it for one tensor after the other.
   template <class Index>
   KOKKOS_INLINE_FUNCTION void operator()(Index i) const {
     past[row * stride + i] = now[i];
@@ -36,7 +36,7 @@ struct DelayedUpdate {
       bits = past[h * stride + i] > bits ? past[h * stride + i] : bits;
     write_scale(i, bits);
   }
-  /// On a device a team looks through the history of each.
+  /// On a device: for tensor i, by a team whose threads read the history together.
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t i) const {
     const std::int32_t newest = now[i];

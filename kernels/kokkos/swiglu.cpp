@@ -69,7 +69,7 @@ struct Backward {
   }
 };
 
-/// Writes the outputs; returns whether that included the transposed cast.
+/// Writes the outputs. Returns whether the transposed cast was written as well.
 template <class T, class E>
 bool forward(const Exec& exec, const OutputWriter<E>& a, const T* gate_up, std::int64_t rows, std::int64_t ffn) {
   constexpr int kN = kPack<T>;
@@ -82,15 +82,15 @@ bool forward(const Exec& exec, const OutputWriter<E>& a, const T* gate_up, std::
         const Forward<T> of = formula.row(row);
         const RowWriter<E> out = a.open(team, row).from(row * ffn);
         write_row<kN>(team, out, ffn, fits,
-                     [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
+                      [=](auto w, std::int64_t i) { return out.put(w, i, of.compute(w, of.load(w, i)).part[0]); });
       });
   return false;
 }
 
-/// Writes the outputs; returns whether that included the transposed cast.
+/// Writes the outputs. Returns whether the transposed cast was written as well.
 template <class T, class E>
-bool backward(const Exec& exec, const OutputWriter<E>& dgate_up, const T* da, const tensor::Tensor& input, std::int64_t rows,
-              std::int64_t ffn, const Outputs& recomputed) {
+bool backward(const Exec& exec, const OutputWriter<E>& dgate_up, const T* da, const tensor::Tensor& input,
+              std::int64_t rows, std::int64_t ffn, const Outputs& recomputed) {
   constexpr int kN = kPack<T>;
   constexpr auto kLabel = "shard8::kernels::swiglu_backward";
   const T* const gate_up = input.as<T>();
@@ -138,8 +138,9 @@ void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Te
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
   if (!asks_for_nothing(recomputed)) require_outputs(kName, "recomputed", recomputed, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    dispatch_outputs<T>(exec, kName, dgate_up,
-                        [&](const auto& out) { return backward(exec, out, da.as<T>(), gate_up, rows, ffn, recomputed); });
+    dispatch_outputs<T>(exec, kName, dgate_up, [&](const auto& out) {
+      return backward(exec, out, da.as<T>(), gate_up, rows, ffn, recomputed);
+    });
   });
 }
 

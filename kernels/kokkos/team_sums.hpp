@@ -19,7 +19,7 @@ struct Larger {
 };
 
 #if defined(__CUDA_ARCH__)
-/// Of all 32 threads of a warp, known to all.
+/// op over the values of all 32 threads of a warp, returned to all of them.
 template <class Op>
 __device__ __forceinline__ float warp_total(float value, const Op& op) {
   for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(0xffffffffu, value, step));
@@ -27,7 +27,7 @@ __device__ __forceinline__ float warp_total(float value, const Op& op) {
 }
 #endif
 
-/// Σ of the values of a warp's threads, known to all of them. For teams of a device.
+/// Σ of the values of a warp's threads, returned to all of them. Only for teams of a device.
 KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #if defined(__CUDA_ARCH__)
   return warp_total(value, Add{});
@@ -36,8 +36,8 @@ KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #endif
 }
 
-/// op over the values of a team's threads, known to all of them. A team of a device has whole warps. The call has a single
-/// barrier, so a slot may be reused only after a call with another slot.
+/// op over the values of a team's threads, returned to all of them. A team of a device must consist of whole warps. The
+/// call has a single barrier. So a call may use a slot again only after a call with another slot.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe_unused]] const Op& op,
                                         [[maybe_unused]] int slot) {
@@ -59,7 +59,8 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe
 #endif
 }
 
-/// Σ of the values of a team's threads, known to its first thread. A team calls it once.
+/// Σ of the values of a team's threads, returned to its first thread; other threads get no meaningful value. A team may
+/// call it only once in a kernel.
 template <class Member>
 KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #if defined(__CUDA_ARCH__)
@@ -78,7 +79,7 @@ KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #endif
 }
 
-/// As team_total above, for any number of calls; it has a second barrier in place of slots.
+/// As team_total above, for any number of calls: it has a second barrier and needs no slots.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const Op& op) {
   const float total = team_total(team, value, op, 0);
@@ -113,8 +114,9 @@ KOKKOS_INLINE_FUNCTION TwoSums team_sums(const Member& team, float first, float 
 }
 
 #if defined(__CUDA_ARCH__)
-/// Two threads whose numbers differ by kHalf share 2·kHalf values: each keeps the larger ones of one half. The same
-/// follows for the halves of that half. (Recursion keeps the values in registers.)
+/// Two threads whose numbers differ by kHalf hold 2·kHalf values each. After an exchange each keeps one half of the
+/// values: the larger of both threads' values. The recursion does the same to the halves of that half, and keeps the
+/// values in registers.
 template <int kHalf, int kCount>
 __device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kCount]) {
   if constexpr (kHalf > 0) {
@@ -130,8 +132,8 @@ __device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kC
 }
 #endif
 
-/// The largest among kShare neighbouring threads of a warp, for each of kCount values (a power of two). Thread t of the
-/// neighbours gets the largest of value t % kCount. For teams of a device.
+/// For each of kCount values (a power of two), the largest among kShare neighbouring threads of a warp. Thread t of the
+/// neighbours gets the largest of value t % kCount. Only for teams of a device.
 template <int kShare, int kCount>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int rank, std::int32_t (&value)[kCount]) {
   static_assert(kShare <= 32 && kCount <= kShare && (kCount & (kCount - 1)) == 0);
@@ -149,7 +151,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int r
 #endif
 }
 
-/// The value of thread `which` of the kShare neighbours that this thread is one of. For teams of a device.
+/// The value of thread `which` among the kShare neighbouring threads of this thread. Only for teams of a device.
 template <int kShare>
 KOKKOS_FORCEINLINE_FUNCTION float of_neighbour(float value, [[maybe_unused]] int which) {
 #if defined(__CUDA_ARCH__)
@@ -159,8 +161,8 @@ KOKKOS_FORCEINLINE_FUNCTION float of_neighbour(float value, [[maybe_unused]] int
 #endif
 }
 
-/// The larger of this thread's value and that of the thread of its warp whose number differs by `step`,
-/// a power of two. For teams of a device.
+/// The larger of two values: this thread's, and that of the thread of the same warp whose number differs by `step`, a
+/// power of two. Only for teams of a device.
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[maybe_unused]] int step) {
 #if defined(__CUDA_ARCH__)
   const std::int32_t other = __shfl_xor_sync(0xffffffffu, value, step);
@@ -170,7 +172,8 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[may
 #endif
 }
 
-/// Two bf16 of the thread of its warp whose number differs by `step`, a power of two. For teams of a device.
+/// The pair of bf16 of another thread of the warp, whose number differs by `step`, a power of two. Only for teams of a
+/// device.
 KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[maybe_unused]] int step) {
 #if defined(__CUDA_ARCH__)
   return __shfl_xor_sync(0xffffffffu, pair, step);
@@ -179,7 +182,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[mayb
 #endif
 }
 
-/// A barrier. Returns whether `here` is true in any thread of the team.
+/// A barrier of the team. Returns to all threads whether `here` is true in any of them.
 template <class Member>
 KOKKOS_FORCEINLINE_FUNCTION bool any_of_team([[maybe_unused]] const Member& team, bool here) {
 #if defined(__CUDA_ARCH__)
@@ -191,7 +194,7 @@ KOKKOS_FORCEINLINE_FUNCTION bool any_of_team([[maybe_unused]] const Member& team
 #endif
 }
 
-/// The largest of the integers of a team's threads, known to all of them.
+/// The largest of the integers of a team's threads, returned to all of them.
 template <class Member>
 KOKKOS_INLINE_FUNCTION std::int32_t team_largest(const Member& team, std::int32_t value) {
 #if defined(__CUDA_ARCH__)

@@ -43,7 +43,7 @@ inline void transpose_8x8(std::uint8_t* out, std::int64_t out_stride, const std:
   for (int r = 0; r < 8; ++r) std::memcpy(out + r * out_stride, &row[r], 8);
 }
 
-/// out (C, R) = in (R, C)ᵀ for one tile of it.
+/// out (C, R) = in (R, C)ᵀ, for one tile of `in`.
 inline void transpose_tile(const HostTeam&, std::uint8_t* out, const std::uint8_t* in, std::int64_t rows,
                            std::int64_t cols, const ByteTile& tile) {
   const std::int64_t whole_rows = tile.rows / 8 * 8, whole_cols = tile.cols / 8 * 8;
@@ -57,7 +57,7 @@ inline void transpose_tile(const HostTeam&, std::uint8_t* out, const std::uint8_
   }
 }
 
-/// On a device a thread transposes squares of 16 by 16 bytes in registers; 32 threads have 8 by 4 squares.
+/// Squares of 16 by 16 bytes, which a thread of a device transposes in registers. 32 threads have 8 by 4 squares.
 struct ByteSquare {
   static constexpr std::int64_t kSide = 16, kHigh = 8, kWide = 4, kPerTeam = 8 * kHigh * kWide;
   std::int64_t row0, col0;

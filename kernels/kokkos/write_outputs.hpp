@@ -12,12 +12,13 @@
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/quantize.hpp"
 
-/// How a kernel writes its result to Outputs. What is asked for is chosen once, outside all loops: each choice is a type
-/// of its own, and for a plain output alone writing is a plain store.
+/// How a kernel writes its result to Outputs. The forms that are asked for are chosen once, outside all loops: each
+/// choice of forms is a type of its own. Where only a plain output is asked for, writing is a plain store.
 namespace shard8::kernels {
 
-/// What a kernel writes of its result. `plain`: the result in T. Q: the result cast to this 8-bit format (void: no cast).
-/// `amax`: its amax. With a cast the amax and the counts cost nothing, so they are always computed.
+/// The forms that a kernel writes of its result. `plain`: the result in T. Q: the result cast to this 8-bit format
+/// (void: no cast). `amax`: its amax. With a cast the amax and the counts take no extra time, so they are always
+/// computed.
 template <class T, class Q, bool plain, bool amax>
 struct OutputTypes {
   using Type = T;
@@ -27,7 +28,7 @@ struct OutputTypes {
   static constexpr bool kStats = amax || kCast;
 };
 
-/// Writes the elements of a row; element 0 is the row's first.
+/// Writes the elements of a row. Element 0 is the first of the row.
 template <class E>
 struct RowWriter {
   typename E::Type* plain;
@@ -35,8 +36,8 @@ struct RowWriter {
   float scale;
   CastTotals totals;
 
-  /// Writes `value`, rounded to the compute dtype T first, as element i. (T is converted to twice: GCC 12 makes no vector
-  /// code of a bf16 that is stored and read from one variable.)
+  /// Writes `value`, first rounded to the compute dtype T, as element i. (`result` is converted to T twice: GCC 12
+  /// makes no vector code if a bf16 is stored and read from one variable.)
   KOKKOS_FORCEINLINE_FUNCTION CastStats put(const Single&, std::int64_t i, const Values<1>& value) const {
     const float result = value.one;
     if constexpr (E::kPlain) plain[i] = static_cast<typename E::Type>(result);
@@ -68,9 +69,9 @@ struct RowWriter {
     }
     return stats;
   }
-  /// Casts a pack of rounded bf16, and returns how many were flushed to zero. The caller must handle elements that
-  /// saturate or are NaN afterwards: `pair` collects larger_pair of all packs, and may_saturate(pair) says whether there
-  /// are any.
+  /// Casts a pack of rounded bf16. Returns how many were flushed to zero. The caller must handle elements that saturate
+  /// or are NaN afterwards: `pair` collects larger_pair of all packs, and may_saturate(pair) says whether there are
+  /// any.
   template <int N>
   KOKKOS_FORCEINLINE_FUNCTION std::int32_t put_unsaturated(
       const Packed<N, 1>& w, std::int64_t i, const typename Packed<N, 1>::template Lanes<typename E::Type>& rounded,
@@ -89,7 +90,7 @@ struct RowWriter {
   }
 };
 
-/// Outputs as a kernel sees them: pointers and types.
+/// Outputs as a kernel sees them: pointers of known types.
 template <class E>
 struct OutputWriter {
   typename E::Type* plain = nullptr;
@@ -100,7 +101,7 @@ struct OutputWriter {
   typename E::Format* transposed = nullptr;
   bool transposed_alone = false;
 
-  /// The writer of `out`, whose plain part is at `plain`.
+  /// The writer of `out`. `plain` is the memory of the plain part, or null.
   static OutputWriter of(const Outputs& out, typename E::Type* plain) {
     OutputWriter writer{plain};
     writer.totals = {out.amax.empty() ? nullptr : out.amax.as<std::int32_t>(), out.counts};
@@ -122,7 +123,7 @@ struct OutputWriter {
     return packs_fit<N>(row, plain, inputs...);
   }
 
-  /// The writer of the whole tensor for part `part` of a kernel. Part 0 writes 1/scale.
+  /// The writer for part `part` of a kernel; element 0 is the first of the whole tensor. Part 0 writes 1/scale.
   KOKKOS_INLINE_FUNCTION RowWriter<E> open(const Team& team, std::int64_t part) const {
     RowWriter<E> writer{plain, quantized, 1.0f, totals.seen(team)};
     if constexpr (E::kCast) {
@@ -135,7 +136,8 @@ struct OutputWriter {
 
 /// Calls f(w, i) for i in [0, n). f writes its results for those elements and returns their stats.
 template <int N, int kPacks = 2, class E, class F>
-KOKKOS_INLINE_FUNCTION void write_row(const Team& team, const RowWriter<E>& writer, std::int64_t n, bool fits, const F& f) {
+KOKKOS_INLINE_FUNCTION void write_row(const Team& team, const RowWriter<E>& writer, std::int64_t n, bool fits,
+                                      const F& f) {
   if constexpr (E::kStats) {
     writer.totals.add(team, row_stats<N, kPacks>(team, n, fits, f));
   } else {
@@ -157,7 +159,8 @@ struct WriteSpan {
   }
 };
 template <int N, int kPacks = 2, class E, class F>
-void write_each(const Exec& exec, const char* label, const OutputWriter<E>& out, std::int64_t count, bool fits, const F& f) {
+void write_each(const Exec& exec, const char* label, const OutputWriter<E>& out, std::int64_t count, bool fits,
+                const F& f) {
   const WriteSpan<N, kPacks, E, F> span{out, f, fits};
   if constexpr (E::kStats) {
     for_stretches<Kokkos::LaunchBounds<kTeamThreads, N == 8 ? 4 : 2>, 2048 * N>(exec, label, count, span);
@@ -173,8 +176,8 @@ inline void write_inverse_scale(const Exec& exec, const char* kernel, float* sca
       SHARD8_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
 }
 
-/// Calls f(writer) if an amax or a cast is asked for, and returns whether one is. kPlain: `plain` is written too. f may
-/// return whether it wrote the transposed cast; otherwise the cast is transposed afterwards.
+/// Calls f(writer) if an amax or a cast is asked for, and returns whether one is asked for. kPlain: `plain` is written
+/// too. f may return a bool: whether it wrote the transposed cast. If it did not, the cast is transposed afterwards.
 template <class T, bool kPlain, class F>
 bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T* plain, const F& f) {
   if (has_cast(out)) {
@@ -187,8 +190,10 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
         transposed_written = f(writer);
       }
     });
-    if (out.quantized.empty()) write_inverse_scale(exec, kernel, out.quantized.scale_inv.as<float>(), out.scale.as<float>());
-    if (!transposed_written && !out.transposed.empty()) transpose_cast(exec, kernel, out.transposed, out.quantized.data);
+    if (out.quantized.empty())
+      write_inverse_scale(exec, kernel, out.quantized.scale_inv.as<float>(), out.scale.as<float>());
+    if (!transposed_written && !out.transposed.empty())
+      transpose_cast(exec, kernel, out.transposed, out.quantized.data);
     return true;
   }
   if (out.amax.empty()) return false;
@@ -196,7 +201,8 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
   return true;
 }
 
-/// Calls f(writer) for what `out` asks for; T is the type of its plain part. f may return a bool as in dispatch_stats.
+/// Calls f(writer) for the forms that `out` asks for. T is the type of the plain part. f may return a bool, as in
+/// dispatch_stats.
 template <class T, class F>
 void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, const F& f) {
   if (out.plain.empty()) {
