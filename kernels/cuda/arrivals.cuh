@@ -12,20 +12,20 @@ namespace shard8::kernels::cuda {
 __device__ __forceinline__ unsigned shared_address(const void* of) {
   return static_cast<unsigned>(__cvta_generic_to_shared(of));
 }
-/// The address of the same variable in block `rank` of the cluster.
+/// The address of the same shared variable in block `rank` of the cluster.
 __device__ __forceinline__ unsigned address_in(unsigned address, int rank) {
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-/// A barrier of the cluster in two halves: each block says that its Arrivals are initialised, and waits for the others. It
-/// orders no other memory.
+/// A barrier of the cluster in two halves. With arrive_begun each block says that its Arrivals are initialised; with
+/// await_begun it waits for all others. The barrier orders no other memory.
 __device__ __forceinline__ void arrive_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void await_begun() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-/// A barrier in shared memory that counts bytes sent by other blocks. A wait is for those bytes alone, not for other stores
-/// of the senders.
+/// A barrier in shared memory that counts the bytes that other blocks send. A wait ends when the expected bytes have
+/// arrived; it waits for no other stores of the senders.
 struct Arrivals {
   std::uint64_t state;
 
@@ -51,7 +51,7 @@ struct Arrivals {
     }
   }
 };
-/// *to = part in block `rank`, where `arrivals` counts the bytes.
+/// Writes *to = part in the shared memory of block `rank`, where `arrivals` counts the bytes.
 __device__ __forceinline__ void send(const Squares* to, const Squares& part, const Arrivals* arrivals, int rank) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
                    address_in(shared_address(to), rank)),

@@ -14,7 +14,7 @@ namespace {
 using tensor::DType;
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostRows = 65535;  // of a grid
+constexpr std::int64_t kMostRows = 65535;  // the most rows of a grid
 
 template <class Out, class In>
 __global__ void __launch_bounds__(kThreads)

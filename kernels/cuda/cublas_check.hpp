@@ -8,7 +8,7 @@
 
 namespace shard8::kernels::cuda {
 
-/// "cuBLASLt 13.1.0": the library that is loaded, whatever the headers were.
+/// The version of the loaded library, "cuBLASLt 13.1.0". The headers may be of another version.
 std::string cublaslt_version();
 
 /// Throws base::Error(failed) with the expression, cuBLASLt's text of the status, and folder/file:line.
@@ -20,6 +20,6 @@ inline void check_cublas(cublasStatus_t status, const char* expression, const ch
 
 }  // namespace shard8::kernels::cuda
 
-/// Evaluates a call that returns cublasStatus_t; throws base::Error unless it is success.
+/// Evaluates a call that returns cublasStatus_t. Throws base::Error(failed) unless the status is success.
 #define SHARD8_CUBLAS_CHECK(expression) \
   ::shard8::kernels::cuda::check_cublas((expression), #expression, __FILE__, __LINE__)

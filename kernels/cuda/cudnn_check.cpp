@@ -11,7 +11,7 @@
 namespace shard8::kernels::cuda {
 namespace {
 
-// cuDNN loads the libraries beside it when they are first used.
+// Whether the machine lacks something that cuDNN needs. (cuDNN loads its sub-libraries when they are first used.)
 bool lacks_something(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_NOT_INITIALIZED:

@@ -8,14 +8,14 @@
 
 namespace shard8::kernels::cuda {
 
-/// "cuDNN 9.19.0": the library that is loaded, whatever the headers were.
+/// The version of the loaded library, "cuDNN 9.19.0". The headers may be of another version.
 std::string cudnn_version();
 
-/// "CUDNN_STATUS_X (what the library last complained about)".
+/// A status as text: "CUDNN_STATUS_X (the last message of the library)".
 std::string cudnn_text(cudnnStatus_t status);
 
-/// Throws base::Error (environment when the library cannot work on this machine, else failed) with
-/// the expression, the library's text, its version and folder/file:line.
+/// Throws base::Error with the expression, the library's text, its version and folder/file:line. The code is
+/// environment if the library cannot work on this machine, else failed.
 [[noreturn]] void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line);
 
 inline void cudnn_check(cudnnStatus_t status, const char* expression, const char* file, int line) {
@@ -24,6 +24,6 @@ inline void cudnn_check(cudnnStatus_t status, const char* expression, const char
 
 }  // namespace shard8::kernels::cuda
 
-/// Evaluates a call that returns cudnnStatus_t; throws base::Error unless it is success.
+/// Evaluates a call that returns cudnnStatus_t. Throws base::Error unless the status is success.
 #define SHARD8_CUDNN_CHECK(expression) \
   ::shard8::kernels::cuda::cudnn_check((expression), #expression, __FILE__, __LINE__)

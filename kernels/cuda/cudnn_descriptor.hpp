@@ -12,7 +12,8 @@
 
 namespace shard8::kernels::cuda {
 
-/// A descriptor of cuDNN's backend API: attributes are set, then it is finalized and never changed.
+/// A descriptor of cuDNN's backend API, owned. The caller sets attributes, then finalizes the descriptor; after that it
+/// is not changed.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
@@ -56,7 +57,7 @@ class Descriptor {
     SHARD8_CUDNN_CHECK(cudnnBackendFinalize(descriptor_));
     return *this;
   }
-  /// Where "no" is an answer: an engine that does not support a graph.
+  /// Finalizes and returns the status, where a failure is an answer: an engine does not support a graph.
   cudnnStatus_t try_finalize() { return cudnnBackendFinalize(descriptor_); }
 
   std::int64_t get_int(Name name) const {

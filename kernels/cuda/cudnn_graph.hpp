@@ -12,7 +12,7 @@
 
 namespace shard8::kernels::cuda {
 
-/// Extents of a tensor of four dimensions and the elements from one index to the next.
+/// Extents and strides, in elements, of a tensor of four dimensions.
 struct Layout {
   std::array<std::int64_t, 4> extents, strides;
 
@@ -21,47 +21,52 @@ struct Layout {
   }
 };
 
-/// An operand of a graph's operations.
+/// A tensor of a graph.
 struct GraphTensor {
   Descriptor descriptor;
   Layout layout;
 };
 
-/// A number that a plan reads from host memory.
+/// A number that a plan reads from host memory at each run.
 struct GraphScalar {
   std::int64_t id;
   float value;
 };
 
-/// A graph of operations, which an engine of cuDNN runs as one kernel or a few. Tensors are in
-/// memory (their addresses come with each run, by id), numbers, or only pass from one operation to
-/// the next. All arithmetic is FP32.
+/// A graph of operations, which an engine of cuDNN runs as one kernel or a few. A tensor of the graph is one of three:
+/// in memory, with an address that each run gives by id; a number; or intermediate, passed from one operation to the
+/// next. All arithmetic is FP32.
+/// The functions whose name ends in _into write the result to the tensor y. The others return the result as a new
+/// intermediate tensor.
 class Graph {
  public:
-  using Tensor = const GraphTensor&;  ///< lives as long as the graph
+  using Tensor = const GraphTensor&;  ///< valid as long as the graph
 
+  /// A tensor in memory. `id` must be below 1000.
   Tensor in_memory(std::int64_t id, cudnnDataType_t type, const Layout& layout);
   Tensor number(float value);
 
+  /// y = mode(x), or y = mode(x, b), for each element, in FP32.
   Tensor pointwise(cudnnPointwiseMode_t mode, Tensor x);
   Tensor pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b);
   void pointwise_into(Tensor y, cudnnPointwiseMode_t mode, Tensor x);
   void pointwise_into(Tensor y, cudnnPointwiseMode_t mode, Tensor x, Tensor b);
-  /// As pointwise, passed on in another type.
+  /// As pointwise; the result is passed to the next operation in the given type.
   Tensor pointwise_as(cudnnDataType_t type, cudnnPointwiseMode_t mode, Tensor x, Tensor b);
 
-  /// x where its index in dimension 2 is at least that in dimension 3, else `hidden`.
+  /// x where its index in dimension 2 is at least its index in dimension 3; else `hidden`.
   Tensor lower_triangle(Tensor x, Tensor hidden);
 
   /// y (.., m, n) = a (.., m, k) · b (.., k, n).
   void matmul_into(Tensor y, Tensor a, Tensor b);
   Tensor matmul(Tensor a, Tensor b, cudnnDataType_t type, const Layout& layout);
 
-  /// Over the dimensions where the result has extent 1, or groups of heads where it has fewer.
+  /// Reduces x by `op` over the dimensions in which y has extent 1. Where y has fewer heads than x, groups of heads are
+  /// reduced.
   void reduce_into(Tensor y, cudnnReduceTensorOp_t op, Tensor x);
   Tensor reduce(cudnnReduceTensorOp_t op, Tensor x, const Layout& layout);
 
-  /// The same elements under another layout.
+  /// The elements of x in another layout.
   Tensor reshape(Tensor x, cudnnDataType_t type, const Layout& layout);
 
   /// The finalized graph of all operations so far.
@@ -77,7 +82,7 @@ class Graph {
   std::deque<GraphTensor> tensors_;
   std::vector<Descriptor> details_, operations_;
   std::vector<GraphScalar> scalars_;
-  std::int64_t next_id_ = 1000;  ///< ids below are the caller's
+  std::int64_t next_id_ = 1000;  ///< ids below 1000 are the caller's
 };
 
 }  // namespace shard8::kernels::cuda

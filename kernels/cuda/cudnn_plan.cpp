@@ -14,7 +14,7 @@ constexpr std::size_t kMaxOperands = 24;
 std::vector<Descriptor> offered(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-  if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // it knows nothing of such graphs
+  if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // the heuristics do not know such graphs
   const auto results = [&](std::int64_t room, cudnnBackendDescriptor_t* into) {
     std::int64_t count = 0;
     SHARD8_CUDNN_CHECK(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -26,7 +26,7 @@ std::vector<Descriptor> offered(const Descriptor& graph, cudnnBackendHeurMode_t 
   for (std::size_t n = results(0, nullptr); n > 0; --n) {
     raw.push_back(configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   }
-  // Only those that support the graph are filled in, from the front.
+  // cuDNN fills in only the configurations that support the graph, at the front.
   const auto filled = raw.empty() ? 0 : results(std::ssize(raw), raw.data());
   while (configurations.size() > filled) configurations.pop_back();
   return configurations;

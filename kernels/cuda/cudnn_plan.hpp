@@ -10,24 +10,24 @@
 
 namespace shard8::kernels::cuda {
 
-/// An address for a tensor of a graph, by its id.
+/// The address of one tensor of a graph, by its id.
 struct Binding {
   std::int64_t id;
   void* address;
 };
 
-/// The engine configurations that the heuristics offer for a finalized graph on this device and that
-/// support it, best first; those of last resort at the end.
+/// The engine configurations that cuDNN's heuristics offer on this device for a finalized graph, and that support the
+/// graph. Best first; fallback configurations last.
 std::vector<Descriptor> engine_configurations(const Descriptor& graph);
 
 /// A graph compiled for an engine.
 class Plan {
  public:
-  /// Throws base::Error with the library's reason when the engine does not take the graph after all.
+  /// Throws base::Error with the library's reason if the engine does not support the graph after all.
   Plan(cudnnHandle_t handle, const Descriptor& configuration, std::span<const GraphScalar> scalars);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// On the handle's stream; `workspace` has workspace_bytes(), 256-byte aligned.
+  /// Runs the graph on the handle's stream. `workspace` must have workspace_bytes() and be aligned to 256 bytes.
   cudnnStatus_t run(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace);
 
  private:

@@ -19,7 +19,7 @@ using tensor::Scaling;
 using tensor::Tensor;
 
 constexpr std::int64_t kBlock = 128;
-constexpr std::int64_t kScaleAlignment = 16;  // that cuBLASLt wants
+constexpr std::int64_t kScaleAlignment = 16;  // the alignment that cuBLASLt needs for block scales
 
 std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
 
@@ -28,7 +28,7 @@ bool is_mx(Scaling scaling) { return scaling == Scaling::row_32 || scaling == Sc
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-/// Parts of the workspace, one after the other.
+/// Hands out parts of the workspace, one after the other.
 class Memory {
  public:
   explicit Memory(const Tensor& memory) : memory_(memory), next_(memory.data) {
@@ -50,21 +50,21 @@ class Memory {
   std::byte* next_;
 };
 
-/// A matrix as cuBLASLt reads it.
+/// A matrix in the form in which cuBLASLt reads it.
 struct Prepared {
   LtFactor factor;
   const void* data = nullptr;
   const float* scale_inv = nullptr;
 };
 
-/// What is summed over: the columns of a matrix, or its rows.
+/// The dimension of a matrix that the product sums over.
 enum class Depth { columns, rows };
 
 const float* block_scales(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
   const auto* const scales = reinterpret_cast<const float*>(m.scale_inv.data);
   const std::int64_t rows = m.rows() / block_rows(m.scaling), cols = m.cols() / block_cols(m.scaling);
   const bool tile = m.scaling == Scaling::tile_128;
-  // vec_128 has the depth's blocks first, tile_128 last.
+  // In vec_128 the depth is the slow dimension of the scales, in tile_128 the fast one.
   const bool transpose = tile == (depth == Depth::rows);
   const std::int64_t lines = transpose ? cols : rows, length = transpose ? rows : cols;
   const std::int64_t pitch = tile ? padded(length) : length;
@@ -117,8 +117,8 @@ Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, Memory& me
   return {{.dtype = m.data.dtype}, m.data.data, nullptr};
 }
 
-/// A power of two that divides all addresses: what vector loads care for, and no more different ones
-/// than need be, since each has its own algorithm.
+/// A power of two that divides all addresses. Vector loads depend on it. Few different values are used, because each
+/// value has an algorithm of its own.
 std::int32_t alignment_of(const LtGemmArgs& args) {
   const std::uintptr_t all = address(args.out) | address(args.left) | address(args.right) | address(args.addend);
   for (const std::int32_t alignment : {256, 16, 8, 4}) {
@@ -140,12 +140,13 @@ class Product {
 
   Prepared prepare(const Operand& m, Depth depth) { return prepared(stream_, m, depth, memory_); }
 
-  /// What cuBLASLt adds itself, in the dtype that it wants; else into `out`, before the product.
+  /// Adds the bias. cuBLASLt adds it itself if the bias can be given in the dtype that cuBLASLt needs. Otherwise the
+  /// bias is written to `out` before the product, which then accumulates.
   void add_bias(LtGemmKey& key, const Tensor& out, const Tensor& bias) {
     const DType wanted = bias_dtype(key);
     if (wanted == DType::bf16 && bias.dtype == DType::fp32) {
       SHARD8_REQUIRE(addend_ == nullptr, "gemm: a bias of fp32 beside a residual with FP8 operands; allowed is bf16");
-      fill_rows(stream_, out, bias);  // digits would be lost otherwise
+      fill_rows(stream_, out, bias);  // as bf16 the bias would lose digits
       key.accumulate = true;
       return;
     }
@@ -186,7 +187,7 @@ class Product {
   const void* addend_ = nullptr;
 };
 
-/// True if there is nothing to sum; then `out` is what that gives.
+/// Whether there is nothing to sum. If so, `out` becomes the bias, or zeros, or stays if `accumulate`.
 bool is_empty(cudaStream_t stream, const Tensor& out, std::int64_t depth, const Tensor& bias, bool accumulate) {
   if (out.count() == 0) return true;
   if (depth > 0) return false;
@@ -242,7 +243,8 @@ std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t 
   };
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
   const std::int64_t t = tokens, k = inputs, n = outputs;
-  const std::size_t common = tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // a bias at most
+  const std::size_t common =
+      tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // room for a converted bias
   if (!is_float8(operands)) return common;
 
   const std::size_t of_scales =

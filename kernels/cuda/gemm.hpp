@@ -7,18 +7,21 @@
 
 namespace shard8::kernels::cuda {
 
-/// The products of kernels/gemm.hpp. Callers must have checked the arguments; all tensors are in the device's memory.
-/// Operands are converted in `memory` to what cuBLASLt reads on compute capability 9.0:
+/// The products of kernels/gemm.hpp on a device. Callers must have checked the arguments by check_product(); all
+/// tensors are in the device's memory. Operands are converted in `memory` to what cuBLASLt reads on compute capability
+/// 9.0:
 ///
 ///   fp32, bf16   read as stored
-///   FP8          the summed dimension must be contiguous: others are transposed, unless they come so
-///                (Operand::transposed); block scales are brought to LtScaling's layouts
+///   FP8          the summed dimension must be contiguous: other operands are transposed, unless they are stored
+///                transposed already (Operand::transposed); block scales are converted to LtScaling's layouts
 ///   mxfp8        decoded to bf16
 ///
-/// FP8 products with one scale for all use fast accumulation in fprop, where its error is small compared with the
-/// cast's; in dgrad and wgrad partial sums are moved to fp32 (TransformerEngine's defaults).
+/// FP8 products with one scale for the whole tensor use fast accumulation in fprop: its error is small compared with
+/// the error of the cast. In dgrad and wgrad partial sums are moved to fp32. These are TransformerEngine's defaults.
+/// `memory` must have gemm_memory_bytes(); too little is an Error(failed).
 
-/// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)] [+ residual (T, N)]
+/// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)] [+ residual (T, N), of y's dtype; K must not be 0]. FP8 operands with a
+/// residual and an fp32 bias are an Error(failed).
 void gemm_fprop(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& y, const tensor::Operand& x,
                 const tensor::Operand& w, const tensor::Tensor& bias, const tensor::Tensor& memory,
                 const tensor::Tensor& residual = {});
@@ -29,8 +32,8 @@ void gemm_dgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dx, con
 void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dw, const tensor::Operand& dy,
                 const tensor::Operand& x, bool accumulate, const tensor::Tensor& memory);
 
-/// Bytes of `memory` for each of the three products. `scaling`: how x is scaled by rows, none for any scaling.
-/// `transposed`: x and dy come transposed where that is needed; weights never do.
+/// Bytes of `memory`, enough for each of the three products. `scaling`: how x is scaled by rows; Scaling::none stands
+/// for any scaling. `transposed`: x and dy are stored transposed where wgrad reads them. Weights never are.
 std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               tensor::Scaling scaling, bool transposed);
 

@@ -11,7 +11,7 @@ namespace {
 
 using tensor::DType;
 
-/// The words of a line, one after the other, each read whole.
+/// Reads the words of a line, one after the other. Each word must be consumed whole.
 class Words {
  public:
   explicit Words(std::string_view line) : line_(line), rest_(line) {}

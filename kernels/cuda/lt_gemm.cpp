@@ -17,7 +17,7 @@ namespace {
 
 using base::ExitCode;
 
-/// Products that take less are not refined: it would take longer than it saves.
+/// Products that take less time than this are not refined: refining would take longer than it saves.
 constexpr float kWorthRefining = 100.0f;  // us
 constexpr double kRefineSeconds = 0.5;
 
@@ -57,7 +57,7 @@ LtAlgorithms current_machine() {
 
 LtGemm::LtGemm() : machine_(current_machine()) { SHARD8_CUBLAS_CHECK(cublasLtCreate(&handle_)); }
 
-// A destructor cannot throw: an error here was one before, and is reported by the next call.
+// A destructor cannot throw. An error here comes from earlier work, and the next call reports it.
 LtGemm::~LtGemm() { static_cast<void>(cublasLtDestroy(handle_)); }
 
 bool LtGemm::adopt(const LtAlgorithms& algorithms) {
@@ -94,7 +94,7 @@ bool LtGemm::try_prepare(cudaStream_t stream, const LtGemmKey& key, const LtGemm
 LtGemm::Plan& LtGemm::plan_of(const LtGemmKey& key) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
-  LtProblem problem(key);  // which checks it
+  LtProblem problem(key);  // checks the key
   return plans_.emplace(key, Plan{problem, {.key = key}, false}).first->second;
 }
 
@@ -107,7 +107,7 @@ cublasStatus_t LtGemm::enqueue(cudaStream_t stream, Plan& plan, const LtGemmArgs
   return plan.problem.enqueue(handle_, stream, args, candidate_of(plan.chosen).algorithm);
 }
 
-// A refused algorithm enqueues nothing, so that the next one may.
+// A refused algorithm enqueues nothing, so the next one can be tried.
 bool LtGemm::run_first(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
   if (plan.chosen.offered > 0) {
     const cublasStatus_t status = enqueue(stream, plan, args);

@@ -11,16 +11,16 @@
 
 namespace shard8::kernels::cuda {
 
-/// How a product that has no algorithm yet gets one.
+/// How an algorithm is chosen for a product that has none yet.
 enum class LtTuning : std::uint8_t {
   off,         ///< the heuristic's first guess that runs
   candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of the product's first run; for long
-               ///< products also of algorithms similar to the fastest guesses (refine)
-  exhaustive,  ///< as candidates; all algorithms are timed too, for comparison
+               ///< products also the fastest of algorithms similar to the best guesses (refine)
+  exhaustive,  ///< as candidates; all algorithms are timed too, only to compare: the choice is the same
 };
 
-/// Matrix products by cuBLASLt on the device that is current at construction. Running a product that has an algorithm
-/// is one look-up and one cublasLtMatmul, on any stream, without allocation on host or device. Two threads must not use
+/// Matrix products by cuBLASLt, on the device that is current at construction. A product that has an algorithm takes
+/// one look-up and one cublasLtMatmul, on any stream, and allocates nothing on host or device. Two threads must not use
 /// one object at once. All errors are base::Error.
 class LtGemm {
  public:
@@ -31,25 +31,26 @@ class LtGemm {
   LtGemm(const LtGemm&) = delete;
   LtGemm& operator=(const LtGemm&) = delete;
 
-  /// Sets how products get algorithms. While tuning is not off, the first run of a product that was not timed in this
-  /// way runs several algorithms and waits for the stream; an `out` that accumulates holds garbage afterwards. Times
-  /// depend on the power that the numbers take, so operands should be those of training, not zeros.
+  /// Sets how algorithms are chosen. While tuning is not off, the first run of a product that was not timed in this way
+  /// runs several algorithms and waits for the stream. An `out` that accumulates holds garbage afterwards. Times depend
+  /// on the values: they change the power that the device takes. So operands should be those of training, not zeros.
   void set_tuning(LtTuning tuning, const LtSearchLimits& limits = {}) {
     tuning_ = tuning;
     limits_ = limits;
   }
 
-  /// Uses algorithms chosen elsewhere in place of its own. An algorithm that does not run is replaced at its first run.
-  /// Returns false, and changes nothing, if they are for another library or another device.
+  /// Adopts algorithms that were chosen elsewhere, in place of its own. An algorithm that does not run is replaced at
+  /// its first run. Returns false, and changes nothing, if the algorithms are for another version of the library or
+  /// another kind of device.
   [[nodiscard]] bool adopt(const LtAlgorithms& algorithms);
 
   /// Enqueues the product. Throws Error(environment) if no algorithm runs.
   void run(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
-  /// Chooses an algorithm for the product if it has none (by timing, as LtTuning says; `out` as there). Returns false
-  /// if none runs, which includes status 15 (not supported) from a run.
+  /// Chooses an algorithm for the product if it has none. It then runs the product as LtTuning says, and `out` is
+  /// overwritten. Returns false if no algorithm runs; status 15 (not supported) counts as not running.
   [[nodiscard]] bool try_prepare(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
 
-  /// The algorithm chosen for a key; throws if there is none.
+  /// The algorithm chosen for a key. Throws base::Error if the product was never run.
   const LtAlgorithm& algorithm(const LtGemmKey& key) const;
   /// All chosen algorithms, in the order of their keys.
   LtAlgorithms algorithms() const;
@@ -73,7 +74,7 @@ class LtGemm {
   cublasLtHandle_t handle_ = nullptr;
   LtTuning tuning_ = LtTuning::off;
   LtSearchLimits limits_;
-  LtAlgorithms machine_;  // of an empty list
+  LtAlgorithms machine_;  // library and device of this object; the list is empty
   std::unordered_map<LtGemmKey, Plan, LtGemmKeyHash> plans_;
   std::unordered_map<LtGemmKey, LtSearch, LtGemmKeyHash> searched_;
 };

@@ -46,14 +46,15 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceA
 }
 
 void set_scale_mode(cublasLtMatmulDescOpaque_t& desc, cublasLtMatmulDescAttributes_t attribute, LtScaling scaling) {
-  if (!is_block(scaling)) return;  // scalars are the default, also where there is no scale
+  if (!is_block(scaling)) return;  // one scale is the default, also for factors without scales
   const auto mode =
       static_cast<std::int32_t>(scaling == LtScaling::vec_128 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
                                                               : CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
   set(desc, attribute, mode);
 }
 
-// Column-major, a row-major (outer, depth) is (depth, outer), and the other way round.
+// A row-major (outer, depth) is a column-major (depth, outer); a row-major (depth, outer) is a column-major (outer,
+// depth).
 void set_layout(cublasLtMatrixLayoutOpaque_t& layout, const LtFactor& factor, std::int64_t outer, std::int64_t depth) {
   const std::int64_t rows = factor.depth_contiguous ? depth : outer;
   const std::int64_t cols = factor.depth_contiguous ? outer : depth;
@@ -133,7 +134,7 @@ std::vector<LtCandidate> LtProblem::candidates(cublasLtHandle_t handle, const Lt
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(preference, attribute, static_cast<std::uint32_t>(key_.alignment));
   }
-  // A sum is rounded once: parts of it must not pass through bf16.
+  // A sum is rounded once: partial sums of a split depth must not be rounded to bf16.
   const bool any_scheme = key_.out == DType::fp32;
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(any_scheme ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

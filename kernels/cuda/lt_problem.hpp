@@ -12,23 +12,23 @@
 
 namespace shard8::kernels::cuda {
 
-/// Device memory of one product. `out` is read with LtGemmKey::accumulate, overwritten otherwise.
+/// The device memory of one product. `out` is read if LtGemmKey::accumulate, and overwritten.
 struct LtGemmArgs {
   void* out = nullptr;
   const void* left = nullptr;
   const void* right = nullptr;
-  const float* left_scale_inv = nullptr;   ///< scale_count() of LtScaling
-  const float* right_scale_inv = nullptr;  ///< 16-byte aligned with block scales
+  const float* left_scale_inv = nullptr;   ///< scale_count() floats, laid out as LtScaling says
+  const float* right_scale_inv = nullptr;  ///< as left_scale_inv; both 16-byte aligned if they are block scales
   const void* bias = nullptr;              ///< 16-byte aligned
   const void* addend = nullptr;            ///< may be `out`
-  void* workspace = nullptr;               ///< 256-byte aligned; products in flight at once need one each
+  void* workspace = nullptr;               ///< 256-byte aligned; products that run at once need one each
   std::size_t workspace_bytes = 0;         ///< kLtWorkspaceBytes is enough
 };
 
-/// What cuBLASLt can use on compute capability 9.0.
+/// The workspace that cuBLASLt can use on compute capability 9.0, in bytes.
 inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
 
-/// An algorithm that the heuristic offers, best guess first.
+/// An algorithm for a product, and the bytes of workspace that it needs.
 struct LtCandidate {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
@@ -39,28 +39,28 @@ constexpr bool refuses(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// cuBLASLt's description of a product. Row-major out = left · rightᵀ is, column-major,
-/// outᵀ (cols, rows) = A · B with A = right and B = left.
+/// cuBLASLt's description of a product. cuBLASLt is column-major. The row-major product out = left · rightᵀ is the
+/// column-major outᵀ (cols, rows) = A · B with A = right and B = left.
 class LtProblem {
  public:
   explicit LtProblem(const LtGemmKey& key);
 
   const LtGemmKey& key() const { return key_; }
 
-  /// Throws base::Error unless the pointers are what the key says.
+  /// Throws base::Error unless the pointers are given and aligned as the key says.
   static void check_args(const LtGemmKey& key, const LtGemmArgs& args);
 
-  /// Up to `most` candidates, best guess first; empty where cuBLASLt has none.
+  /// Up to `most` algorithms that the heuristic offers, best guess first; empty if it offers none.
   std::vector<LtCandidate> candidates(cublasLtHandle_t handle, const LtGemmArgs& args, int most);
 
-  /// The algorithms that cuBLASLt has for these dtypes, whatever the shape.
+  /// The ids of the algorithms that cuBLASLt has for these dtypes, whatever the shape.
   std::vector<int> algorithm_ids(cublasLtHandle_t handle) const;
-  /// One of them, not yet configured; nothing where cuBLASLt refuses it.
+  /// The algorithm with this id, not yet configured; nothing if cuBLASLt refuses it.
   std::optional<cublasLtMatmulAlgo_t> algorithm(cublasLtHandle_t handle, int id) const;
-  /// Bytes of workspace that a configured algorithm needs; nothing where it cannot do this product.
+  /// Bytes of workspace that a configured algorithm needs; nothing if it cannot compute this product.
   std::optional<std::size_t> check(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm);
 
-  /// Enqueues the product. Allocates nothing on the host.
+  /// Enqueues the product with the algorithm. Allocates nothing on the host.
   cublasStatus_t enqueue(cublasLtHandle_t handle, cudaStream_t stream, const LtGemmArgs& args,
                          const cublasLtMatmulAlgo_t& algorithm);
 

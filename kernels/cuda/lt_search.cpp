@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFinalists = 24, kRefined = 3, kFinalistsOfRefined = 6;
 constexpr std::array<std::int32_t, 5> kSplits = {2, 3, 4, 6, 8};
-constexpr std::uint32_t kMostOptions = 16;  // of those that an algorithm names
+constexpr std::uint32_t kMostOptions = 16;  // tried of an algorithm, which may have many more
 
 template <class T>
 T capability(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoCapAttributes_t attribute) {
@@ -31,7 +31,7 @@ T capability(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoCapAttribu
   return value;
 }
 
-/// A list, which is one of 0 alone where the algorithm has none.
+/// The values of an attribute; the single value 0 if the algorithm has none.
 std::vector<std::uint32_t> capabilities(const cublasLtMatmulAlgo_t& algorithm,
                                         cublasLtMatmulAlgoCapAttributes_t attribute) {
   std::size_t bytes = 0;
@@ -55,10 +55,10 @@ T configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttr
   return value;
 }
 
-/// The configurations of one algorithm, numbered.
+/// The configurations of one algorithm, numbered from 0.
 class Configurations {
  public:
-  /// Those that differ from it in option, swizzle and cluster alone.
+  /// The configurations that differ from `algorithm` only in option, swizzle and cluster.
   static Configurations near(const cublasLtMatmulAlgo_t& algorithm) {
     Configurations all(algorithm);
     all.tiles_ = {configured<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)};
@@ -138,7 +138,7 @@ class Search {
   }
 
  private:
-  /// The fastest of all, timed in turns, and the time of the baseline.
+  /// Times the baseline and the others in turns. Returns the fastest of them, and the time of the baseline.
   std::pair<Timed, float> final_round(const LtCandidate& baseline, const std::vector<Timed>& others) {
     std::vector<LtCandidate> finalists = {baseline};
     for (const Timed& t : others) finalists.push_back(t.candidate);
@@ -160,7 +160,8 @@ class Search {
     return LtCandidate{algorithm, *workspace};
   }
 
-  // In an order that spreads, so that what a limit leaves out is no whole class.
+  // Asks which configurations are supported, in an order that mixes them. So a time limit does not leave out a whole
+  // class of configurations.
   std::vector<LtCandidate> supported() {
     std::vector<Configurations> algorithms;
     for (const int id : problem_.algorithm_ids(handle_)) {
@@ -203,7 +204,7 @@ class Search {
     return timed;
   }
 
-  // With sums of parts in fp32 only, as the heuristic is asked for.
+  // Configurations with the depth split. Partial sums are fp32 only, as candidates() asks of the heuristic.
   std::vector<LtCandidate> splits_of(const std::vector<Timed>& timed) {
     std::vector<LtCandidate> result;
     for (const Timed& t : timed) {

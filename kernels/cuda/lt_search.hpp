@@ -10,28 +10,28 @@
 
 namespace shard8::kernels::cuda {
 
-/// How long a search may take for one product. What is left out then is counted.
+/// How long a search may take for one product. Configurations that a limit leaves out are counted.
 struct LtSearchLimits {
-  double check_seconds = 10.0;  ///< asking cuBLASLt which configurations do the product
-  double run_seconds = 10.0;    ///< running each of those once
+  double check_seconds = 10.0;  ///< for asking cuBLASLt which configurations are supported
+  double run_seconds = 10.0;    ///< for running each supported configuration once
 };
 
-/// What a search over the configurations of all of cuBLASLt's algorithms found.
+/// The result of a search over the configurations of all of cuBLASLt's algorithms.
 struct LtSearch {
-  LtCandidate best;                 ///< the baseline, if nothing is faster
-  float microseconds = 0;           ///< of the best
-  float baseline_microseconds = 0;  ///< in the same rounds
-  std::int64_t possible = 0;        ///< configurations: tile, stages, cluster, swizzle and option
-  std::int64_t checked = 0;         ///< of them were checked
-  std::int64_t supported = 0;       ///< of those do this product in the workspace given
-  std::int64_t timed = 0;           ///< of those were run
+  LtCandidate best;                 ///< the fastest; the baseline if nothing is faster
+  float microseconds = 0;           ///< of `best`
+  float baseline_microseconds = 0;  ///< of the baseline, timed in turns with `best`
+  std::int64_t possible = 0;        ///< how many configurations of tile, stages, cluster, swizzle and option there are
+  std::int64_t checked = 0;         ///< how many of them cuBLASLt was asked about
+  std::int64_t supported = 0;       ///< how many of those compute this product in the workspace given
+  std::int64_t timed = 0;           ///< how many of those were run
 
-  /// No limit cut it short.
+  /// Whether no time limit was reached.
   bool complete() const { return checked == possible && timed == supported; }
 };
 
-/// Runs every configuration once, then the fastest with the depth split in several ways, then the
-/// fastest of all and the baseline in turns. Overwrites args.out and waits for the stream.
+/// Searches all configurations: runs each once; then runs the fastest with the depth split in several ways; then times
+/// the fastest of all and `baseline` in turns. Overwrites args.out and waits for the stream.
 LtSearch search(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                 const LtCandidate& baseline, const LtSearchLimits& limits);
 
@@ -40,12 +40,14 @@ struct LtTimed {
   float microseconds = 0;
 };
 
-/// The fastest of `tried`, which were timed, and of what differs from the few fastest of them in cluster, swizzle
-/// or option alone: each of those is run once, for `run_seconds` at most, then the fastest in turns. Else as search.
+/// Refines a choice. `tried` are timed algorithms. Configurations that differ from the few fastest of them only in
+/// cluster, swizzle or option are run once each, for `run_seconds` at most. Then the fastest of these and the fastest
+/// of `tried` are timed in turns, and the fastest is returned. Overwrites args.out and waits for the stream.
 LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args,
                std::vector<LtTimed> tried, double run_seconds);
 
-/// "algorithm 66, tile 20, stages 36, split 1, scheme 0, swizzle 0, option 0, cluster 3": cuBLASLt's numbers.
+/// The algorithm as text, with cuBLASLt's numbers: "algorithm 66, tile 20, stages 36, split 1, scheme 0, swizzle 0,
+/// option 0, cluster 3".
 std::string describe(const cublasLtMatmulAlgo_t& algorithm);
 
 }  // namespace shard8::kernels::cuda

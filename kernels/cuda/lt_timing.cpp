@@ -42,7 +42,7 @@ LtTimer::LtTimer(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& proble
 bool LtTimer::runs(const LtCandidate& candidate) {
   const cublasStatus_t status = problem_.enqueue(handle_, stream_, args_, candidate.algorithm);
   if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
-    // Of a launch that was refused. An error of the device itself stays, and the stream tells it.
+    // Clears the error of a launch that was refused. An error of the device itself stays, and the next line finds it.
     static_cast<void>(cudaGetLastError());
     SHARD8_CUDA_CHECK(cudaStreamSynchronize(stream_));
     return false;
@@ -53,7 +53,7 @@ bool LtTimer::runs(const LtCandidate& candidate) {
   return true;
 }
 
-// A first run keeps the device busy, so that the time has no wait for the host's launch in it.
+// A first run, not timed, keeps the device busy. So the time includes no wait for the host's launch.
 float LtTimer::time(const LtCandidate& candidate, int repeats) {
   for (int i = 0; i <= repeats; ++i) {
     SHARD8_CUBLAS_CHECK(problem_.enqueue(handle_, stream_, args_, candidate.algorithm));

@@ -9,18 +9,18 @@
 
 namespace shard8::kernels::cuda {
 
-/// Times algorithms of one problem on a stream. All waits are for that stream.
+/// Times algorithms for one problem on a stream. Every function overwrites args.out and waits for the stream.
 class LtTimer {
  public:
   LtTimer(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args);
 
-  /// Whether the algorithm runs: cuBLASLt may refuse one that it has offered, which is no error. The
-  /// first run loads code.
+  /// Whether the algorithm runs. cuBLASLt may refuse an algorithm that it has offered; this is not an error. The first
+  /// run of an algorithm also loads its code.
   bool runs(const LtCandidate& candidate);
-  /// Microseconds of a run, the mean of `repeats` back to back.
+  /// Microseconds of one run: the mean of `repeats` runs, one right after the other.
   float time(const LtCandidate& candidate, int repeats);
-  /// Microseconds of each, the median of five rounds in which all take turns, so that clocks that
-  /// change meet all alike; 0 for those that do not run.
+  /// Microseconds of one run of each candidate; 0 for candidates that do not run. Each time is the median of five
+  /// rounds. In each round the candidates take turns, so changes of the clock rate affect all alike.
   std::vector<float> time_all(const std::vector<LtCandidate>& candidates);
 
  private:

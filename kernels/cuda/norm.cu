@@ -16,7 +16,7 @@ namespace {
 
 using tensor::DType;
 
-/// A cluster takes 32 rows after others; the next ones are on their way meanwhile.
+/// The forward of a norm. A cluster takes 32 rows at a time, and loads the next rows meanwhile.
 template <class Outputs, bool kCentred, int kVectors>
 __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward at) {
 #if __CUDA_ARCH__ >= 900
@@ -71,7 +71,7 @@ bool on_16_bytes(std::initializer_list<const void*> pointers) {
                      [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
 }
 
-/// Of the current device, asked for once by each thread that changes none.
+/// Whether the current device has clusters of blocks. A thread asks again only when its device has changed.
 bool has_clusters() {
   int device = 0;
   SHARD8_CUDA_CHECK(cudaGetDevice(&device));
@@ -81,7 +81,7 @@ bool has_clusters() {
   return major >= 9;
 }
 
-/// Vectors of a thread, few first; 0 if a cluster cannot hold a row.
+/// How many vectors a thread takes, as few as possible; 0 if a cluster cannot hold a row.
 int vectors_of(std::int64_t hidden) {
   for (const int vectors : {2, 4}) {
     const std::int64_t cols = static_cast<std::int64_t>(vectors) * kNormStride;
@@ -118,7 +118,8 @@ Kernel any_kernel_of(const NormForward& norm) {
                                : kernel_of<NormOutputs<void, false, false>>(norm);
 }
 
-/// How many clusters the current device has room for at once; asked for once by each thread that changes none.
+/// How many clusters the current device runs at once. A thread asks once for each kernel and size, and must not change
+/// its device afterwards.
 int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
   struct Answer {
     void (*function)(NormForward);

@@ -10,12 +10,12 @@
 
 namespace shard8::kernels::cuda {
 
-/// The forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and kernels/quantize.hpp say: what
-/// it reads and writes, in the device's memory. Null: not asked for.
+/// The arguments of norm_forward: the forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and
+/// kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer means: not asked for.
 struct NormForward {
   const void *x, *weight;  ///< bf16 (rows, hidden), (hidden)
-  const void* bias;        ///< bf16 (hidden), LayerNorm's; null: RMSNorm
-  float *mean, *rstd;      ///< (rows); mean of LayerNorm alone
+  const void* bias;        ///< bf16 (hidden), for LayerNorm; null means RMSNorm
+  float *mean, *rstd;      ///< (rows); mean only for LayerNorm
   std::int64_t rows, hidden;
   float eps;
 
@@ -30,11 +30,11 @@ struct NormForward {
 
 /// Whether norm_forward takes these arguments. It needs a device with clusters of blocks (compute capability 9.0); a
 /// multiple of 32 rows; a row that one cluster holds (a multiple of 512 columns up to 4096, or of 1024 up to 8192);
-/// pointers aligned to 16 bytes; and not both the plain result and a transposed cast.
+/// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast.
 bool has_norm_forward(const NormForward& norm);
 
-/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, whatever it writes. Sums depend on `hidden` alone,
-/// not on what is written.
+/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, and a second time only for rows in which something
+/// saturates. Sums depend on `hidden` alone, not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
 
 }  // namespace shard8::kernels::cuda

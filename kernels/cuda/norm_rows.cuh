@@ -8,14 +8,14 @@
 #include "kernels/cuda/norm.hpp"
 #include "kernels/cuda/row_parts.cuh"
 
-/// The parts of norm_kernel. A cluster of blocks takes 32 rows at once; a block takes some of their columns, a warp four of
-/// the rows. So a whole row is in registers, spread over several multiprocessors, and a block has enough rows to write
-/// them transposed. Warps that share rows send each other their sums; nothing else waits.
+/// The parts of norm_kernel. A cluster of blocks takes 32 rows at once. A block takes some of their columns, a warp
+/// four of the rows. So a whole row is in registers, spread over several multiprocessors, and a block has enough rows
+/// to write them transposed. Warps that share rows send each other their sums; no other threads wait.
 namespace shard8::kernels::cuda {
 
 using tensor::larger_pair;
 
-/// larger_pair of four pairs, as a tree.
+/// larger_pair of four pairs, computed as a tree.
 __device__ __forceinline__ std::uint32_t largest_pair(const std::uint32_t (&pairs)[4]) {
   return larger_pair(larger_pair(pairs[0], pairs[1]), larger_pair(pairs[2], pairs[3]));
 }
@@ -26,7 +26,7 @@ __device__ __forceinline__ std::uint32_t cast_pairs(std::uint32_t first, std::ui
                                   high_of(second) * scale);
 }
 
-/// How many of eight bf16 are not zero and have a code of zero.
+/// How many of eight bf16 were flushed: they are not zero, but their codes are.
 __device__ __forceinline__ std::uint32_t count_flushed(const std::uint32_t (&codes)[2],
                                                        const std::uint32_t (&pairs)[4]) {
   std::uint32_t flushed = 0;
@@ -37,15 +37,17 @@ __device__ __forceinline__ std::uint32_t count_flushed(const std::uint32_t (&cod
 
 inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
 inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< kNormRows: of a cluster
-inline constexpr int kNormMostBlocks = 8;                                            ///< of a cluster, allowed on every device with clusters
-inline constexpr int kNormVector = 8, kNormStride = 32 * kNormVector;  ///< elements of a thread's vector of 16 bytes, and of a warp's vectors
+inline constexpr int kNormMostBlocks = 8;  ///< of a cluster, allowed on every device with clusters
+inline constexpr int kNormVector = 8,
+                     kNormStride =
+                         32 * kNormVector;  ///< elements of a thread's vector of 16 bytes, and of a warp's vectors
 
 struct NormCounts {
   std::uint32_t amax = 0, saturated = 0, flushed = 0;
 };
 
-/// What the kernel writes. `plain`: the result; without it and without a cast, only its amax. Q: the result cast to
-/// this format, E4M3 or E5M2 (void: no cast). `transposed`: the transposed cast as well.
+/// The forms that the kernel writes. `plain`: the result; without it and without a cast, only its amax. Q: the result
+/// cast to this format, E4M3 or E5M2 (void: no cast). `transposed`: the transposed cast as well.
 template <class Q, bool plain, bool transposed>
 struct NormOutputs {
   using Format = Q;
@@ -58,15 +60,15 @@ struct NormRows {
   static constexpr bool kCast = Outputs::kCast, kTransposed = Outputs::kTransposed;
   using Part = std::conditional_t<kCentred, Moments, Squares>;
   static constexpr int kCols = kVectors * kNormStride;  ///< of a block
-  static constexpr int kQuads = kNormRows / 4;          ///< words of a column of the tile
-  static constexpr int kTiles = kVectors == 2 ? 2 : 1;  ///< as many as fit for two blocks of a multiprocessor
+  static constexpr int kQuads = kNormRows / 4;          ///< how many words a column of the tile has
+  static constexpr int kTiles = kVectors == 2 ? 2 : 1;  ///< as many tiles as fit with two blocks on a multiprocessor
   static_assert(kQuads == 8 && kNormRowsOfWarp == 4, "word and of_own_row");
 
   struct Shared {
     uint4 next[kNormRowsOfWarp][kVectors][kNormThreads];  ///< the next rows of each thread
     uint4 weight[kVectors][32];
     uint4 bias[kCentred ? kVectors : 1][32];
-    Part part[2][kNormRows][kNormMostBlocks];  ///< of two groups of rows in turn
+    Part part[2][kNormRows][kNormMostBlocks];  ///< for two groups of rows, which take turns
     Arrivals arrivals[2][kNormWarps];          ///< of a warp's parts
     std::uint32_t of_warp[3][kNormWarps];
     std::uint32_t tile[kTiles][kTransposed ? kCols * kQuads : 1];
@@ -83,7 +85,7 @@ struct NormRows {
   std::int64_t col0;  ///< of the block
   float of_one;       ///< 1 / hidden
 
-  /// Offset of this thread's first element in its warp's first row.
+  /// Offset of this thread's first element in the first row of its warp.
   __device__ __forceinline__ std::int64_t offset(std::int64_t first_row) const {
     return (first_row + warp * kNormRowsOfWarp) * at.hidden + col0 + lane * kNormVector;
   }
@@ -125,16 +127,16 @@ struct NormRows {
     }
   }
 
-  /// Sends the warp's parts of its rows to all blocks: thread 8·r + b sends the part of row r to block b. Two places are
-  /// used in turn: a block that sends has received the parts of the rows before, so all blocks have read the parts of the
-  /// rows before those.
+  /// Sends the sums of the warp's parts of its rows to all blocks: thread 8·r + b sends the part of row r to block b.
+  /// Two places are used in turn. A block that sends has received the parts of the rows before. So all blocks have read
+  /// the parts of the rows before those, whose place is overwritten.
   __device__ __forceinline__ void send_parts(const Rows& rows, int which) const {
     Part parts[kNormRowsOfWarp];
 #pragma unroll
     for (int r = 0; r < kNormRowsOfWarp; ++r) parts[r] = Part::of(rows[r]);
     const Part own = of_own_row<kNormVector * kVectors>(parts, lane);
     Part* const to = &shared.part[which][warp * kNormRowsOfWarp + lane / 8][rank];
-    if (blocks == 1) {  // the block is the whole cluster
+    if (blocks == 1) {  // the cluster has one block
       if (lane % 8 == 0) *to = own;
       return __syncwarp();
     }
@@ -142,7 +144,8 @@ struct NormRows {
     if (lane == 0) arrivals->expect(static_cast<unsigned>(blocks * kNormRowsOfWarp * sizeof(Part)));
     if (lane % 8 < blocks) send(to, own, arrivals, lane % 8);
   }
-  /// Waits for the parts of all blocks; returns the statistics of row lane / 8. The first block writes them.
+  /// Waits for the parts of all blocks, and returns the statistics of row lane / 8. The first block writes them to
+  /// memory.
   __device__ __forceinline__ Row statistics(std::int64_t first_row, int which, unsigned parity) const {
     if (blocks > 1) shared.arrivals[which][warp].wait(parity);
     const bool is = lane % 8 < blocks;
@@ -171,7 +174,7 @@ struct NormRows {
 
   /// Computes eight elements of the result, by the formulas of kernels/kokkos/norm_values.hpp.
   __device__ __forceinline__ static void compute(std::uint32_t (&values)[4], const uint4& x, const uint4& weight,
-                                              const uint4& bias, const Row& row) {
+                                                 const uint4& bias, const Row& row) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const float a = low_of(word_of(x, k)), b = high_of(word_of(x, k));
@@ -179,13 +182,13 @@ struct NormRows {
       if constexpr (kCentred) {
         const std::uint32_t c = word_of(bias, k);
         values[k] = tensor::round_pair(fmaf((a - row.mean) * row.rstd, low_of(w), low_of(c)),
-                                     fmaf((b - row.mean) * row.rstd, high_of(w), high_of(c)));
+                                       fmaf((b - row.mean) * row.rstd, high_of(w), high_of(c)));
       } else {
         values[k] = tensor::multiply_pairs(w, tensor::round_pair(a * row.rstd, b * row.rstd));
       }
     }
   }
-  /// Writes the rows. Codes for the transposed cast are put into the tile, for write_transposed.
+  /// Writes the rows. Puts codes for the transposed cast into the tile, for write_transposed.
   __device__ __forceinline__ void write(const Rows& rows, const Row& row, std::int64_t first_row,
                                         [[maybe_unused]] std::uint32_t* tile, [[maybe_unused]] float scale,
                                         NormCounts& counts) const {
@@ -199,7 +202,8 @@ struct NormRows {
         reinterpret_cast<uint2*>(static_cast<std::uint8_t*>(at.quantized) + offset(first_row));
 #pragma unroll
     for (int p = 0; p < kVectors; ++p) {
-      if constexpr (kVectors > 2) asm volatile("" ::: "memory");  // weights loaded earlier would take registers
+      if constexpr (kVectors > 2)
+        asm volatile("" ::: "memory");  // keeps the compiler from loading weights earlier, which would take registers
       const uint4 weight = shared.weight[p][lane];
       uint4 bias{};
       if constexpr (kCentred) bias = shared.bias[p][lane];
@@ -209,7 +213,8 @@ struct NormRows {
       for (int r = 0; r < kNormRowsOfWarp; ++r) {
         compute(values[r], rows[r][p], weight, bias, of[r]);
         pair = larger_pair(pair, largest_pair(values[r]));
-        if constexpr (Outputs::kPlain) plain[r * stride() + p * 32] = {values[r][0], values[r][1], values[r][2], values[r][3]};
+        if constexpr (Outputs::kPlain)
+          plain[r * stride() + p * 32] = {values[r][0], values[r][1], values[r][2], values[r][3]};
         if constexpr (kCast) {
 #pragma unroll
           for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], scale);
@@ -218,7 +223,8 @@ struct NormRows {
         }
       }
       if constexpr (kCast) {
-        if ((not_zeros & 0x80808080u) != 0x80808080u) {  // one branch for all rows: one for each row costs more
+        if ((not_zeros & 0x80808080u) !=
+            0x80808080u) {  // one branch for all rows, because one for each row takes more time
 #pragma unroll
           for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += count_flushed(codes[r], values[r]);
         }
@@ -239,8 +245,8 @@ struct NormRows {
       if (__any_sync(0xffffffffu, !fits)) count_saturated(row, first_row, scale, counts);
     }
   }
-  /// Counts what saturates. This is rare, so rows are read and computed a second time here, and write() needs no registers
-  /// for it.
+  /// Counts what saturates. This is rare, so rows are read and computed a second time here; write() then needs no
+  /// registers for it.
   __device__ __forceinline__ void count_saturated(const Row& row, std::int64_t first_row, float scale,
                                                   NormCounts& counts) const {
     const uint4* from = vectors(first_row);
@@ -262,9 +268,9 @@ struct NormRows {
     }
   }
 
-  /// Where the tile has the word of four rows of a column. Columns and words are permuted, so that neither threads that
-  /// write columns eight apart nor threads that read vectors of neighbouring columns use the same bank. The places of a
-  /// thread's words differ from its first place by xor.
+  /// The place of a word in the tile: the word of four rows of a column. Columns and words are permuted, so that
+  /// neither threads that write columns eight apart nor threads that read vectors of neighbouring columns use the same
+  /// bank. The places of a thread's words differ from its first place by xor.
   __device__ __forceinline__ static constexpr int word(int column, int quad) {
     const int place = (column & ~3) | ((column ^ column >> 6) & 3);
     return place * kQuads + (quad ^ ((column >> 3 ^ (column >> 2 & 1) << 1) & (kQuads - 1)));

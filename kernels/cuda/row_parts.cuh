@@ -35,12 +35,12 @@ struct Squares {
     return {even + odd};
   }
   __device__ __forceinline__ Squares across(int step) const { return {__shfl_xor_sync(0xffffffffu, squares, step)}; }
-  /// The sum over both parts, each of `count` elements.
+  /// The part of the elements of both parts. Each part has `count` elements.
   __device__ __forceinline__ Squares operator()(const Squares& other, float) const { return {squares + other.squares}; }
 };
 
-/// Σx and Σ(x − mean)² of some elements of a row, with the mean of these elements, for LayerNorm. Two parts are combined
-/// by the formula of Chan, Golub & LeVeque 1983.
+/// Σx and Σ(x − mean)² of some elements of a row, with the mean of these elements, for LayerNorm. Two parts are
+/// combined by the formula of Chan, Golub & LeVeque 1983.
 struct Moments {
   float sum, squares;
 
@@ -76,7 +76,8 @@ struct Moments {
   }
 };
 
-/// Each thread of a warp has parts of four rows, of kCount elements each. Returns the combined part of row lane / 8.
+/// Each thread of a warp has parts of four rows, of kCount elements each. Combines them over the warp and returns the
+/// combined part of row lane / 8.
 template <int kCount, class Part>
 __device__ __forceinline__ Part of_own_row(Part (&row)[4], int lane) {
   const auto one_of = [lane](const Part& a, const Part& b, int step, float count) {

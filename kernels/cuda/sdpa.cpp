@@ -20,7 +20,7 @@ enum class Direction { forward, backward };
 constexpr std::int64_t kElement = 2;  ///< bytes of BF16
 constexpr int kTimedEngines = 6;
 
-/// Why no version of cuDNN, or not this one, is asked for the shape; empty if it is.
+/// Why this version of cuDNN is not asked for the shape; empty if it is asked.
 std::string rule_against(const AttentionShape& s) {
   constexpr std::size_t kOldest = 91002, kOldestForAnyLength = 91600;
   const auto version = cudnnGetVersion();
@@ -35,7 +35,7 @@ std::string rule_against(const AttentionShape& s) {
   return {};
 }
 
-/// A pass of a shape, ready to run; or why not.
+/// One direction of a shape: a plan that is ready to run, or the reason why there is none.
 struct Pass {
   std::optional<Plan> plan;
   SdpaPart part;
@@ -46,7 +46,7 @@ struct Pass {
   }
 };
 
-/// Elements from the beginning of a tensor to where a part begins.
+/// Offsets, in elements, from the beginning of each tensor to the part `index`.
 struct PartOffsets {
   std::int64_t q, k, out, row;
 
@@ -63,7 +63,7 @@ struct PartOffsets {
 };
 
 void* at(const void* base, std::int64_t elements, std::int64_t size) {
-  // Plans take all addresses as void*, those that they only read too.
+  // Plans take all addresses as void*, also those that they only read.
   return static_cast<std::byte*>(const_cast<void*>(base)) + elements * size;
 }
 
@@ -82,7 +82,7 @@ struct Sdpa::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// The library is loaded when it is first needed.
+  /// Creates the handle at the first call, which loads the library, and sets its stream.
   void use(cudaStream_t wanted) {
     if (!broken.empty() || (handle != nullptr && wanted == stream)) return;
     try {
@@ -137,7 +137,7 @@ struct Sdpa::State {
     return CUDNN_STATUS_SUCCESS;
   }
 
-  /// Of a call that has run before.
+  /// Seconds of one call, the mean of several. The call must have run before.
   template <class Operands>
   double seconds_of(Pass& pass, const Operands& operands, std::span<std::byte> workspace) const {
     constexpr int kRuns = 3;
@@ -150,9 +150,9 @@ struct Sdpa::State {
     return end.seconds_since(begin) / kRuns;
   }
 
-  /// The largest part and an engine for it that fit and run: the trial is the call itself. Of engines the
-  /// first, cuDNN's own best guess; where results need not be the same in every run the fastest of the
-  /// first few.
+  /// Builds a pass: chooses the largest part, and an engine for it, that fit in the workspace and run. The trial runs
+  /// are the call itself, so the results are written. If results must be the same in every run, the first engine that
+  /// runs is chosen, which is cuDNN's best guess. Otherwise the fastest of the first few is chosen.
   template <class Operands>
   Pass build(Direction direction, const Operands& operands, const AttentionShape& shape,
              std::span<std::byte> workspace) const {
@@ -213,7 +213,8 @@ struct Sdpa::State {
   template <class Operands>
   bool call(Direction direction, cudaStream_t on, const Operands& operands, AttentionShape shape,
             std::span<std::byte> workspace) {
-    if (direction == Direction::forward) shape.deterministic = true;  // it is anyway
+    if (direction == Direction::forward)
+      shape.deterministic = true;  // forward is deterministic whatever the shape says
     use(on);
     const auto found = passes.find({direction, shape});
     if (found == passes.end()) {

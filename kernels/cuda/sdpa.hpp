@@ -13,8 +13,8 @@
 
 namespace shard8::kernels::cuda {
 
-/// Operands in the device's memory, laid out as kernels/attention.hpp says. All are BF16 but lse, and aligned to 16
-/// bytes.
+/// The operands of a call, in the device's memory, laid out as kernels/attention.hpp states. lse is FP32, all others
+/// are BF16. All are aligned to 16 bytes.
 struct SdpaForward {
   void* o;
   float* lse;
@@ -27,8 +27,8 @@ struct SdpaBackward {
 };
 
 /// Causal attention in BF16 by cuDNN's fused kernels, without copies of the tensors. The plan for a shape is built at
-/// its first call, which takes about a second, and kept; nothing is allocated on the device. An object is for one
-/// device and one thread.
+/// the first call with that shape, which takes about a second, and is kept. Nothing is allocated on the device. An
+/// object is for one device and one thread.
 class Sdpa {
  public:
   Sdpa();
@@ -36,24 +36,29 @@ class Sdpa {
   Sdpa(Sdpa&&) noexcept;
   Sdpa& operator=(Sdpa&&) noexcept;
 
-  /// Returns false, and does nothing, if cuDNN does not compute this shape on this device; note() says why.
-  /// Throws when no plan fits into the workspace, or when a plan that has run before fails.
+  /// Enqueues one direction; the first call with a shape also waits for the stream. Returns false, and does nothing, if
+  /// cuDNN does not compute this shape on this device; note() says why. Throws base::Error if no plan fits into the
+  /// workspace, or if a plan that has run before fails.
   bool forward(cudaStream_t stream, const SdpaForward& operands, const AttentionShape& shape,
                std::span<std::byte> workspace);
   bool backward(cudaStream_t stream, const SdpaBackward& operands, const AttentionShape& shape,
                 std::span<std::byte> workspace);
 
-  /// What computed a shape: "cuDNN 9.19.0", with "in 4 parts" if a pass is cut to fit its workspace, or the reason why
-  /// cuDNN did not; empty for a shape without a call.
+  /// What computed a shape, for reports: "forward by cuDNN 9.19.0, backward by cuDNN 9.19.0 in 4 parts" (a pass is cut
+  /// into parts to fit its workspace), or "forward by portable kernels (reason)". Empty if there was no call with the
+  /// shape.
   std::string note(const AttentionShape& shape) const;
 
-  /// Enough for both passes, of compute capability 9 and later (where it is too little, a pass is cut
-  /// into parts). With N = batch·heads·seq and D = head_dim, backward takes, each rounded up to 256,
+  /// Bytes of workspace, enough for both directions on compute capability 9 and later. A pass that does not fit into
+  /// its workspace is cut into parts: fewer sequences or fewer kv heads at a time. The size is for the largest part
+  /// whose gradients of all scores, if deterministic, take at most 512 MiB (for one kv head of one sequence if none
+  /// does). With N = batch·heads·seq of that part and D = head_dim it is the sum of these bytes, each rounded up to
+  /// 256:
   /// - 4·N for Σ dout·o;
   /// - grouped queries: 4·N·D for the gradients of k and v of every query head in BF16;
-  /// - not deterministic: 4·N·D for dq in FP32, to which blocks of keys add as they come;
-  /// - deterministic: 2·batch·heads·seq·seq, rounded up to 64 by 128, for the gradients of all scores,
-  ///   of as many sequences or heads at a time as need at most 512 MiB of that (one kv head at least).
+  /// - not deterministic: 4·N·D for dq in FP32, to which blocks of keys add in any order;
+  /// - deterministic: 2·batch·heads·seq·seq for the gradients of all scores in BF16, seq rounded up to 64 and to 128;
+  /// - 512 for cuDNN itself.
   static std::size_t workspace_bytes(const AttentionShape& shape);
 
  private:

@@ -75,11 +75,11 @@ Graph sdpa_backward_graph(const SdpaPart& part) {
   Graph::Tensor delta = g.in_memory(kDelta, kFp32, Layout::row_major(part.batch, part.heads(), part.whole.seq, 1));
   Graph::Tensor scale = g.number(scale_of(part)), hidden = g.number(kHidden), one = g.number(1.0f);
 
-  // delta = Σ dout·o, of each query.
+  // delta = Σ dout·o, for each query.
   Graph::Tensor product = g.pointwise(CUDNN_POINTWISE_MUL, dout, o);
   g.pointwise_into(delta, CUDNN_POINTWISE_MUL, g.reduce(CUDNN_REDUCE_TENSOR_ADD, product, delta.layout), one);
 
-  // The gradient of k or v: (Σ over the queries of all heads of its group.)
+  // The gradient of k or v. With grouped queries it is summed over the query heads of the group.
   const auto key_gradient = [&](Graph::Tensor y, Graph::Tensor of_scores, Graph::Tensor x) {
     Graph::Tensor transposed = g.reshape(of_scores, kBf16, at.scores_transposed);
     if (grouped) {
@@ -102,7 +102,7 @@ Graph sdpa_backward_graph(const SdpaPart& part) {
   Graph::Tensor ds = g.pointwise(CUDNN_POINTWISE_MUL, g.pointwise(CUDNN_POINTWISE_MUL, centred, p), scale);
   key_gradient(dk, ds, q);
 
-  // dq = ds·k, which tiles of keys add to in any order, or after all of ds.
+  // dq = ds·k. If deterministic, dq is computed from all of ds. Otherwise tiles of keys add to dq in any order.
   Graph::Tensor k = g.reshape(k_transposed, kBf16, at.k);
   if (part.whole.deterministic) {
     g.matmul_into(dq, ds, k);

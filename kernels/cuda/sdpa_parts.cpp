@@ -8,13 +8,13 @@
 namespace shard8::kernels::cuda {
 namespace {
 
-// What cuDNN 9.19 takes beside those on compute capability 9.0: 128 or 256 bytes were seen.
+// Room for what cuDNN 9.19 takes in addition on compute capability 9.0: 128 or 256 bytes were seen.
 constexpr std::size_t kBeside = 512;
 constexpr std::size_t kScoresLimit = std::size_t{512} << 20;
 
 std::size_t aligned(std::int64_t bytes) { return tensor::aligned(static_cast<std::size_t>(bytes)); }
 
-/// The gradients of all scores in BF16, as deterministic backward keeps them.
+/// Bytes of the gradients of all scores in BF16, which deterministic backward keeps; else 0.
 std::size_t scores_bytes(const SdpaPart& part) {
   const auto tiled = [&](std::int64_t tile) { return (part.whole.seq + tile - 1) / tile * tile; };
   return part.whole.deterministic ? aligned(2 * part.batch * part.heads() * tiled(64) * tiled(128)) : 0;
@@ -28,7 +28,7 @@ SdpaScratch::SdpaScratch(const SdpaPart& part)
 
 std::vector<SdpaPart> sdpa_parts(const AttentionShape& whole) {
   std::vector<SdpaPart> parts{{whole, whole.batch, whole.kv_heads}};
-  // Rows of lse would not begin on 16 bytes.
+  // Otherwise rows of lse would not begin at multiples of 16 bytes.
   if (whole.seq % 4 != 0) return parts;
   for (auto batch = whole.batch - 1; batch > 0; --batch) {
     if (whole.batch % batch == 0) parts.push_back({whole, batch, whole.kv_heads});

@@ -13,9 +13,9 @@ constexpr int kVector = kTransposeVector;
 constexpr int kThreads = 256;  // (kTile / 4 rows) x (kTile / kVector)
 constexpr int kVectors = kTile / kVector;
 
-// A thread reads 16 columns of 4 rows, and writes one word of 4 rows of each column to shared memory.
-// The 16-byte vector v of column c lies at v ^ (c / 16), so neither the words that a warp writes nor the
-// vectors that it reads share a bank.
+// A thread reads 16 columns of 4 rows, and writes one word of 4 rows of each column to shared memory. The 16-byte
+// vector v of column c is stored at v ^ (c / 16). So neither the words that a warp writes nor the vectors that it reads
+// share a bank.
 __global__ void __launch_bounds__(kThreads)
     transpose_bytes_kernel(std::uint8_t* __restrict__ out, const std::uint8_t* __restrict__ in, std::int64_t rows,
                            std::int64_t cols) {
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const std::int64_t row = first_row + 4 * line, col = first_col + kVector * lane;
   if (row < rows && col < cols) {
-    std::uint32_t words[4][4];  // of a row each
+    std::uint32_t words[4][4];  // one row each
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint4 vector = __ldcs(reinterpret_cast<const uint4*>(in + (row + i) * cols + col));
