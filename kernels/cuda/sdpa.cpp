@@ -72,7 +72,7 @@ void* at(const void* base, std::int64_t elements, std::int64_t size) {
 struct Sdpa::State {
   cudnnHandle_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  std::string broken;  ///< why there is none
+  std::string broken;  ///< why the library cannot be used; empty if it can
   std::map<std::pair<Direction, AttentionShape>, Pass> passes;
 
   State() = default;

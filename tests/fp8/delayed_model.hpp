@@ -12,14 +12,14 @@
 
 namespace shard8::tests {
 
-/// Delayed scaling of one tensor in plain double precision, written from the formulas alone: a history
-/// of the amaxes of the last steps, and the scale that they give for the next.
+/// Delayed scaling of one tensor in plain double precision, written from the formulas alone: a history of the amaxes of
+/// the last steps, and the scale that the history gives for the next step.
 class DelayedModel {
  public:
   DelayedModel(double largest, int margin, std::size_t history, bool most_recent)
       : largest_(largest), margin_(margin), length_(history), most_recent_(most_recent) {}
 
-  /// Within a step the largest counts, NaN above all.
+  /// Adds a number to this step's amax: the largest magnitude, NaN above all.
   void see(float x) { now_ = larger(now_, std::abs(x)); }
 
   void end_step() {

@@ -13,7 +13,7 @@
 #include "kernels/elementwise.hpp"
 #include "tests/fp8/state.hpp"
 
-// Casts of matrices whose tokens are spread over ranks, and of what is made in the same pass.
+// Casts of matrices whose tokens are spread over ranks, and of matrices that are computed and cast in the same pass.
 
 namespace shard8 {
 namespace {
@@ -29,7 +29,7 @@ using tests::State;
 constexpr std::int64_t kRows = 128, kCols = 256;
 constexpr Site kSite{1, fp8::Linear::proj, Role::output_gradient};
 
-/// This rank's rows of a matrix whose values grow from rank to rank.
+/// This rank's rows of a matrix whose values grow with the rank.
 Tensor random_rows(State& s, DType dtype) {
   const Tensor x = s.arena.allocate({kRows, kCols}, DType::fp32);
   std::mt19937 engine(static_cast<unsigned>(s.world.rank()));
@@ -82,7 +82,8 @@ TEST(Quantizer, PartsOfAMatrixShareTheGroupsScale) {
   }
 }
 
-/// In the first step and in later ones, with what is made kept or not: as made first and cast then.
+/// produce_and_cast equals computing the matrix and then casting it: in the first step and in later ones, with the
+/// plain matrix kept or not.
 TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
   for (const auto kind : {deck::Recipe::delayed, deck::Recipe::current, deck::Recipe::block, deck::Recipe::mxfp8}) {
     const auto recipe = tests::recipe_of(kind);

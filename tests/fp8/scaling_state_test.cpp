@@ -14,8 +14,8 @@
 #include "tests/fp8/delayed_model.hpp"
 #include "tests/fp8/state.hpp"
 
-// Scaling state against a plain double-precision model of the formulas, bit for bit, with amaxes that
-// differ on every rank, come in several pieces a step, and are zero, infinite or NaN at times.
+// Compares the scaling state with a plain double-precision model of the formulas, bit for bit. Amaxes differ on every
+// rank, come in several pieces a step, and are sometimes zero, infinite or NaN.
 
 namespace shard8 {
 namespace {
@@ -34,7 +34,7 @@ struct Setting {
   deck::AmaxAlgo algo;
 };
 
-/// What a rank sees of a matrix in a piece of a step. Special values are seen by one rank only.
+/// The amax that a rank sees of a matrix in one piece of a step. Special values are seen by one rank only.
 float value(const Site& site, int step, int piece, int rank, int ranks) {
   const int key = static_cast<int>(site.role) + 3 * static_cast<int>(site.linear) + 12 * site.layer;
   std::mt19937 engine(static_cast<unsigned>(key + 100 * (step + 50 * (piece + 3 * rank))));
@@ -66,7 +66,7 @@ void run_delayed(const Setting& setting) {
   for (const Site& site : sites())
     models.emplace_back(site.role == Role::output_gradient ? 57344.0 : 448.0, setting.margin,
                         static_cast<std::size_t>(setting.history), setting.algo == deck::AmaxAlgo::most_recent);
-  // Initial weights.
+  // The amaxes of the initial weights.
   for (std::size_t i = 0; i < models.size(); ++i) {
     if (sites()[i].role != Role::weight) continue;
     s.see(sites()[i], 0.25f);
@@ -85,7 +85,7 @@ void run_delayed(const Setting& setting) {
         s.see(site, value(site, step, piece, s.world.rank(), ranks));
         for (int rank = 0; rank < ranks; ++rank) models[i].see(value(site, step, piece, rank, ranks));
       }
-      // Frozen within a step.
+      // Scales do not change within a step.
       EXPECT_EQ(s.scale(site), models[i].scale());
     }
     s.end_step();
@@ -140,7 +140,7 @@ TEST(Current, ScaleOfWhatWasSeenLast) {
   EXPECT_EQ(scale_after(std::numeric_limits<float>::quiet_NaN()), 1.0f);
   EXPECT_EQ(scale_after(1e-45f), FLT_MAX);
   s.see(site, 3.0f);
-  s.end_step();  // has no history
+  s.end_step();  // changes nothing: current scaling has no history
   s.state.scale_of(s.exec, site);
   EXPECT_EQ(s.scale(site), 57344.0f / 3.0f);
 }

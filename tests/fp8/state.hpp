@@ -36,7 +36,7 @@ inline std::vector<fp8::Site> sites() {
   return all;
 }
 
-/// A state in memory of its own, on all ranks.
+/// A scaling state in memory of its own, on all ranks.
 struct State {
   explicit State(const fp8::Recipe& recipe)
       : world(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
@@ -45,7 +45,7 @@ struct State {
         quantizer(state, exec, world, timer) {
     state.prepare(exec);
   }
-  /// As kernels do that see x on this rank.
+  /// Raises the amax of a matrix, as a kernel that reads x on this rank does.
   void see(const fp8::Site& site, float x) {
     const tensor::Tensor value{reinterpret_cast<std::byte*>(&x), {1}, tensor::DType::fp32};
     kernels::amax(exec, state.amax(site), value, {});

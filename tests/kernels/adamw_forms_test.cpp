@@ -19,7 +19,7 @@ struct State {
         m(shape, moments),
         v(shape, moments) {}
   kernels::AdamwTensors tensors(const Tensor& g) const { return {master, remainder, m, v, g}; }
-  /// The same values.
+  /// Sets the master in either form: fp32, or bf16 with a remainder.
   void set_master(const Buffer& p) {
     if (master.dtype() == DType::bf16) {
       kernels::split_master(Exec(), master, remainder, p);
@@ -45,7 +45,7 @@ void expect_same_state(const State& got, const State& want) {
   EXPECT_EQ(bytes_of(got.v), bytes_of(want.v));
 }
 
-/// The bits of fp32 numbers, all NaN as one: a remainder does not keep the low half of what a NaN carries.
+/// The bits of fp32 numbers; all NaN count as equal, because a remainder does not keep the low half of a NaN's payload.
 std::vector<std::uint32_t> numbers_of(const Tensor& t) {
   std::vector<std::uint32_t> bits;
   for (const float x : stored<float>(t)) bits.push_back(std::isnan(x) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(x));
@@ -76,7 +76,7 @@ TEST_P(AdamwForms, RoundsEveryOperationOnce) {
     const auto rate = static_cast<float>(s.lr / (1 - std::pow(s.beta1, count)));
     const auto inverse = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, count)));
     for (std::size_t i = 0; i < p.size(); ++i) {
-      // This file too is compiled without contraction, so that every operation rounds.
+      // This file is compiled without contraction, like the kernel, so every operation rounds.
       const float gi = gradients[i] * static_cast<float>(s.gradient_scale);
       const float mi = beta1 * m[i] + new1 * gi;
       const float vi = beta2 * v[i] + new2 * gi * gi;
@@ -113,7 +113,7 @@ TEST_P(AdamwForms, RemainderKeepsTheMaster) {
   }
 }
 
-/// Update, amax and cast in one pass: the update, then the others, of the weights.
+/// Update, amax and cast in one pass give the same bits as the update followed by amax and cast of the weights.
 TEST_P(AdamwForms, FusedEqualsUnfused) {
   struct Form {
     DType master;
@@ -147,7 +147,7 @@ TEST_P(AdamwForms, FusedEqualsUnfused) {
   }
 }
 
-/// One of several parameters that are updated together, and what is left of it.
+/// One of several parameters that are updated together, and its results.
 struct Parameter {
   Parameter(const Shape& shape, DType master, DType moments, const Parts& parts, bool decay, bool counted)
       : state(shape, master, moments),
@@ -167,7 +167,7 @@ struct Parameter {
   bool decays;
 };
 
-/// More parameters than a kernel takes, of all lengths.
+/// More parameters than one kernel takes, of many lengths.
 std::vector<Parameter> parameters(DType master, DType moments, const std::vector<Parts>& parts, bool counted) {
   const std::vector<Shape> shapes{{20001}, {0}, {37, 41}, {8192}, {8193}, {1}, {24, 4096}};
   std::vector<Parameter> all;
@@ -237,7 +237,7 @@ TEST(AdamwErrors, SaysWhatDoesNotFit) {
   EXPECT_THROW(run(whole.tensors(g), memory.outputs()), base::Error) << "weights of another count";
 }
 
-/// A short shard may be empty.
+/// A shard may be empty.
 TEST(AdamwErrors, NoElementsStillHaveAScale) {
   const State none({0}, DType::bf16, DType::bf16);
   const Buffer g({0}, DType::fp32);

@@ -51,7 +51,7 @@ TEST(Adamw, FirstStepMovesByTheRate) {
   EXPECT_TRUE(all_close(p.get(), Doubles{0.875, 1.125, 1}, {1e-6, 0}));
 }
 
-// The squares of what comes in, before it is scaled, and nothing else differs for a bit.
+// The squares are those of the gradient before it is scaled; asking for them changes no other bit.
 TEST(Adamw, LeavesTheSquaresOfItsGradient) {
   const Buffer total({8}, DType::u8);
   double expected = 0;

@@ -15,8 +15,8 @@ namespace {
 
 using kernels::AttentionShape;
 
-/// Blocks are 64 by 64: sizes below, at and around one, two and more; head dimensions that divide
-/// by nothing; grouped queries; odd numbers of heads.
+/// Blocks are 64 by 64. Sizes are below, at and around one, two and more blocks; head dimensions are no multiples of a
+/// vector; queries are grouped; numbers of heads are odd.
 const std::vector<AttentionShape> kShapes{
     {1, 1, 1, 1, 1},   {2, 5, 3, 3, 7},    {1, 64, 2, 1, 16},  {3, 65, 6, 2, 24},
     {1, 127, 5, 5, 8}, {2, 200, 4, 2, 64}, {1, 257, 3, 1, 80}, {1, 130, 2, 2, 128},
@@ -89,7 +89,7 @@ TEST_P(Attention, IsCausal) {
   EXPECT_TRUE(same_bits(after, before));
 }
 
-/// One kv head is one pass with one thread and is cut by blocks with more: the same bits.
+/// One kv head is one task on one thread and is cut into blocks on several: the bits must be the same.
 TEST_P(Attention, BitsDoNotDependOnThreads) {
   for (const AttentionShape& s : {AttentionShape{1, 300, 3, 1, 40}, AttentionShape{2, 150, 4, 4, 64}}) {
     SCOPED_TRACE(describe(s));

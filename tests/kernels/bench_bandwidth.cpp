@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every kernel that moves memory reaches of the bandwidth that a plain copy has, a large one and one of as many
-// bytes, at the shapes of one GPU's part of Llama-3 8B: bench_bandwidth [group] [tokens]. Bytes are those that must be
-// read and written at least once; on hosts give fewer tokens.
+// Compares the bandwidth of every kernel that moves memory with that of two plain copies: a large one, and one of as
+// many bytes as the kernel. Shapes are those of one GPU's part of Llama-3 8B: bench_bandwidth [group] [tokens]. Bytes
+// are those that must be read and written at least once. On hosts give fewer tokens.
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
@@ -53,7 +53,7 @@ class Bench {
   explicit Bench(std::int64_t tokens)
       : tokens_(tokens), chunk_(std::min<std::int64_t>(tokens, 2048)), weights_(kWeights * tokens / 8192) {
     kernels::fill_zero(exec_, small_);
-    set_scale(64);  // a few in 10⁵ of normal numbers become zero
+    set_scale(64);  // so a few in 10⁵ of normal numbers become zero
     for (const auto& t : {from_, to_}) kernels::fill_zero(exec_, {t.data, {weights_}, DType::fp32});
     copy_ = copy_speed(2 * size(from_));
     std::printf("copy: %.0f GB/s read and written, %.0f MB\n", copy_ * 1e-9, size(from_) * 1e-6);
@@ -240,7 +240,7 @@ class Bench {
  private:
   using Bytes = Kokkos::View<std::byte*, Exec::memory_space, Kokkos::MemoryUnmanaged>;
 
-  /// The best time of a call, of several runs of calls one after the other.
+  /// The best time of a call: the least over several runs, each of several calls one after the other.
   template <class F>
   double seconds(const F& f) const {
     f();
@@ -264,8 +264,8 @@ class Bench {
                 100 * speed / copy_, 100 * speed / copy_speed(moved));
     std::fflush(stdout);
   }
-  /// Bytes a second that a copy which moves so many of them reads and writes; more than there is memory for are as fast
-  /// as that.
+  /// Bytes a second that a copy of `moved` bytes reads and writes. Copies that do not fit in memory count as fast as
+  /// the largest that fits.
   double copy_speed(double moved) {
     const auto n = static_cast<std::size_t>(std::min(moved / 2, size(from_)));
     auto& speed = copy_speeds_[n];
@@ -275,7 +275,8 @@ class Bench {
     }
     return speed;
   }
-  /// A kernel that reads `in` bytes, into all that Outputs may ask for; casts to `format` by the scale of its amax.
+  /// Times a kernel that reads `in` bytes, for every form that Outputs may ask for; casts to `format` with the scale of
+  /// its amax.
   template <class F>
   void outputs(const std::string& name, double in, const Shape& shape, const F& run, DType format = DType::e4m3) {
     const auto mark = arena_.mark();
@@ -332,7 +333,7 @@ class Bench {
     return t;
   }
   Tensor bytes(std::size_t n) { return make({static_cast<std::int64_t>(n)}, DType::u8); }
-  /// Tokens all different, in no order.
+  /// Tokens that are all different (up to kVocab of them), not in ascending order.
   Tensor ids(std::int64_t count) {
     std::vector<std::int32_t> values;
     for (std::int64_t t = 0; t < count; ++t) values.push_back(static_cast<std::int32_t>(t * 7919 % kVocab));
@@ -341,7 +342,8 @@ class Bench {
     tensor::finish(exec_);
     return t;
   }
-  /// Tokens of which some come often, one in 3 of 100 places; and how many different ones.
+  /// Tokens kVocab·u³, for u spread evenly over [0, 1): small numbers are frequent. Also returns how many different
+  /// tokens there are.
   std::pair<Tensor, std::int64_t> skewed_ids(std::int64_t count) {
     std::vector<std::int32_t> values;
     for (std::int64_t t = 0; t < count; ++t) {

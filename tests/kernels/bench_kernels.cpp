@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Times every operator at the sizes of the speed bench: hidden 512, ffn 1408, 8 heads of 64,
-// vocabulary 4096, 8 sequences of 256, activations in fp32 or bf16:
-// bench_kernels [fp32|bf16] [group], a group as in main() below, all without one.
+// Times every operator at the sizes of the speed bench: hidden 512, ffn 1408, 8 heads of 64, vocabulary 4096, 8
+// sequences of 256, activations in fp32 or bf16: bench_kernels [fp32|bf16] [group]. The groups are those in main()
+// below; without one all run.
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace {
 constexpr std::int64_t kBatch = 8, kSeq = 256, kT = kBatch * kSeq, kH = 512, kF = 1408, kHeads = 8, kDim = 64,
                        kVocab = 4096;
 
-/// Where kernels leave results in all forms.
+/// Memory for results in all forms.
 struct Written {
   Written(const Shape& shape, DType dtype)
       : plain(shape, dtype), quantized(shape, DType::e4m3), amax({1}, DType::i32), scale({1}, DType::fp32, 64) {}
@@ -144,7 +144,7 @@ class Bench {
     time("gelu backward", 0, 3 * size(a), [&] { kernels::gelu_backward(exec_, dx, a, da); });
   }
 
-  /// One pass against two or three, at half the tokens.
+  /// Times one fused pass against two or three separate ones, at half the tokens.
   void fused() const {
     const std::int64_t t = kT / 2;
     const auto x = draw({t, kH}), w = draw({kH}), gate_up = draw({t, 2 * kH}), da = draw({t, kH});
@@ -219,7 +219,7 @@ class Bench {
     time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n, 1}, 1); });
   }
 
-  /// Activations of 1024 tokens; bytes are those of one read and one write of each output.
+  /// Times the quantizers on activations of 1024 tokens. Bytes are one read of the input and one write of each output.
   void quantizers() const {
     using tensor::Operand, tensor::Scaling;
     const Shape shape{1024, kH};

@@ -41,8 +41,8 @@ void store(const Tensor& tensor, const std::vector<T>& elements) {
   Kokkos::fence("shard8::tests::store");
 }
 
-/// A tensor with memory of its own in the execution space, exactly as large as it is, read and written
-/// as doubles.
+/// A tensor with memory of its own in the execution space, of exactly its size. Its elements are read and written as
+/// doubles.
 class Buffer {
  public:
   Buffer(const Shape& shape, DType dtype, double value = 0) : shape_(shape), dtype_(dtype) {
@@ -70,9 +70,9 @@ class Buffer {
 
   Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
   operator Tensor() const { return tensor(); }              // NOLINT: passed to kernels as it is
-  operator tensor::Operand() const { return tensor(); }     // NOLINT: the same, to matrix products
-  operator kernels::Outputs() const { return tensor(); }    // NOLINT: the same, where results go
-  operator kernels::Workspace() const { return tensor(); }  // NOLINT: the same, as memory to work in
+  operator tensor::Operand() const { return tensor(); }     // NOLINT: passed to matrix products as it is
+  operator kernels::Outputs() const { return tensor(); }    // NOLINT: passed as an output as it is
+  operator kernels::Workspace() const { return tensor(); }  // NOLINT: passed as a workspace as it is
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
 
@@ -154,7 +154,7 @@ class Counts {
     store<kernels::CastCounts>(memory_, {counts});
     return *this;
   }
-  operator kernels::CastCounts*() const {  // NOLINT: where kernels count
+  operator kernels::CastCounts*() const {  // NOLINT: passed to kernels as it is
     return reinterpret_cast<kernels::CastCounts*>(memory_.tensor().data);
   }
   kernels::CastCounts get() const { return stored<kernels::CastCounts>(memory_).at(0); }
@@ -173,8 +173,8 @@ class Total {
   Buffer memory_{{8}, DType::u8};
 };
 
-/// The default instance, then others: of one and of three threads where a backend's instances have a
-/// number of threads, of another stream on a device.
+/// Execution space instances: the default instance, then others. Where instances of a backend have a number of threads,
+/// one of one thread and one of three; on a device, one of another stream.
 template <class Space = Exec>
 std::vector<Space> exec_widths() {
   std::vector<Space> widths{Space()};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What casts are made of, run by Kokkos teams as on a GPU: the same as one host thread gives.
+// The parts of casts, run by Kokkos teams as on a GPU, must give the same as one host thread gives.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kRows = 6;
 
-/// Every row of x (kRows, cols) cast to out, its amax and counts, and its amax alone.
+/// Casts every row of x (kRows, cols) to out, with its amax and counts, and computes its amax alone.
 template <class T>
 struct CastRows {
   const T* x;
@@ -84,7 +84,7 @@ TEST(CastTeams, GiveWhatOneThreadGives) {
 }
 TEST(CastTeams, GiveItInPacksToo) {
   check_rows<float>(332, true);   // rows of whole packs
-  check_rows<float>(5136, true);  // several of them a thread
+  check_rows<float>(5136, true);  // several packs a thread
   check_rows<tensor::BFloat16>(336, true);
   check_rows<tensor::BFloat16>(5136, true);
 }
@@ -92,7 +92,7 @@ TEST(CastTeams, GiveItInPacksToo) {
 struct Scratch {
   alignas(64) std::int32_t values[128];
 };
-/// Σ row·i for i < 128, by way of the scratch.
+/// Computes Σ row·i for i < 128 through the scratch.
 struct SumRow {
   std::int32_t* to;
   template <class Team>
@@ -138,7 +138,7 @@ TEST(CastTeams, TransposeTiles) {
   }
 }
 
-/// What threads put into a tile by rows comes out by columns, as far as there are any.
+/// Codes that threads put into a tile by rows are written by columns, and only inside the matrix.
 template <int kHigh, int N>
 void check_code_tile(std::int64_t rows, std::int64_t cols) {
   constexpr unsigned kWide = 128, kThreads = 256;

@@ -21,7 +21,7 @@ struct Reference {
   double loss = 0;
   Doubles dlogits;
 };
-/// loss = Σ_t weight·(log Σ exp − target's logit), dlogits = scale times its gradient.
+/// The reference: loss = Σ_t weight·(log Σ exp − target's logit), and dlogits = scale times its gradient.
 Reference reference(const Doubles& logits, const Doubles& targets, const Doubles& weights, std::int64_t vocab,
                     double scale) {
   Reference r;
@@ -72,7 +72,7 @@ Part cut(const Inputs& in, std::int64_t parts, std::int64_t part) {
 
 struct Result {
   double loss = 0;
-  Doubles dlogits;  ///< put together again
+  Doubles dlogits;  ///< the parts of all ranks joined
 };
 Result run(const Exec& exec, const Inputs& in, std::int64_t parts, DType dtype, float scale, bool in_place) {
   const auto tokens = in.tokens;

@@ -122,7 +122,8 @@ TEST(Cast, CopiesEqualTypes) {
   EXPECT_THROW(kernels::cast(Exec(), b, c), base::Error);
 }
 
-// As one by one: of any sizes, not all of packs; more than are made at once, and not all alike.
+// cast_each() equals cast() one by one: for sizes that are not whole packs, for more casts than one kernel takes, and
+// for different dtypes.
 TEST(Cast, EachOfSeveral) {
   for (const std::size_t many : {std::size_t{0}, std::size_t{1}, std::size_t{7}, kernels::kCastsAtOnce + 1}) {
     for (const bool alike : {true, false}) {

@@ -15,9 +15,9 @@ using Doubles = std::vector<double>;
 struct Case {
   std::int64_t tokens, rows, valid, first, vocab, hidden;
 };
-/// Whole vocabularies, a middle part, a last part with padding rows, a part of padding alone; few rows for so many
-/// tokens, whole packs; many tokens of some rows, few of others; more rows of many tokens, by blocks of columns, than a
-/// device has teams for.
+/// Whole vocabularies, a middle part, a last part with padding rows, a part of padding alone; few rows for many tokens;
+/// whole packs; many tokens of some rows and few of others; and more blocks of rows with many tokens than a device has
+/// teams for.
 const std::vector<Case> kCases{
     {1, 1, 1, 0, 1, 1},
     {50, 11, 11, 0, 11, 7},
@@ -64,7 +64,7 @@ TEST_P(Embedding, ForwardCopiesOwnRows) {
   }
 }
 
-/// In fp32 and token order, so the sums are known to the last bit, on every number of threads.
+/// Sums are in fp32 and in token order, so they are known to the last bit, for every number of threads.
 TEST_P(Embedding, BackwardAddsInTokenOrder) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(::testing::Message() << c.tokens << " tokens, rows " << c.first << " to " << c.first + c.valid);

@@ -17,14 +17,14 @@
 namespace shard8::tests {
 namespace {
 
-/// Distance from the exact value in units of the last place of the fp32 nearest to it.
+/// The distance from the exact value, in units of the last place of the fp32 number nearest to it.
 double ulps(float got, double exact) {
   const auto nearest = static_cast<float>(exact);
   const double unit = std::ldexp(1.0, std::max(std::ilogb(nearest), -126) - 23);
   return std::abs(static_cast<double>(got) - exact) / unit;
 }
 
-/// The worst over every `stride`-th fp32 of [low, high].
+/// The worst distance over every `stride`-th fp32 number of [low, high].
 template <class F, class Exact>
 std::pair<double, float> worst_ulps(float low, float high, int steps, const F& f, const Exact& exact) {
   std::pair<double, float> worst{0, 0};
@@ -63,7 +63,7 @@ TEST(FastExp, EndsOfTheRange) {
 }
 
 TEST(FastExp, RisesFromEveryFloatToTheNextUpToAnUlp) {
-  // Rounding may make it fall by a unit, never by more.
+  // Rounding may make the function decrease by one unit, never by more.
   for (std::uint32_t bits = std::bit_cast<std::uint32_t>(0.5f); bits < std::bit_cast<std::uint32_t>(0.75f); ++bits) {
     const float a = kernels::fast_exp(std::bit_cast<float>(bits)),
                 b = kernels::fast_exp(std::bit_cast<float>(bits + 1));
@@ -71,7 +71,7 @@ TEST(FastExp, RisesFromEveryFloatToTheNextUpToAnUlp) {
   }
 }
 
-/// f where kernels run.
+/// Evaluates f where kernels run.
 template <class F>
 std::vector<float> in_kernel(const std::vector<float>& x, const F& f) {
   const auto count = static_cast<std::int64_t>(x.size());

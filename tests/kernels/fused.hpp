@@ -14,7 +14,7 @@
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 
-/// What tests of kernels that quantize what they make (Outputs) have in common.
+/// Shared by tests of kernels that quantize their results (Outputs).
 namespace shard8::tests {
 
 using kernels::CastCounts;
@@ -22,7 +22,7 @@ using kernels::Outputs;
 using Bytes = std::vector<std::uint8_t>;
 
 inline Bytes bytes_of(const Tensor& t) { return stored<std::uint8_t>(t); }
-/// The bytes of `from`, of as many elements and the same dtype.
+/// Copies the bytes of `from`, which has as many elements of the same dtype.
 inline void copy_bytes(const Tensor& to, const Tensor& from) { store(to, bytes_of(from)); }
 
 enum class Kind { random, constant, zero, subnormal, infinite, nan };
@@ -32,10 +32,11 @@ inline std::string_view name_of(Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-/// Signs of NaN: of two that are multiplied hosts keep the sign of the one that the compiler puts first.
+/// The signs of the NaN in an input: both, or one. If two NaN are multiplied, hosts keep the sign of the operand that
+/// the compiler puts first, so a test that multiplies NaN uses one sign.
 enum class NanSigns { both, one };
 
-/// Values of a kind; of infinities and NaN there are a few among random ones.
+/// Random values of a kind; a few of them infinities and NaN if the kind has them.
 inline Buffer draw(Kind kind, const Shape& shape, DType dtype, unsigned seed, NanSigns signs = NanSigns::both) {
   if (kind == Kind::constant) return {shape, dtype, 0.7};
   if (kind == Kind::zero) return {shape, dtype, 0.0};
@@ -72,13 +73,13 @@ class WithFusedCase : public ::testing::TestWithParam<FusedCase> {
   Buffer input(const Shape& shape, unsigned seed, NanSigns signs = NanSigns::both) const {
     return draw(GetParam().kind, shape, dtype_, seed, signs);
   }
-  /// Of a norm, which multiplies NaN by what they made of their row.
+  /// The input of a norm. A norm multiplies NaN by statistics of its row, which are NaN too.
   Buffer norm_input(const Shape& shape, unsigned seed) const { return input(shape, seed, NanSigns::one); }
   Buffer normal(const Shape& shape, unsigned seed) const { return Buffer::normal(shape, dtype_, seed); }
   DType dtype_ = GetParam().dtype;
 };
 
-/// Which parts of Outputs there are; quantized to `format`.
+/// Which parts of Outputs are asked for; quantized to `format`.
 struct Parts {
   bool plain, amax, quantized;
   DType format = DType::e4m3;
@@ -87,7 +88,7 @@ inline std::string to_string(const Parts& p) {
   return std::string(p.plain ? "plain " : "") + (p.amax ? "amax " : "") +
          (p.quantized ? std::string(tensor::name_of(p.format)) : "");
 }
-/// Every subset but none.
+/// Every subset of parts but the empty one.
 inline std::vector<Parts> all_parts() {
   std::vector<Parts> all{{true, false, false}, {false, true, false}, {true, true, false}};
   for (const auto format : {DType::e4m3, DType::e5m2}) {
@@ -100,7 +101,7 @@ inline std::vector<Parts> all_parts() {
 
 inline Shape turned(const Shape& shape) { return shape.rank() == 2 ? Shape{shape[1], shape[0]} : shape; }
 
-/// Memory for all parts of an output, nowhere zero before.
+/// Memory for all parts of an output. No part is zero at first.
 struct Memory {
   Memory(const Shape& shape, DType dtype, const Parts& parts, double scale_value)
       : has(parts),
@@ -111,7 +112,7 @@ struct Memory {
         scale({1}, DType::fp32, scale_value),
         scale_inv({1}, DType::fp32, 77) {}
 
-  /// All that is asked for, as a fused kernel leaves it.
+  /// The outputs to ask a fused kernel for.
   Outputs outputs() {
     Outputs out;
     if (has.plain) out.plain = plain;
@@ -123,7 +124,7 @@ struct Memory {
     return out;
   }
   tensor::Operand operand() const { return {quantized, scale_inv, tensor::Scaling::tensor}; }
-  /// The same from a plain tensor, one kernel after the other.
+  /// Computes the same parts from a plain tensor, by one kernel after the other.
   void leave(const Exec& exec, const Tensor& made, bool through_bf16 = false) {
     if (has.amax) kernels::amax(exec, amax, made, {.through_bf16 = through_bf16});
     if (has.quantized) {
@@ -149,8 +150,8 @@ inline void expect_same(const Memory& got, const Memory& want) {
   EXPECT_EQ(got_counts.scale_change, want_counts.scale_change);
 }
 
-/// `run(exec, outputs)` into every subset of outputs, against run into a plain one, then amax, then
-/// quantize; `inputs` stay as they are. The scales saturate some, and flush some to zero.
+/// Compares run(exec, outputs) for every subset of outputs with run into a plain output followed by amax and quantize.
+/// `inputs` must not change. The scales make some elements saturate and flush some to zero.
 template <class F>
 void expect_fused_equals_unfused(const Shape& shape, DType dtype, const std::vector<Tensor>& inputs, const F& run) {
   const Exec first;
@@ -165,7 +166,7 @@ void expect_fused_equals_unfused(const Shape& shape, DType dtype, const std::vec
       Memory want(shape, dtype, parts, scale);
       want.leave(first, made);
       if (parts.plain) copy_bytes(want.plain, made);
-      // More or fewer threads where every part is made.
+      // Other numbers of threads where every part is asked for.
       const bool all = parts.plain && parts.amax && parts.quantized;
       for (const auto& exec : all ? exec_widths() : std::vector<Exec>{first}) {
         Memory got(shape, dtype, parts, scale);

@@ -8,13 +8,13 @@
 namespace shard8::tests {
 namespace {
 
-// One row; odd columns; rows of several stretches of vector code; many rows and stretches; rows of
-// whole packs, of so many that a thread has several, and such as a team or a warp can hold in registers;
-// several tiles, not all whole.
+// One row; odd numbers of columns; rows of several stretches of vector code; many rows and stretches; rows of whole
+// packs, of which a thread has several; rows that a team or a warp holds in registers; several tiles, not all whole.
 const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
                                  {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
 
-// And such as clusters of a device's blocks hold: of three blocks, and of eight with four packs a thread.
+// The shapes above, and rows that a cluster of blocks on a device holds: by three blocks, and by eight blocks with four
+// packs a thread.
 std::vector<Shape> norm_shapes() {
   auto shapes = kShapes;
   shapes.push_back({64, 1536});
@@ -55,7 +55,7 @@ TEST_P(FusedNorm, Layernorm) {
   }
 }
 
-/// More rows than a device's clusters of blocks have at once, so that each takes several, one after the other.
+/// More rows than all clusters of a device take at once, so that each takes several groups of rows.
 TEST(FusedNormRows, MoreThanClustersHaveAtOnce) {
   const Shape shape = tensor::kDevice ? Shape{4832, 4096} : Shape{640, 512};
   const auto x = Buffer::normal(shape, DType::bf16, 1, 2), w = Buffer::normal({shape[1]}, DType::bf16, 2),
@@ -100,7 +100,7 @@ TEST_P(FusedActivation, Gelu) {
   }
 }
 
-/// The gradient over its input, quantized in the same pass.
+/// The gradient overwrites its input, and is quantized in the same pass.
 TEST_P(FusedActivation, InPlace) {
   const Shape shape{21, 35}, wide{21, 70};
   const auto in_place = [&](const Shape& extents, const auto& run) {
@@ -125,7 +125,8 @@ TEST_P(FusedActivation, InPlace) {
 INSTANTIATE_TEST_SUITE_P(, FusedNorm, ::testing::ValuesIn(fused_cases()), label);
 INSTANTIATE_TEST_SUITE_P(, FusedActivation, ::testing::ValuesIn(fused_cases()), label);
 
-/// The inputs do what they are there for.
+/// The two scales of these tests do what they are for: with the large one elements saturate, with the small one
+/// elements become zero.
 TEST(FusedInputs, SaturateFlushAndStayFinite) {
   const auto x = draw(Kind::random, {131, 66}, DType::bf16, 1), w = Buffer::normal({66}, DType::bf16, 2);
   const Buffer rstd({131}, DType::fp32);
@@ -177,7 +178,7 @@ TEST(FusedErrors, SaysWhatDoesNotFit) {
   EXPECT_TRUE(has(message([&] { run(out); }), "allowed are e4m3 and e5m2"));
 }
 
-/// A shard without rows: its scale is that of the others all the same.
+/// A shard without rows still gets its inverse scale.
 TEST(FusedErrors, NoRowsStillHaveAScale) {
   const Shape none{0, 6};
   const Buffer x(none, DType::bf16), w({6}, DType::bf16, 1), rstd({0}, DType::fp32);

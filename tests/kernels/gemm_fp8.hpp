@@ -16,8 +16,8 @@ namespace shard8::tests {
 using tensor::Operand;
 using tensor::Scaling;
 
-/// An FP8 matrix of normal numbers and random scales, no two blocks' alike but by chance, whose
-/// values are of size 1 (at most 8 or so). `spread` multiplies the scales.
+/// An FP8 matrix of normal numbers with random scales, different for nearly all blocks. Its values are of size 1 (at
+/// most 8 or so). `spread` multiplies the scales.
 class Quantized {
  public:
   Quantized(const Shape& shape, DType dtype, Scaling scaling, unsigned seed, double spread = 1)
@@ -37,7 +37,7 @@ class Quantized {
   const Buffer& data() const { return data_; }
   Buffer& scale_inv() { return scale_inv_; }
 
-  /// Element · scale, exactly.
+  /// The values: element · scale, exactly.
   std::vector<double> values() const {
     auto values = data_.get();
     const auto scales = scale_inv_.get();
@@ -58,8 +58,8 @@ class Quantized {
   Buffer data_, scale_inv_;
 };
 
-/// The scalings that belong together: of activations and gradients by rows and by columns, of
-/// weights by rows and by columns.
+/// Scalings that belong together: of activations and gradients by rows and by columns, and of weights by rows and by
+/// columns.
 struct Family {
   const char* name;
   std::int64_t width;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSize = 128;
 using Texts = std::vector<std::string>;
 
-/// What the action throws; empty if it does not.
+/// The message that the action throws; empty if it throws nothing.
 std::string error_of(const std::function<void()>& action) {
   try {
     action();
@@ -37,7 +37,7 @@ struct Kernel {
   std::set<Scaling> allowed[2];
 };
 
-/// Square matrices of 128, of which every scaling makes whole blocks.
+/// Square matrices of 128, which are whole blocks in every scaling.
 class GemmFp8Errors : public ::testing::Test {
  protected:
   Exec exec_;

@@ -33,19 +33,19 @@ Doubles product(const Doubles& a, bool a_t, const Doubles& b, bool b_t, std::int
 struct Sizes {
   std::int64_t t, k, n;
 };
-/// Odd ones, and ones that are cut into several tiles on every dimension.
+/// Odd sizes, and sizes that are cut into several tiles in every dimension.
 constexpr Sizes kSizes[] = {{1, 1, 1}, {3, 5, 7}, {33, 17, 65}, {1025, 33, 40}, {3, 1030, 1100}};
 
 std::int64_t whole(std::int64_t n, std::int64_t block) { return (n + block - 1) / block * block; }
 
-/// Of sums over n products of numbers of size 1: as for other operands (n·2^-25 or so of partial
-/// sums' roundings, which no element exceeds four times), four times more for the spread of the
-/// scales; the roundings of alpha and of the decoded elements are of the size of the sums' own.
+/// The tolerance for sums over n products of numbers of size 1. As for other operands: n·2^-25 or so from the rounding
+/// of partial sums, which no element exceeds four times. It is four times more here for the spread of the scales. The
+/// roundings of alpha and of the decoded elements are as large as those of the sums.
 Tolerance tolerance(std::int64_t n, DType out) { return {rounding(out) + 6e-7, 5e-7 * static_cast<double>(n) + 1e-6}; }
 
 constexpr std::pair<DType, DType> kFormats[] = {
     {DType::e4m3, DType::e4m3}, {DType::e4m3, DType::e5m2}, {DType::e5m2, DType::e4m3}};
-/// Large products are tried with one pair of formats: their cutting into tiles depends on neither.
+/// Large products are tried with one pair of formats: how they are cut into tiles does not depend on the formats.
 bool tried(const Sizes& s, DType a, DType b) {
   return s.t * s.k * s.n < 1000000 || (a == DType::e4m3 && b == DType::e5m2);
 }
@@ -153,7 +153,7 @@ TEST_P(GemmFp8, NoTokensGiveNoGradient) {
   EXPECT_EQ(dw.get(), Doubles(12, 0.0));
 }
 
-/// Tiles that begin and end anywhere in blocks decode to element · scale in fp32, bit for bit.
+/// Tiles that begin and end anywhere inside blocks decode to element · scale in fp32, bit for bit.
 TEST_P(GemmFp8, TilesBeginAnywhere) {
   const std::int64_t rows = whole(150, f_.width), cols = whole(280, f_.width);
   for (const Scaling scaling : {f_.row, f_.column, f_.weight_row, f_.weight_column}) {
@@ -198,7 +198,7 @@ TEST(GemmFp8Scales, PowersOfTwoEqualTheBf16Product) {
   EXPECT_TRUE(same_bits(got.get(), want.get()));
 }
 
-/// Their product is subnormal, infinite or zero, the result is not (or is a NaN).
+/// The product of the two scales is subnormal, infinite or zero; the result is a normal number, or NaN.
 TEST(GemmFp8Scales, WhoseProductIsNoNormalNumber) {
   constexpr Sizes s{16, 256, 16};
   struct Case {

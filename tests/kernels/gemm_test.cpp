@@ -32,12 +32,12 @@ Doubles product(const Doubles& a, const Doubles& b, std::int64_t m, std::int64_t
 struct Sizes {
   std::int64_t t, k, n;
 };
-/// The last two cut bf16 products into tiles on every dimension, by one element and by many.
+/// The last two sizes cut bf16 products into tiles in every dimension, by one element and by many.
 const std::vector<Sizes> kSizes{{1, 1, 1}, {3, 5, 7}, {33, 17, 65}, {64, 128, 96}, {1025, 33, 40}, {20, 1030, 1100}};
 
-/// Of sums over n normal products in fp32: partial sums grow like sqrt(i), and n roundings of them
-/// add up like random steps to n·2^-25 or so, four times which no element exceeds; relative to the
-/// sum where that is larger. The output's own rounding comes on top.
+/// The tolerance for sums over n normal products in fp32. Partial sums grow like sqrt(i), and their n roundings add up
+/// like random steps to n·2^-25 or so; no element exceeds four times that. It is relative to the sum where the sum is
+/// larger. The rounding of the output is added.
 Tolerance tolerance(std::int64_t n, DType out) {
   return {rounding(out) + 4e-7, 1.2e-7 * static_cast<double>(n) + 1e-6};
 }

@@ -31,7 +31,7 @@ struct Launch {
   std::string label;
   std::uint32_t device;
 };
-/// What the callbacks, plain functions, write to.
+/// The launches that the callbacks, plain functions, record.
 std::vector<Launch>& launches() {
   static std::vector<Launch> list;
   return list;
@@ -59,8 +59,8 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 };
 
-/// Keeps other kernels off an instance while it lives. OpenMP instances cannot be told apart by
-/// their id (Kokkos 5.2 gives all of them the same), but each serves one launch at a time.
+/// Keeps other kernels from running on an instance while it lives. OpenMP instances cannot be told apart by their id
+/// (Kokkos 5.2 gives all of them the same id), but each runs one launch at a time.
 class Occupied {
  public:
   template <class Space>
@@ -76,7 +76,7 @@ class Occupied {
       ready.wait();
     }
   }
-  /// Whether somebody may have waited for the instance: nobody left in time.
+  /// Ends the occupation. Returns whether a launch may have waited for the instance: then end() was not called in time.
   bool end() {
     if (!holder_.joinable()) return wanted_;
     leave_.set_value();
@@ -107,7 +107,8 @@ std::vector<Operator> operators(DType dtype) {
   const auto x = make({t, h}, dtype), y = make({t, h}, dtype), w = make({h}, dtype), wide = make({t, 2 * f}, dtype);
   const auto narrow = make({t, f}, dtype), table = make({v, h}, dtype), head = make({v, h}, dtype);
   const auto wide_x = make({32, 512}, dtype), wide_y = make({32, 512}, dtype), wide_w = make({512}, dtype);
-  const auto wide_mean = make({32}, DType::fp32), wide_rstd = make({32}, DType::fp32);  // as clusters of blocks take
+  const auto wide_mean = make({32}, DType::fp32),
+             wide_rstd = make({32}, DType::fp32);  // of sizes that clusters of blocks take
   const auto rows = make({t}, DType::fp32), more = make({t}, DType::fp32), grad = make({h}, DType::fp32);
   const auto other = make({h}, DType::fp32), dtable = make({v, h}, DType::fp32), logits = make({t, v}, DType::fp32);
   const auto upper = make({h}, DType::bf16), lower = make({h}, DType::i16);
@@ -195,7 +196,7 @@ std::vector<Operator> operators(DType dtype) {
       {"rope_forward", [=](const Exec& e) { kernels::rope_forward(e, *qkv, *angles, 6); }},
       {"rope_backward", [=](const Exec& e) { kernels::rope_backward(e, *qkv, *angles, 6); }},
   };
-  // Devices leave these to libraries, which no tool sees.
+  // On devices libraries run these operators, and no tool sees them.
   if constexpr (!tensor::kDevice) {
     all.push_back(
         {"attention_forward", [=](const Exec& e) { kernels::attention_forward(e, *x, *lse, *qkv, shape, *work); }});

@@ -12,7 +12,7 @@
 namespace shard8::tests {
 namespace {
 
-/// Every upper half with the lower halves around which rounding changes.
+/// Every upper half, with the lower halves around which the rounding changes.
 std::vector<std::uint32_t> patterns() {
   std::vector<std::uint32_t> all;
   for (std::uint32_t high = 0; high < 0x10000u; ++high) {
@@ -70,7 +70,7 @@ TEST_F(Master, WeightsAreRoundedToNearest) {
   for (std::size_t i = 0; i < bits_.size(); ++i) {
     const auto even = BFloat16(original(i));
     if (weight(i).bits == even.bits) continue;
-    // Half way, and away from zero where even is towards it.
+    // An exact tie, which is rounded away from zero where nearest even is towards zero.
     ASSERT_EQ(bits_[i] & 0x1ffffu, 0x08000u) << std::hex << bits_[i];
     ASSERT_EQ(weight(i).bits, even.bits + 1);
     (is_nan(bits_[i]) ? others : ties) += 1;

@@ -19,7 +19,7 @@ constexpr double kEps = 1e-5;
 struct Statistics {
   double mean, rstd;
 };
-/// Of one row, as the kernels take them: the mean is 0 for RMSNorm.
+/// The statistics of one row, as the kernels compute them: the mean is 0 for RMSNorm.
 Statistics statistics(const double* x, std::int64_t h, bool centred) {
   double mean = 0, squares = 0;
   for (std::int64_t i = 0; centred && i < h; ++i) mean += x[i] / static_cast<double>(h);
@@ -27,7 +27,7 @@ Statistics statistics(const double* x, std::int64_t h, bool centred) {
   return {mean, 1 / std::sqrt(squares + kEps)};
 }
 
-/// y (T, H) of x; bias may be empty.
+/// The reference: y (T, H) of x; bias may be empty.
 Doubles reference_forward(const Doubles& x, const Doubles& w, const Doubles& bias, std::int64_t h, bool centred) {
   Doubles y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -115,7 +115,7 @@ TEST_P(Rmsnorm, BackwardEqualsDoublePrecision) {
     kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
     kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, residual, work);
     auto want = reference_backward(dy.get(), x.get(), w.get(), shape[1], false);
-    for (auto& v : want.dw) v += 0.5;  // accumulated
+    for (auto& v : want.dw) v += 0.5;  // gradients are added to what was there
     auto dx_want = want.dx;
     const auto added = residual.get();
     for (std::size_t i = 0; i < dx_want.size(); ++i) dx_want[i] += added[i];
@@ -135,12 +135,12 @@ TEST_P(Layernorm, ForwardEqualsDoublePrecision) {
     SCOPED_TRACE(to_string(shape));
     auto x = Buffer::normal(shape, dtype_, 1, 2);
     auto values = x.get();
-    for (auto& v : values) v += 5;  // a mean that cancels
+    for (auto& v : values) v += 5;  // x − mean cancels most digits
     x.set(values);
     const auto w = Buffer::normal({shape[1]}, dtype_, 2), b = Buffer::normal({shape[1]}, dtype_, 3);
     const Buffer y(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
     kernels::layernorm_forward(exec_, y, mean, rstd, x, w, b, static_cast<float>(kEps));
-    // The mean of 5 has an error of its own, up to 2^-20 of it without vector code; rstd·w up to 2.
+    // The mean, 5, has an error of up to 2^-20 of itself without vector code; rstd·w is up to 2.
     EXPECT_TRUE(
         all_close(y.get(), reference_forward(x.get(), w.get(), b.get(), shape[1], true), {rounding(dtype_), 1e-5}));
     Doubles means, rstds;

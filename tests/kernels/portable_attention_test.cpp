@@ -15,8 +15,8 @@ namespace {
 
 using kernels::AttentionShape;
 
-/// Blocks are 16 by 32, and 8 by 32 above a head dimension of 128: sizes below, at and around one and
-/// more; head dimensions that divide by nothing; grouped queries.
+/// Blocks are 16 by 32, and 8 by 32 above a head dimension of 128. Sizes are below, at and around one block and more;
+/// head dimensions are no multiples of a vector; queries are grouped.
 const std::vector<AttentionShape> kShapes{
     {1, 1, 1, 1, 1},    {2, 5, 3, 3, 7},    {1, 16, 2, 1, 16},  {1, 32, 2, 2, 64},  {3, 33, 6, 2, 24},
     {2, 100, 4, 1, 80}, {1, 65, 2, 2, 128}, {1, 40, 2, 1, 129}, {1, 41, 1, 1, 256},
@@ -56,8 +56,8 @@ Results portable(const Exec& exec, const AttentionShape& s, const Inputs& x) {
 
 class PortableAttention : public ::testing::TestWithParam<DType> {};
 
-/// Each rounds to the dtype once, from fp32 sums in another order; in bf16 another rounding of o may
-/// enter the gradients through Σ dout·o.
+/// Both round to the dtype once, from fp32 sums in different orders. In bf16 a different rounding of o may change the
+/// gradients through Σ dout·o.
 TEST_P(PortableAttention, EqualsTheHosts) {
   const auto dtype = GetParam();
   for (const auto& s : kShapes) {

@@ -22,7 +22,7 @@ using kernels::CastCounts;
 using tensor::Operand;
 using tensor::Scaling;
 
-/// What a quantizer leaves.
+/// What a quantizer writes.
 struct Quantized {
   std::vector<std::uint8_t> data, scale_inv;
   CastCounts counts;
@@ -40,7 +40,7 @@ struct Output {
   operator Operand() const { return {data, scale_inv, scaling}; }  // NOLINT: passed to kernels as it is
 };
 
-/// One block: the scale to multiply with and the bytes of the inverse.
+/// The reference for one block: returns the scale to multiply with, and appends the bytes of its inverse.
 float wide_scale(float amax, bool power_of_2, std::vector<std::uint8_t>& inverse) {
   const float scale = scale_reference(amax, 448, power_of_2);
   const auto bytes = std::bit_cast<std::array<std::uint8_t, 4>>(1.0f / scale);

@@ -14,7 +14,7 @@
 
 namespace shard8::tests {
 
-/// What is stored, as it is.
+/// The elements as they are stored.
 template <class T>
 std::vector<T> elements(const Buffer& buffer) {
   return stored<T>(buffer);
@@ -51,7 +51,7 @@ struct QuantizeInput {
   }
 };
 
-/// Every kind of numbers in a matrix of this shape: as fp32, as bf16, and as fp32 through bf16.
+/// Matrices of this shape with every kind of numbers: as fp32, as bf16, and as fp32 through bf16.
 inline std::vector<QuantizeInput> quantize_inputs(const Shape& shape) {
   const auto count = static_cast<std::size_t>(shape.count());
   const auto normal = Buffer::normal(shape, DType::fp32, 7).get();
@@ -61,7 +61,7 @@ inline std::vector<QuantizeInput> quantize_inputs(const Shape& shape) {
   };
   std::vector<Kind> kinds{{"random", normal}};
   const auto filled = [&](double v) { return std::vector<double>(count, v); };
-  // Of very different magnitudes, so that scales differ, and something saturates and something is flushed.
+  // Magnitudes differ much, so that scales differ, something saturates and something is flushed.
   auto wide = normal, specials = normal, subnormal = normal, large = normal;
   for (std::size_t i = 0; i < count; ++i) {
     wide[i] = std::ldexp(wide[i], static_cast<int>(i * 2654435761u % 61) - 30);
@@ -101,7 +101,7 @@ struct CastReference {
   std::uint8_t operator()(float x, float scale) {
     const volatile float scaled = x * scale;  // rounded to fp32
     const std::uint8_t code = format.encode(static_cast<double>(scaled));
-    // Half a step beyond the largest goes to the even code.
+    // Half a step beyond the largest number is a tie, which rounds to the even code.
     const auto& all = format.magnitudes();
     const double edge = all.back() + (all.back() - all[all.size() - 2]) / 2, a = std::abs(static_cast<double>(scaled));
     saturated += a > edge || (a == edge && all.size() % 2 == 0) ? 1 : 0;
@@ -110,7 +110,7 @@ struct CastReference {
   }
 };
 
-/// The scale that DESIGN's formula gives, in double precision; what has no scale gives `otherwise`.
+/// The scale by the formula of kernels/quantize.hpp, in double precision; `otherwise` for an amax that gives no scale.
 inline float scale_reference(float amax, double largest, bool power_of_2, float otherwise = 1.0f) {
   if (!std::isfinite(amax) || amax == 0) return otherwise;
   // Rounding a quotient of two floats from double to float is the same as dividing floats.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The quantizers against PyTorch's and torchao's bytes, see tests/gold/README.md.
+// Compares the quantizers with PyTorch's and torchao's bytes, see tests/gold/README.md.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Shape shape_of(const std::vector<std::int64_t>& extents) {
   return {extents.at(0), extents.at(1)};
 }
 
-/// An fp32 data set in which every number is a bf16, as either.
+/// Reads an fp32 data set, in which every number is a bf16 number, as fp32 or bf16.
 Buffer gold_input(const std::string& file, const std::string& name, DType dtype) {
   const auto in = h5_read<float>(file, name);
   return {shape_of(in.shape), dtype, std::vector<double>(in.values.begin(), in.values.end())};
@@ -35,7 +35,7 @@ class QuantizeGolden : public ::testing::TestWithParam<DType> {
   static std::vector<std::uint8_t> gold_bytes(const std::string& file, const std::string& name) {
     return h5_read<std::uint8_t>(file, name).values;
   }
-  /// quantize_blocks and the data and scales of `group`, bit for bit; from fp32 and bf16.
+  /// Compares quantize_blocks, from fp32 and from bf16, with the data and scales of `group`, bit for bit.
   void check_blocks(const std::string& group, Scaling scaling) const {
     const auto x = gold_input(kBlocks, "in_bf16_as_f32", dtype_);
     const Buffer data(x.shape(), DType::e4m3);
@@ -82,7 +82,7 @@ TEST_P(QuantizeGolden, Mx) {
   EXPECT_TRUE(same_bits(raw(data), gold_bytes(kCasts, "mx/e4m3_rceil/data_u8")));
 }
 
-/// The casts of the codec's own test again, now through the vector code of the kernel.
+/// The casts that the codec's own test makes, here through the vector code of the kernel.
 TEST_P(QuantizeGolden, Casts) {
   for (const DType format : {DType::e4m3, DType::e5m2}) {
     const std::string group(name_of(format));

@@ -275,7 +275,7 @@ double round_once(double x, DType dtype) {
 }
 
 TEST_F(Dequantize, RoundsOnce) {
-  // Scales with which products lie next to the middle between two bf16, where rounding twice goes wrong.
+  // With these scales products are next to the middle between two bf16, where rounding twice goes wrong.
   std::vector<double> factors{1, 0.1, 1 / 3.0, 0x1p-130, 0x1.8p120, 0x1.010002p0, 0x1.02fffep0, 0x1.55aaaap-3};
   for (const DType format : {DType::e4m3, DType::e5m2}) {
     const auto reference = reference_of(format);
@@ -329,14 +329,14 @@ TEST_P(DequantizeShapes, EveryKindOfScale) {
 INSTANTIATE_TEST_SUITE_P(, DequantizeShapes, ::testing::Values(Shape{256, 384}, Shape{128, 4224}),
                          [](const auto& shape) { return std::to_string(shape.param[1]); });
 
-/// The step's amaxes take the place of a row, and the largest of the filled rows makes the scale.
+/// The step's amaxes replace one row of the history, and the largest of the filled rows gives the scale.
 TEST_F(ScaleOfAmax, OfAHistory) {
   constexpr std::int64_t kLength = 700, kFilled = 600, kTensors = 9, kRow = 417;
   std::vector<float> past, now;
   for (std::int64_t i = 0; i < kLength * kTensors; ++i) past.push_back(static_cast<float>(1 + i * 7919 % 10007));
   for (std::int64_t t = 0; t < kTensors; ++t) now.push_back(t % 3 == 0 ? 20000.0f : 0.5f);
-  past[kRow * kTensors + 1] = 30000.0f;     // is forgotten
-  past[kFilled * kTensors + 2] = 30000.0f;  // is not yet
+  past[kRow * kTensors + 1] = 30000.0f;     // this row is overwritten
+  past[kFilled * kTensors + 2] = 30000.0f;  // this row is not filled yet
   for (const auto of : {kernels::AmaxOf::all, kernels::AmaxOf::last}) {
     const Buffer scale({kTensors}, DType::fp32, 1), change({kTensors}, DType::i32, 0), amax = bits_of(now);
     std::vector<double> bits;

@@ -4,23 +4,23 @@
 #include "kernels/norm.hpp"
 #include "tests/kernels/fused.hpp"
 
-/// What backward makes recomputed has the bytes that forward gave it.
+/// What backward recomputes has the bytes that forward gave.
 namespace shard8::tests {
 namespace {
 
-// Rows and columns of no pack; whole packs; several tiles, not all whole.
+// Rows and columns that are not whole packs; whole packs; several tiles, not all whole.
 const std::vector<Shape> kShapes{{1, 1}, {3, 515}, {48, 80}, {32, 512}, {144, 264}};
 
 class Recompute : public WithFusedCase {};
 
-/// The cast alone, of which only the transposed one is read where the shape is a matrix.
+/// Asks for the cast alone; where the shape is a matrix, only the transposed cast is read.
 Outputs transposed_alone(Memory& memory) {
   Outputs out = memory.outputs();
   out.transposed_alone = true;
   out.counts = nullptr;
   return out;
 }
-/// What is asked for, but for the transposed cast.
+/// Asks for everything but the transposed cast.
 Outputs not_transposed(Memory& memory) {
   Outputs out = memory.outputs();
   out.transposed = {};
@@ -69,10 +69,10 @@ TEST_P(Recompute, Layernorm) {
   }
 }
 
-/// forward(a) and backward(d, recomputed) of a kind of activation, d of shape `wide`.
+/// Compares forward(a) with backward(d, recomputed) of one kind of activation, for d of shape `wide`.
 template <class Forward, class Backward>
 void expect_recomputed(const Shape& shape, const Shape& wide, DType dtype, const Forward& forward,
-                  const Backward& backward) {
+                       const Backward& backward) {
   for (const auto& parts : all_parts()) {
     SCOPED_TRACE(to_string(parts));
     Memory gradient(wide, dtype, parts, 30);
@@ -90,7 +90,8 @@ void expect_recomputed(const Shape& shape, const Shape& wide, DType dtype, const
     backward(with_recomputed.outputs(), transposed_alone(got));
     expect_same_transposed(got, want);
     expect_same(with_recomputed, gradient);
-    Memory in_rows(wide, dtype, parts, 30), in_rows_with_recomputed(wide, dtype, parts, 30), once_more(shape, dtype, kCast, 5);
+    Memory in_rows(wide, dtype, parts, 30), in_rows_with_recomputed(wide, dtype, parts, 30),
+        once_more(shape, dtype, kCast, 5);
     backward(not_transposed(in_rows), Outputs());
     backward(not_transposed(in_rows_with_recomputed), transposed_alone(once_more));
     expect_same_transposed(once_more, want);
@@ -105,7 +106,9 @@ TEST_P(Recompute, Swiglu) {
     const auto gate_up = input(wide, 1), da = normal(shape, 2);
     expect_recomputed(
         shape, wide, dtype_, [&](const Outputs& a) { kernels::swiglu_forward(Exec(), a, gate_up); },
-        [&](const Outputs& d, const Outputs& recomputed) { kernels::swiglu_backward(Exec(), d, da, gate_up, recomputed); });
+        [&](const Outputs& d, const Outputs& recomputed) {
+          kernels::swiglu_backward(Exec(), d, da, gate_up, recomputed);
+        });
   }
 }
 
@@ -119,7 +122,7 @@ TEST_P(Recompute, Gelu) {
   }
 }
 
-/// The gradient over its input, of which the activation is made, too.
+/// The gradient overwrites its input, from which the activation is recomputed as well.
 TEST_P(Recompute, InPlace) {
   const Shape shape{144, 264}, wide{144, 528};
   const auto gate_up = input(wide, 1), da = normal(shape, 2);
@@ -133,7 +136,7 @@ TEST_P(Recompute, InPlace) {
   EXPECT_TRUE(same_bits(bytes_of(over), bytes_of(apart)));
 }
 
-/// The same with a cast of the gradient, with the larger scale some of which saturates.
+/// As InPlace, with a cast of the gradient; with the larger scale some of the gradient saturates.
 TEST_P(Recompute, InPlaceWithACast) {
   const Shape shape{144, 264}, wide{144, 528};
   const auto gate_up = input(wide, 1), da = normal(shape, 2);

@@ -37,7 +37,7 @@ class Float8 : public ::testing::Test {
     return q;
   }
   static std::string gold(const char* name) { return (kIsE4M3 ? "e4m3/" : "e5m2/") + std::string(name); }
-  /// encode(x) is what the reference says, and so for −x.
+  /// Checks that encode(x) and encode(−x) are what the reference says.
   void check(float x) const {
     EXPECT_EQ(Q(x).bits, reference_.encode(static_cast<double>(x))) << std::hexfloat << x;
     EXPECT_EQ(Q(-x).bits, reference_.encode(-static_cast<double>(x))) << std::hexfloat << -x;

@@ -20,7 +20,7 @@ struct Shape {
   std::int64_t tokens, inputs, outputs;
 };
 
-/// Weights have 128×128 blocks, all else 1×128.
+/// Weights have 128×128 blocks, all other matrices 1×128.
 LtFactor factor(DType dtype, bool blocks, bool weight) {
   const bool plain = dtype == DType::bf16 || dtype == DType::fp32;
   const LtScaling scaling = plain     ? LtScaling::none
@@ -48,12 +48,12 @@ Case case_of(Product product, const Shape& s, const LtGemmKey& key, bool timed =
   c.timed = timed;
   c.name = std::string(kProductNames[product]) + " T " + std::to_string(s.tokens) + " K " + std::to_string(s.inputs) +
            " N " + std::to_string(s.outputs);
-  // What training uses: a bias is added forward, without accumulation.
+  // Required is what training uses: forward adds a bias and does not accumulate.
   c.required = !key.accumulate || !key.bias;
   return c;
 }
 
-/// Outputs × accumulation × bias × fast accumulation of one pair of factors.
+/// Adds all combinations of output, accumulation, bias and fast accumulation for one pair of factors.
 void add_all(std::vector<Case>& cases, const Shape& s, DType left, DType right, bool blocks = false) {
   const bool float8 = tensor::size_of(left) == 1;
   for (const Product product : {kFprop, kDgrad, kWgrad}) {
@@ -99,7 +99,7 @@ std::vector<Case> small_cases() {
   return cases;
 }
 
-/// For the error of long sums.
+/// Cases with long sums, for their error.
 std::vector<Case> long_cases() {
   std::vector<Case> cases;
   for (const std::int64_t inputs : {2048, 8192, 14336, 28672}) {
@@ -167,7 +167,7 @@ void run_case(LtGemm& gemm, cudaStream_t stream, const Case& c, Totals& totals) 
   try {
     outcome = CaseRunner(gemm, stream, c).run();
   } catch (const std::runtime_error& error) {
-    // An error of the device itself would fail all that follows.
+    // An error of the device itself would make all later checks fail.
     SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
     why = error.what();
   }
@@ -191,7 +191,7 @@ void run_case(LtGemm& gemm, cudaStream_t stream, const Case& c, Totals& totals) 
   if (c.timed) totals.products.push_back(row_of_table(c, outcome, gemm));
 }
 
-/// What must be refused, and how.
+/// Products that must be refused, and the errors they give.
 void check_refusals(LtGemm& gemm, cudaStream_t stream, Totals& totals) {
   const Shape s{256, 512, 256};
   const LtGemmKey good = key_of(kFprop, s, DType::e4m3, DType::e4m3, DType::bf16);
@@ -228,7 +228,7 @@ void check_refusals(LtGemm& gemm, cudaStream_t stream, Totals& totals) {
   refused("a bias is given", good, [&](auto&, auto& args) { args.bias = memory.data(); });
 }
 
-/// Algorithms survive the way through a text, and give the same bytes.
+/// Algorithms written as text and adopted again give the same bytes.
 void check_adoption(LtGemm& gemm, cudaStream_t stream, Totals& totals) {
   const std::string text = to_text(gemm.algorithms());
   const cuda::LtAlgorithms kept = cuda::algorithms_of_text(text);
@@ -248,7 +248,7 @@ void check_adoption(LtGemm& gemm, cudaStream_t stream, Totals& totals) {
     totals.expect(first.checksum() == second.checksum(), c.name + " adopted gives other bytes");
     totals.expect(gemm.algorithm(c.key).bytes == other.algorithm(c.key).bytes, c.name + " is not the adopted one");
   }
-  // Without tuning: the first guess that runs.
+  // Without tuning, the first guess that runs is used.
   LtGemm untuned;
   const Case c = case_of(kFprop, s, key_of(kFprop, s, DType::bf16, DType::bf16, DType::bf16));
   const Outcome outcome = CaseRunner(untuned, stream, c).run();

@@ -29,7 +29,7 @@ std::string shape_of(std::int64_t rows, std::int64_t cols) {
   return "(" + std::to_string(rows) + ", " + std::to_string(cols) + ")";
 }
 
-/// What a kernel leaves of `bytes` bytes, which also must not touch what follows.
+/// Runs a kernel that writes `bytes` bytes, and returns them. The kernel must not write the bytes after them.
 Bytes output_of(cudaStream_t stream, std::size_t bytes, Totals& totals, const std::string& name,
                 const std::function<void(char*)>& kernel) {
   constexpr std::size_t kBehind = 512;
@@ -165,7 +165,7 @@ class Speeds {
     SHARD8_CUDA_CHECK(cudaMemsetAsync(in_.data(), 0x38, kBytes, stream));
   }
 
-  /// GB/s, read and written; kernel(out, in).
+  /// GB/s, bytes read and bytes written, of kernel(out, in).
   double measure(std::size_t in_bytes, std::size_t out_bytes, const std::function<void(char*, const char*)>& kernel) {
     const std::size_t places = std::max<std::size_t>(1, kBytes / std::max(in_bytes, out_bytes));
     std::vector<double> seconds;
@@ -180,7 +180,7 @@ class Speeds {
     return static_cast<double>(in_bytes + out_bytes) / seconds[seconds.size() / 2] * 1e-9;
   }
 
-  /// A row of the table, beside a copy that reads and writes as much.
+  /// Prints a row of the table: the kernel, and a copy that reads and writes as much.
   void report(const std::string& name, std::size_t in_bytes, std::size_t out_bytes,
               const std::function<void(char*, const char*)>& kernel) {
     const std::size_t half = (in_bytes + out_bytes) / 2;

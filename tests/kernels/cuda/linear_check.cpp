@@ -27,7 +27,7 @@ void append(Bytes& bytes, T value) {
   bytes.insert(bytes.end(), first, first + sizeof(T));
 }
 
-/// The number as a dtype has it.
+/// Appends the number, rounded to the dtype, to the bytes. Returns the rounded number.
 float append_rounded(Bytes& bytes, DType dtype, float value) {
   const auto put = [&](auto rounded) {
     append(bytes, rounded);
@@ -49,7 +49,7 @@ Tensor tensor_at(const DeviceMemory& memory, const tensor::Shape& shape, DType d
   return {reinterpret_cast<std::byte*>(memory.data()), shape, dtype};
 }
 
-/// A random matrix (rows, cols) on the device, and what it means on the host.
+/// A random matrix (rows, cols) on the device, and its values on the host.
 class Matrix {
  public:
   Matrix(cudaStream_t stream, std::int64_t rows, std::int64_t cols, DType dtype, Scaling scaling, bool transposed,
@@ -107,7 +107,7 @@ class Matrix {
   Operand operand_;
 };
 
-/// How x, w and dy come.
+/// The dtypes and scalings of x, w and dy.
 struct Recipe {
   const char* name;
   DType forward, gradient;
@@ -221,7 +221,7 @@ class Linear {
                                 : static_cast<float>(reinterpret_cast<const BFloat16*>(bytes.data())[at]);
   }
 
-  /// Every 17th row in full, and all for being written.
+  /// Compares every 17th row in full, and checks that all rows were written.
   template <class Want, class Run>
   void compare(const std::string& what, std::int64_t rows, std::int64_t cols, DType dtype, Sum sum, bool accumulate,
                std::int64_t depth, const Want& want, const Run& run) {
@@ -240,7 +240,7 @@ class Linear {
     for (std::int64_t i = 0; i < rows * cols; ++i) missing += std::isfinite(out_at(got, dtype, i)) ? 0 : 1;
     totals_.expect(missing == 0, what + ": " + std::to_string(missing) + " elements are not finite");
 
-    double worst = 0;  // error over bound
+    double worst = 0;  // the largest ratio of error and bound
     std::string where;
     for (std::int64_t r = 0; r < rows; r += 17) {
       for (std::int64_t c = 0; c < cols; ++c) {
@@ -280,7 +280,7 @@ void check_linear(cudaStream_t stream, Totals& totals) {
   for (const Recipe& recipe : kRecipes) {
     const bool float8 = recipe.by_rows != Scaling::none, fp32 = recipe.forward == DType::fp32;
     const bool emulated = recipe.by_rows == Scaling::row_32;
-    // 3, 5 and 8 blocks of 128 in each direction, so that scales are padded and are not.
+    // 3, 5 and 8 blocks of 128 in each direction: scales with and without padding.
     for (const Size& size : {Size{256, 384, 640}, Size{1024, 512, 384}, Size{384, 1024, 128}}) {
       for (const bool transposed : {false, true}) {
         if (transposed && (!float8 || emulated)) continue;
@@ -288,7 +288,7 @@ void check_linear(cudaStream_t stream, Totals& totals) {
         for (const DType out : {DType::bf16, DType::fp32}) {
           if (fp32 && out == DType::bf16) continue;
           linear.fprop(out, std::nullopt);
-          // FP8 takes a bias of the output's dtype, others one of their own.
+          // FP8 operands take a bias of the output's dtype, others a bias of their own dtype.
           linear.fprop(out, float8 ? out : recipe.forward);
           linear.fprop(out, std::nullopt, true);
           if (!float8 || out == DType::bf16) linear.fprop(out, recipe.forward == DType::fp32 ? out : DType::bf16, true);
@@ -301,7 +301,7 @@ void check_linear(cudaStream_t stream, Totals& totals) {
       }
     }
   }
-  // Nothing to sum: zeros, or what was there, or the bias; and nothing to write.
+  // Nothing to sum: the result is zeros, or what was there, or the bias. Nothing to write: nothing happens.
   for (const Recipe& recipe : kRecipes) {
     if (recipe.by_rows != Scaling::none && recipe.by_rows != Scaling::tensor) continue;
     Linear no_tokens(gemm, stream, recipe, {0, 64, 32}, false, totals);

@@ -38,7 +38,7 @@ std::size_t scale_bytes(const LtFactor& factor, std::int64_t outer, std::int64_t
   return sizeof(float) * static_cast<std::size_t>(kernels::cuda::scale_count(factor.scaling, outer, depth));
 }
 
-// Fourteen indices: the ends, both sides of a tile's edge, and some between.
+// Fourteen indices: the two ends, both sides of a tile's edge, and some between.
 std::vector<std::int64_t> sampled(std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> indices = {0, count - 1, std::min<std::int64_t>(127, count - 1),
                                        std::min<std::int64_t>(128, count - 1)};
@@ -172,11 +172,11 @@ bool CaseRunner::compare(std::int64_t r, std::int64_t c, const Reference& ref, O
   const double error = std::fabs(got - ref.value);
   const double bound =
       0x1p-8 * std::fabs(ref.value) + allowed_eps(sum_of(key()), key().depth, case_.positive) * ref.magnitude;
-  // Where nothing else is rounded, the error is that of the sum.
+  // Where nothing else is rounded, the error is that of the sum alone.
   if (key().out == DType::fp32 && !key().accumulate && !key().bias) {
     outcome.eps = std::max(outcome.eps, error / ref.magnitude);
   }
-  if (error <= bound) return true;  // not for a NaN
+  if (error <= bound) return true;  // false for a NaN
   std::printf("WRONG  %s: %s: element (%lld, %lld) is %.9g, should be %.9g; error %.3g, allowed %.3g\n",
               case_.name.c_str(), describe(key()).c_str(), static_cast<long long>(r), static_cast<long long>(c), got,
               ref.value, error, bound);
@@ -188,10 +188,10 @@ bool CaseRunner::complain(const char* what) const {
   return false;
 }
 
-// What is written is known by what was there before: NaN; or, where it is read, a number too small to
-// change a sum. The latter stays where the sum is exactly zero, too: tensor cores cut FP8 sums to 13
-// bits, and of random ones about one in a million is 0. So of those that stayed as many as are listed,
-// which are taken at random, must be sums near 0, and there may be one in 10,000 at most.
+// Every element that is not written must be found. So `out` first holds NaN; or, where it is read, a number too small
+// to change a sum. That number is still there afterwards if the sum is exactly zero: tensor cores cut FP8 sums to 13
+// bits, and about one in a million random sums is 0. So of the elements that kept their number as many as are listed,
+// taken at random, must be sums near 0, and at most one in 10,000 may keep its number.
 bool CaseRunner::check_run(bool from_numbers, Outcome& outcome) {
   const auto reset = [&] {
     return from_numbers ? set_out_to_number() : set_out_to(key().accumulate ? kSentinel : NAN);

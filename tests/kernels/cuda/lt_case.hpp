@@ -25,10 +25,10 @@ using tensor::DType;
 struct Case {
   LtGemmKey key;
   std::string name;
-  bool required = true;  ///< else an unsupported one is no failure
+  bool required = true;  ///< if false, an unsupported product is no failure
   bool timed = false;
-  bool positive = false;    ///< no cancellation: the worst data for accumulators of few bits
-  std::int64_t offset = 0;  ///< bytes from a multiple of 256 to each matrix
+  bool positive = false;    ///< all numbers positive, so nothing cancels: the worst data for accumulators of few bits
+  std::int64_t offset = 0;  ///< bytes from a multiple of 256 to the address of each matrix
 };
 
 struct Outcome {
@@ -36,7 +36,7 @@ struct Outcome {
   bool good = true;
   float microseconds = 0;        ///< median of 20
   double eps = 0;                ///< largest |error| / Σ|a||b| that was seen
-  unsigned long long zeros = 0;  ///< elements of += that kept what was there before, the sum being 0
+  unsigned long long zeros = 0;  ///< elements of += that kept their number, because the sum is 0
 };
 
 struct Scan;
@@ -45,9 +45,9 @@ class CaseRunner {
  public:
   CaseRunner(LtGemm& gemm, cudaStream_t stream, const Case& c);
 
-  /// Prints what is wrong; true if nothing is.
+  /// Runs the case and compares the result with the host. Prints what is wrong.
   Outcome run();
-  /// Of the output that is there now.
+  /// A checksum of the present output.
   unsigned long long checksum();
 
  private:

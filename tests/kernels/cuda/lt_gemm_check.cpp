@@ -9,14 +9,14 @@
 #include "tensor/cuda/check.hpp"
 #include "tests/kernels/cuda/totals.hpp"
 
-/// Matrix products on a device against double-precision ones, and what they take.
+/// Compares matrix products on a device with double-precision ones, and times them.
 ///
 ///     lt_gemm_check [small] [linear] [kernels] [large] [speed] [tensor=1,2,4] [search=SECONDS]
 ///
-/// Without arguments small, linear and kernels. `large` times the shapes of a Llama-3 8B's layer over
-/// that many tensor ranks, `search` compares each with all of cuBLASLt's algorithms, for at most so
-/// long; `speed` times the kernels that prepare operands. Exits with 0, 1 for any failure, 2 for a
-/// wrong argument, 77 where there is no device of compute capability 9.0.
+/// Without arguments it runs small, linear and kernels. `large` times the shapes of a layer of Llama-3 8B, cut over as
+/// many tensor ranks as `tensor` says. `search` compares each with all of cuBLASLt's algorithms, for at most so many
+/// seconds. `speed` times the kernels that prepare operands. Exits with 0; 1 for any failure; 2 for a wrong argument;
+/// 77 if there is no device of compute capability 9.0.
 namespace {
 
 using namespace shard8::test;
@@ -89,7 +89,7 @@ int run_all(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 1024);  // what was printed before a crash is seen
+  std::setvbuf(stdout, nullptr, _IOLBF, 1024);  // so that lines printed before a crash are seen
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     if (parse(arguments, argv[i])) continue;

@@ -10,13 +10,13 @@
 
 #include "tests/kernels/cuda/numbers.hpp"
 
-/// Factors of products in the device's memory, and any element of them on the host without a copy.
+/// Factors of products in the device's memory. The host can compute any of their elements without a copy.
 namespace shard8::test {
 
 using kernels::cuda::LtFactor;
 using kernels::cuda::LtScaling;
 
-/// What numbers are multiplied by before they are rounded, to use the range of the format.
+/// The factor by which numbers are multiplied before they are rounded, to use the range of the format.
 template <class T>
 inline constexpr float kStretch = 1.0f;
 template <>
@@ -29,7 +29,7 @@ __host__ __device__ inline T element(std::uint64_t seed, std::uint64_t index, bo
   return T(number(seed, index, positive) * kStretch<T>);
 }
 
-/// Element i of (outer, depth), stored as it is or transposed.
+/// Element i of a factor (outer, depth), stored as it is or transposed.
 template <class T>
 __global__ void fill(T* out, std::int64_t outer, std::int64_t depth, bool depth_contiguous, std::uint64_t seed,
                      bool positive) {
@@ -51,7 +51,7 @@ __global__ void fill_constant(T* out, std::int64_t count, float value) {
 
 constexpr int kMostSuspects = 64;
 
-/// What one look at a whole output finds.
+/// What one pass over a whole output finds.
 struct Scan {
   unsigned long long suspects = 0;  ///< elements that are not finite or still the sentinel
   unsigned long long checksum = 0;
@@ -73,7 +73,7 @@ __global__ void scan(Scan* result, const T* out, std::int64_t count, float senti
   atomicAdd(&result->checksum, sum);
 }
 
-/// Inverse scales as cuBLASLt reads them.
+/// The inverse scales of a factor, laid out as cuBLASLt reads them.
 inline std::vector<float> scales_of(const LtFactor& factor, std::int64_t outer, std::int64_t depth, std::uint64_t seed,
                                     float stretch) {
   std::vector<float> scales(static_cast<std::size_t>(kernels::cuda::scale_count(factor.scaling, outer, depth)));
@@ -97,7 +97,7 @@ inline std::vector<float> scales_of(const LtFactor& factor, std::int64_t outer, 
   return scales;
 }
 
-/// Row i of a factor (outer, depth), as it is meant.
+/// Row i of a factor (outer, depth), with its scales applied.
 template <class T>
 std::vector<double> row_of(LtScaling scaling, std::int64_t i, std::int64_t depth, std::uint64_t seed, bool positive) {
   std::vector<double> row(static_cast<std::size_t>(depth));

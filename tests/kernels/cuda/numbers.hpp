@@ -8,8 +8,8 @@
 #include "kernels/cuda/lt_key.hpp"
 #include "tensor/host_device.hpp"
 
-/// Numbers that host and device make alike from a seed and a logical index, whatever the layout, and
-/// how much a product of them may be wrong.
+/// Numbers that host and device compute alike, from a seed and a logical index, whatever the layout is; and bounds for
+/// the error of a product of them.
 namespace shard8::test {
 
 SHARD8_FUNCTION std::uint64_t mix(std::uint64_t x) {
@@ -19,7 +19,7 @@ SHARD8_FUNCTION std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Nearly normal, of standard deviation 0.58, in [-2, 2]; exact in fp32, hence the same on the host
+/// Nearly normal numbers with standard deviation 0.58, in [-2, 2]. They are exact in fp32, hence the same on the host
 /// and the device.
 SHARD8_FUNCTION float number(std::uint64_t seed, std::uint64_t index, bool positive) {
   const std::uint64_t h = mix(seed ^ mix(index));
@@ -28,19 +28,20 @@ SHARD8_FUNCTION float number(std::uint64_t seed, std::uint64_t index, bool posit
   return positive && x < 0 ? -x : x;
 }
 
-/// What numbers are multiplied by before they are rounded, to use the range of the format.
+/// The factor by which numbers are multiplied before they are rounded, to use the range of the format.
 inline float stretch_of(tensor::DType dtype) {
   return dtype == tensor::DType::e4m3 ? 64.0f : dtype == tensor::DType::e5m2 ? 1024.0f : 1.0f;
 }
 
-/// 1.5 octaves around 1/stretch, no two neighbours alike: a scale read from the wrong place shows.
+/// An inverse scale: one of 16 values from 1/stretch to 2.875/stretch, chosen by a hash of the block's place, so a
+/// scale that is read from the wrong place shows.
 inline float scale_inv(std::uint64_t seed, std::int64_t outer_block, std::int64_t depth_block, float stretch) {
   const std::uint64_t h =
       mix(seed ^ mix(static_cast<std::uint64_t>(outer_block) * 65536 + static_cast<std::uint64_t>(depth_block)));
   return (1.0f + static_cast<float>(h % 16) / 8.0f) / stretch;
 }
 
-/// How a product is summed: what its error depends on.
+/// How a product is summed, on which its error depends.
 enum Sum { kPlain, kSplit, kFast, kBlock, kSums };
 inline const char* const kSumNames[kSums] = {"bf16/fp32", "FP8 split", "FP8 fast", "FP8 block"};
 

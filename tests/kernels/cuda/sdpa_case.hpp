@@ -28,7 +28,7 @@ using tensor::cuda::Event;
 
 inline std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-/// What a test that cannot run here exits with.
+/// The exit code of a test that cannot run here.
 inline constexpr int kSkipped = 77;
 inline bool has_device() {
   int devices = 0;
@@ -110,7 +110,7 @@ struct Case {
   bool backward(Sdpa& sdpa, cudaStream_t stream) const {
     return sdpa.backward(stream, {dqkv.get(), dout.get(), o.get(), qkv.get(), lse.get()}, shape, memory());
   }
-  /// Both, with nothing left of what was there before.
+  /// Runs both directions. Everything that they write is overwritten with NaN before.
   void run(Sdpa& sdpa, cudaStream_t stream) const {
     o.poison(stream);
     lse.poison(stream);
@@ -120,7 +120,7 @@ struct Case {
   }
 };
 
-/// √(Σ (got − want)² / Σ want²), and the largest |got − want|; NaN where there is one.
+/// √(Σ (got − want)² / Σ want²), and the largest |got − want|; NaN if an element is NaN.
 struct Distance {
   double relative = 0, largest = 0;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN's attention against double precision on the host, its repeatability, its time and memory:
-// exits 1 if a check fails, 77 without a GPU; `--fast` leaves the times out.
+// Checks cuDNN's attention: its results against double precision on the host, its repeatability, its time and its
+// memory. Exits 1 if a check fails, 77 without a GPU. `--fast` skips the times.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -32,8 +32,8 @@ class Checks {
     std::printf("FAILED: %s\n", what.c_str());
   }
 
-  /// Against double precision. What is rounded to BF16 between (probabilities, gradients of scores, o
-  /// where Σ dout·o is made of it) is worth a few times 2⁻⁹ in the mean.
+  /// Compares the results with double precision. Intermediate results are rounded to BF16 (probabilities, gradients of
+  /// scores, o as an input of Σ dout·o); this is worth a few times 2⁻⁹ in the mean.
   void values(const AttentionShape& s, std::size_t workspace_bytes, int parts) {
     Sdpa sdpa;
     const Stream stream;
@@ -60,7 +60,7 @@ class Checks {
     std::fflush(stdout);
   }
 
-  /// Bits from run to run; how many differ where they may.
+  /// Compares the bits of several runs. Prints how many differ where they may.
   void repeats(const AttentionShape& s) {
     Sdpa sdpa;
     const Stream stream;
@@ -139,7 +139,7 @@ int run(bool fast) {
                                     {1, 1024, 8, 2, 128, deterministic}}) {
       checks.values(s, Sdpa::workspace_bytes(s), 1);
     }
-    // A workspace that is too small for the whole.
+    // A workspace that is too small for the whole call.
     const AttentionShape s{2, 128, 8, 4, 64, deterministic};
     for (const auto& part : kernels::cuda::sdpa_parts(s)) {
       checks.values(s, kernels::cuda::sdpa_backward_bytes(part), static_cast<int>(part.count()));
@@ -153,7 +153,7 @@ int run(bool fast) {
     measure(s, Sdpa::workspace_bytes(s), times);
     auto repeatable = s;
     repeatable.deterministic = true;
-    // As planned, and what other limits would give.
+    // With the planned workspace, and with workspaces of other limits.
     measure(repeatable, Sdpa::workspace_bytes(repeatable), times);
     for (const auto& part : kernels::cuda::sdpa_parts(repeatable)) {
       const auto bytes = kernels::cuda::sdpa_backward_bytes(part);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The portable attention on a device against double precision on the host, in fp32 and bf16, against
-// cuDNN where both take the shape, and its time: exits 1 if a check fails, 77 without a GPU.
+// Checks the portable attention on a device: in fp32 and bf16 against double precision on the host, against cuDNN where
+// both compute the shape, and its time. Exits 1 if a check fails, 77 without a GPU.
 #include <Kokkos_Core.hpp>
 #include <cstdio>
 #include <cstring>
@@ -27,7 +27,8 @@ Tensor tensor_of(const DeviceArray<T>& array) {
   return {reinterpret_cast<std::byte*>(array.get()), {static_cast<std::int64_t>(array.count())}, tensor::dtype_of<T>()};
 }
 
-/// The results of the portable kernels for operands of type T, nothing left of what was there before.
+/// The results of the portable kernels for operands of type T. Everything that they write is overwritten with NaN
+/// before.
 template <class T>
 struct Portable {
   AttentionShape shape;
@@ -80,7 +81,8 @@ class Checks {
   int failures_ = 0;
 };
 
-/// fp32 within its sums' rounding; bf16 rounds its results, and o where the sum of dout·o is made of it.
+/// Checks the results. fp32 must be within the rounding of its sums. bf16 also rounds its results, and o before the sum
+/// of dout·o.
 template <class T>
 void Checks::values(const AttentionShape& s) {
   constexpr bool kFp32 = std::is_same_v<T, float>;

@@ -12,7 +12,7 @@
 
 namespace shard8::test {
 
-/// What the parts of this program found.
+/// The results of the parts of this program.
 struct Totals {
   int passed = 0, failed = 0, unsupported = 0;
   std::array<double, kSums> random_eps{}, positive_eps{};  ///< largest |error| / Σ|a||b|
@@ -24,25 +24,24 @@ struct Totals {
   }
 };
 
-/// The shapes of a Llama of hidden 4096, ffn 14336, 32 heads (8 kv), vocab 32768, cut over `tensor`
-/// ranks, at 8192 tokens.
+/// Shapes of a Llama of hidden 4096, ffn 14336, 32 heads (8 kv), vocab 32768, at 8192 tokens, cut over `tensor` ranks.
 struct LinearShape {
   const char* name;
   std::int64_t tokens, inputs, outputs;
-  bool float8;  ///< of a layer; the head is not
+  bool float8;  ///< whether it is also computed in FP8: layers are, the head is not
 };
 std::vector<LinearShape> llama_shapes(int tensor);
 
 struct EngineOptions {
   bool small = false, large = false;
-  std::vector<int> tensor = {1, 2, 4};  ///< of the large ones
-  double search_seconds = 0;            ///< for each large product, compared with all algorithms
+  std::vector<int> tensor = {1, 2, 4};  ///< tensor ranks of the large shapes
+  double search_seconds = 0;            ///< seconds for comparing each large product with all algorithms; 0: no search
 };
-/// LtGemm: every dtype and scaling, small, long and (timed) large.
+/// Checks LtGemm: every dtype and scaling, small, long and (timed) large.
 void check_engine(cudaStream_t stream, const EngineOptions& options, Totals& totals);
-/// The linear layer's products of operands as training has them.
+/// Checks the products of a linear layer, with operands as training has them.
 void check_linear(cudaStream_t stream, Totals& totals);
-/// The kernels that prepare operands, and their speed.
+/// Checks the kernels that prepare operands, and times them if `timed`.
 void check_kernels(cudaStream_t stream, bool timed, Totals& totals);
 
 }  // namespace shard8::test
