@@ -12,8 +12,8 @@ namespace shard8::kernels {
 /// Counts of what casts to 8 bits lost. The object lies in memory of the execution space. The caller sets it to zero;
 /// kernels add to it with atomics.
 struct CastCounts {
-  std::uint64_t saturated =
-      0;  ///< elements whose x·scale rounds beyond the largest number of the format, infinities included
+  /// Elements whose x·scale rounds beyond the largest number of the format, infinities included.
+  std::uint64_t saturated = 0;
   std::uint64_t flushed = 0;  ///< elements that were not zero and became zero
   /// The bits of the largest factor, up or down, by which the scale of a block changed when quantize_blocks overwrote
   /// it with CastOptions::compare_scales: an fp32 number of at least 1. 0: no such scale was overwritten.

@@ -243,8 +243,8 @@ std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t 
   };
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
   const std::int64_t t = tokens, k = inputs, n = outputs;
-  const std::size_t common =
-      tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));  // room for a converted bias
+  // With room for a converted bias.
+  const std::size_t common = tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));
   if (!is_float8(operands)) return common;
 
   const std::size_t of_scales =

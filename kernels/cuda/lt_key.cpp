@@ -163,8 +163,8 @@ std::size_t LtGemmKeyHash::operator()(const LtGemmKey& key) const {
   for (const std::uint64_t part : {static_cast<std::uint64_t>(key.rows), static_cast<std::uint64_t>(key.cols),
                                    static_cast<std::uint64_t>(key.depth), factor(key.left) << 32 | factor(key.right),
                                    flags << 32 | static_cast<std::uint64_t>(key.alignment)}) {
-    hash =
-        (hash ^ part) * 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio: neighbouring keys get distant hashes
+    // The factor is 2^64 divided by the golden ratio: neighbouring keys get distant hashes.
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 32;
   }
   return hash;

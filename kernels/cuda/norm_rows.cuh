@@ -202,8 +202,8 @@ struct NormRows {
         reinterpret_cast<uint2*>(static_cast<std::uint8_t*>(at.quantized) + offset(first_row));
 #pragma unroll
     for (int p = 0; p < kVectors; ++p) {
-      if constexpr (kVectors > 2)
-        asm volatile("" ::: "memory");  // keeps the compiler from loading weights earlier, which would take registers
+      // Keeps the compiler from loading weights earlier, which would take registers.
+      if constexpr (kVectors > 2) asm volatile("" ::: "memory");
       const uint4 weight = shared.weight[p][lane];
       uint4 bias{};
       if constexpr (kCentred) bias = shared.bias[p][lane];
@@ -223,8 +223,8 @@ struct NormRows {
         }
       }
       if constexpr (kCast) {
-        if ((not_zeros & 0x80808080u) !=
-            0x80808080u) {  // one branch for all rows, because one for each row takes more time
+        // One branch for all rows, because one for each row takes more time.
+        if ((not_zeros & 0x80808080u) != 0x80808080u) {
 #pragma unroll
           for (int r = 0; r < kNormRowsOfWarp; ++r) counts.flushed += count_flushed(codes[r], values[r]);
         }

@@ -213,8 +213,8 @@ struct Sdpa::State {
   template <class Operands>
   bool call(Direction direction, cudaStream_t on, const Operands& operands, AttentionShape shape,
             std::span<std::byte> workspace) {
-    if (direction == Direction::forward)
-      shape.deterministic = true;  // forward is deterministic whatever the shape says
+    // Forward is deterministic whatever the shape says.
+    if (direction == Direction::forward) shape.deterministic = true;
     use(on);
     const auto found = passes.find({direction, shape});
     if (found == passes.end()) {

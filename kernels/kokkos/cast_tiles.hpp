@@ -257,8 +257,8 @@ struct CastTiles {
       for (int p = 0; p < kParts; ++p) {
         const std::int64_t to = (row * kParts + p) * cols + at.col0 + at.column;
         Result lanes = rounded<T>(result.part[p]);
-        if constexpr (E::kPlain)
-          lanes = w.load(out.plain, to);  // an input may have been in the same memory, so the result is read back
+        // An input may have been in the same memory, so the result is read back.
+        if constexpr (E::kPlain) lanes = w.load(out.plain, to);
         auto codes = round_numbers<typename E::Format, kN>(lanes, 0, factor);
         const auto before = codes;
         CastStats counted = count_pack<typename E::Format>(codes, pack_of<kN>(lanes, 0).at, OneScale{factor});

@@ -28,8 +28,8 @@ struct NormBackwardRows {
   static constexpr int kN = kPack<T>;
   using Wide = Packed<kN, kPacks>;
   using Lanes = typename Wide::template Lanes<T>;
-  static constexpr int kAhead =
-      kResidual || kCentred ? 1 : 2;  ///< rows that are loaded ahead: as many as registers allow
+  /// Rows that are loaded ahead: as many as registers allow.
+  static constexpr int kAhead = kResidual || kCentred ? 1 : 2;
 
   NormBackward<T> at;
   RowChunks chunks;

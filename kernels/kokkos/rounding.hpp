@@ -154,8 +154,8 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_numbers(float (&values)[N], const Words<
 /// Whether a code is NaN.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION bool any_nan(const Words<N>& codes) {
-  constexpr std::uint32_t kAbove =
-      std::is_same_v<Q, tensor::E4M3> ? 0x01010101u : 0x03030303u;  // 0x80 minus the first code of NaN
+  // 0x80 minus the first code of NaN, in each byte.
+  constexpr std::uint32_t kAbove = std::is_same_v<Q, tensor::E4M3> ? 0x01010101u : 0x03030303u;
   std::uint32_t seen = 0;
   SHARD8_UNROLL
   for (int k = 0; k < N / 4; ++k) seen |= (codes.word[k] & 0x7f7f7f7fu) + kAbove;

@@ -10,7 +10,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// Casts x with one scale. With `both`, transposed bytes are written in the same pass if `out` has them.
+/// Casts x with one scale. With `both` the transposed bytes are written in the same pass, if `out` has them.
 void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax, const Tensor& x, const Tensor& scale,
               const kernels::CastOptions& options, bool both) {
   if (both && out.by_columns.transposed)

@@ -18,7 +18,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// Floats from one weight's inverse scale to the next: cuBLASLt runs no algorithm whose scales are not
+/// How many floats lie from one weight's inverse scale to the next. cuBLASLt runs no algorithm whose scales are not
 /// aligned to 16 bytes.
 constexpr std::int64_t kScaleStride = 4;
 

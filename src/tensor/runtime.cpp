@@ -14,8 +14,8 @@ namespace shard8::tensor {
 namespace {
 
 Kokkos::InitializationSettings settings_of(const Runtime::Settings& settings) {
-  // More ranks than cores is a choice here (see comm/waiting.hpp), and so is leaving threads unbound:
-  // Kokkos would warn of both.
+  // Warnings are disabled, because Kokkos would warn of two things that are chosen here: more ranks than cores (see
+  // comm/waiting.hpp), and threads that are not bound.
   auto kokkos = Kokkos::InitializationSettings().set_num_threads(settings.threads).set_disable_warnings(true);
   if constexpr (kDevice) kokkos.set_device_id(settings.device);
   return kokkos;

@@ -16,7 +16,7 @@ using ConstHost = Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::Memo
 
 }  // namespace
 
-// On hosts memcpy: Kokkos would allocate a name for a fence at every call.
+// Hosts use memcpy: Kokkos would allocate a name for a fence at every call.
 
 void to_device(const Exec& exec, const Tensor& to, const void* from) {
   if (to.empty()) return;

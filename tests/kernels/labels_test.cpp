@@ -107,8 +107,8 @@ std::vector<Operator> operators(DType dtype) {
   const auto x = make({t, h}, dtype), y = make({t, h}, dtype), w = make({h}, dtype), wide = make({t, 2 * f}, dtype);
   const auto narrow = make({t, f}, dtype), table = make({v, h}, dtype), head = make({v, h}, dtype);
   const auto wide_x = make({32, 512}, dtype), wide_y = make({32, 512}, dtype), wide_w = make({512}, dtype);
-  const auto wide_mean = make({32}, DType::fp32),
-             wide_rstd = make({32}, DType::fp32);  // of sizes that clusters of blocks take
+  // Of a size that clusters of blocks take.
+  const auto wide_mean = make({32}, DType::fp32), wide_rstd = make({32}, DType::fp32);
   const auto rows = make({t}, DType::fp32), more = make({t}, DType::fp32), grad = make({h}, DType::fp32);
   const auto other = make({h}, DType::fp32), dtable = make({v, h}, DType::fp32), logits = make({t, v}, DType::fp32);
   const auto upper = make({h}, DType::bf16), lower = make({h}, DType::i16);

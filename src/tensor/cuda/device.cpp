@@ -17,7 +17,7 @@ int device_count() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) {
-    static_cast<void>(cudaGetLastError());  // seen; later calls must not find it
+    static_cast<void>(cudaGetLastError());  // clears the error, so that later calls do not find it
     return 0;
   }
   SHARD8_CUDA_CHECK(status);
