@@ -14,7 +14,7 @@ using tensor::DType;
 
 constexpr int kThreads = 256;
 constexpr int kVector = 8;   // elements that a thread reads at once
-constexpr int kVectors = 4;  // of them
+constexpr int kVectors = 4;  // vectors that a thread reads
 constexpr std::int64_t kBlock = 32;
 
 /// 2^(bits - 127); 255 is NaN.

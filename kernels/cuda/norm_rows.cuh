@@ -37,7 +37,7 @@ __device__ __forceinline__ std::uint32_t count_flushed(const std::uint32_t (&cod
 
 inline constexpr int kNormWarps = 8, kNormThreads = 32 * kNormWarps;
 inline constexpr int kNormRowsOfWarp = 4, kNormRows = kNormWarps * kNormRowsOfWarp;  ///< kNormRows: of a cluster
-inline constexpr int kNormMostBlocks = 8;  ///< of a cluster, allowed on every device with clusters
+inline constexpr int kNormMostBlocks = 8;  ///< blocks of a cluster: as many as every device with clusters allows
 inline constexpr int kNormVector = 8,
                      kNormStride =
                          32 * kNormVector;  ///< elements of a thread's vector of 16 bytes, and of a warp's vectors

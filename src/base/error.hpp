@@ -10,7 +10,7 @@
 
 namespace shard8::base {
 
-/// The exit codes of the program. Every rank leaves with the same code.
+/// The exit codes of the program. Every rank exits with the same code.
 enum class ExitCode : int {
   ok = 0,            ///< done
   deck = 2,          ///< bad deck or bad usage

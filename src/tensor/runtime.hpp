@@ -15,7 +15,7 @@ namespace shard8::tensor {
 class Runtime {
  public:
   struct Settings {
-    int threads = 1;  ///< on hosts
+    int threads = 1;  ///< threads of a host; devices ignore it
     int device = 0;   ///< the device's number among those that this process sees; hosts ignore it
   };
   explicit Runtime(const Settings& settings);

@@ -94,7 +94,7 @@ class Buffer {
       store(tensor(), elements);
     });
   }
-  /// What is stored, exactly.
+  /// The stored values, exactly.
   std::vector<double> get() const {
     std::vector<double> values;
     visit([&]<class T>(std::type_identity<T>) {

@@ -32,7 +32,7 @@ int current_device();
 std::size_t free_memory();
 std::size_t total_memory();
 
-/// "CUDA 13.0 (driver 13.0)"
+/// Versions of the CUDA runtime and the driver: "CUDA 13.0 (driver 13.0)".
 std::string version_text();
 
 }  // namespace shard8::tensor::cuda

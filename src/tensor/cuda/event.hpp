@@ -12,7 +12,7 @@ namespace shard8::tensor::cuda {
 /// counts as happened.
 class Event {
  public:
-  /// Whether the event records its time, which costs more.
+  /// Whether the event records its time, which takes more time on the device.
   enum class Times { no, yes };
   explicit Event(Times times = Times::no);
   ~Event();
