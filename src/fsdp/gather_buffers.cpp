@@ -13,7 +13,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// What would travel, were there more shards than one: the stored shard or the master.
+/// What a gather would transfer if there were several shards: the stored shards or the master.
 CopyTensors in_place(const UnitShards& shards, std::size_t p, std::optional<Pass> only) {
   CopyTensors tensors = shards.stored[p];
   if (tensors.forward.empty()) {
@@ -47,13 +47,13 @@ Gathered gathered(const CopyTensors& compute, bool two, bool vector) {
   return parameter;
 }
 
-UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional<Pass> only, bool travels,
+UnitPlace lay_out(const UnitShape& unit, const UnitShards& shards, std::optional<Pass> only, bool transfers,
                   tensor::Arena& arena) {
   UnitPlace place;
   for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
     const ParameterPlace& parameter = place.parameters.emplace_back(lay_out(shards, p, only, arena));
     place.gathered.push_back(gathered(parameter.compute, shards.pieces[p].two(), unit.parameters[p].vector));
-    if (!travels) continue;
+    if (!transfers) continue;
     const bool stored = shards.pieces[p].source == Source::stored;
     const auto travel = [&](const std::vector<Tensor>& copy, const std::vector<Tensor>& shard) {
       for (std::size_t i = 0; i < copy.size(); ++i) {
@@ -93,13 +93,13 @@ void MoveViews::operator()(Gathered& parameter) const {
 GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards,
                              const Options& options, tensor::Arena& arena) {
   const int n = static_cast<int>(units.size());
-  std::vector<int> rotating, staying, single_use;
+  std::vector<int> rotating, with_own_slot, single_use;
   for (int u = 0; u < n; ++u) {
-    const bool leaves = options.reshard_after_forward && shards[index(u)].gathers();
-    const bool rotates = leaves && units[index(u)].rotating;
-    // With more micro-batches than one each would be gathered again for the next.
-    const bool once = leaves && units[index(u)].single_use && !options.accumulate;
-    (rotates ? rotating : once ? single_use : staying).push_back(u);
+    const bool resharded = options.reshard_after_forward && shards[index(u)].gathers();
+    const bool rotates = resharded && units[index(u)].rotating;
+    // With several micro-batches a unit that shared its slot would be gathered in each of them.
+    const bool shares_slot = resharded && units[index(u)].single_use && !options.accumulate;
+    (rotates ? rotating : shares_slot ? single_use : with_own_slot).push_back(u);
     copies_.push_back({u, {}});
     backward_copy_.push_back(u);
   }
@@ -127,7 +127,7 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
   rotating_slots_ = std::min(options.prefetch + 1, static_cast<int>(rotating.size()));
   if (rotating_slots_ > 0) add_slot(rotating);
   while (slots() < rotating_slots_) slots_.push_back(arena.allocate(slots_.front().shape, slots_.front().dtype));
-  for (const int c : staying) {
+  for (const int c : with_own_slot) {
     own_slot_[index(c)] = slots();
     add_slot({c});
   }

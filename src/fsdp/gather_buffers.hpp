@@ -7,26 +7,43 @@
 #include <span>
 #include <vector>
 
-#include "fsdp/gathered.hpp"
+#include "base/error.hpp"
 #include "fsdp/unit_shards.hpp"
 
 namespace shard8::fsdp {
 
-/// One parameter in a gather buffer: what travels, (padded_rows / row_block, cols), and what is
-/// computed with, (rows / row_block, cols): the same memory unless it is converted.
+/// One parameter as kernels read it: views (rows / row_block, cols) of its pieces, without padding; (rows) for a
+/// vector. If one copy serves both passes, `forward` and `backward` are the same views. If each pass has a copy, the
+/// copy that was not gathered is empty.
+struct Gathered {
+  std::vector<tensor::Tensor> forward, backward;
+
+  /// The copy of a pass. Throws Error(failed) if the copy was not gathered.
+  const std::vector<tensor::Tensor>& of(Pass pass) const {
+    const auto& copy = pass == Pass::forward ? forward : backward;
+    SHARD8_REQUIRE(!copy.empty(), "the copy for the {} pass is not gathered, only the other",
+                   pass == Pass::forward ? "forward" : "backward");
+    return copy;
+  }
+};
+
+/// The memory of one parameter in a slot. `travel`: what a gather transfers, (padded_rows / row_block, cols).
+/// `compute`: what kernels read, (rows / row_block, cols); in the memory of `travel` unless the parameter is converted.
 struct ParameterPlace {
   CopyTensors travel, compute;
 };
 
-/// A copy of a unit in a gather buffer.
+/// The memory of a copy of a unit in a slot.
 struct UnitPlace {
   std::vector<ParameterPlace> parameters;
-  std::vector<Gathered> gathered;          ///< what its users see
-  std::vector<tensor::Tensor> travelling;  ///< what a gather moves as one call; none with one shard
-  std::vector<tensor::Tensor> own;         ///< of each its stored shard; empty: it is written into it
+  std::vector<Gathered> gathered;          ///< by parameter
+  std::vector<tensor::Tensor> travelling;  ///< what one all-gather transfers; empty with one shard
+  /// For each of `travelling` its stored shard. Empty tensor: the hook writes this rank's rows into `travelling`.
+  std::vector<tensor::Tensor> own;
 };
 
-/// Moves views of memory in the slot `from` to the same offsets in the slot `to`. Views of other memory stay.
+/// Moves views of memory in the slot `from` to the same offsets in the slot `to`. Does not change views of other
+/// memory.
 class MoveViews {
  public:
   MoveViews(const tensor::Tensor& from, const tensor::Tensor& to) : from_(from), to_(to) {}
@@ -40,15 +57,18 @@ class MoveViews {
   const tensor::Tensor& to_;
 };
 
-/// The buffers (slots) in which units are gathered, and what lies in them where.
+/// The buffers in which units are gathered, called slots, and the layout of units in them.
 ///
-/// What a slot holds at a time is called a copy and has an id. A unit is one copy, of id `unit`; one that
-/// rotates and has parameters with a copy for each pass is two, and a slot holds one of them. Other
-/// units with such parameters are gathered with both at once. Rotating slots are as large as the
-/// largest copy, and so is the one that single-use units share, which are in use one after the other; what is
-/// in place already (ParameterPieces::gathers) takes no memory.
+/// Rotating units share the rotating slots. Single-use units share one slot if there is one micro-batch, because they
+/// are in use one after the other. Every other unit has a slot of its own, and so has every unit if
+/// reshard_after_forward is false or if the unit needs no gather. A shared slot is as large as the largest copy that it
+/// may hold. Parameters that kernels read in the shards (ParameterPieces::gathers) take no memory.
 ///
-/// A copy lies at the same offsets in every slot, so it is laid out once: the lists grow with copies plus slots.
+/// A slot holds one copy at a time. A copy has an id. Most units have one copy, whose id is the unit. A unit in the
+/// rotating slots has two copies if a parameter has a copy for each pass: the forward copy, whose id is the unit, and
+/// the backward copy. In other slots the one copy of a unit has the pieces of both passes.
+///
+/// A copy has the same offsets in every slot, so it is laid out once: host memory grows as copies plus slots.
 class GatherBuffers {
  public:
   GatherBuffers(const std::vector<UnitShape>& units, const std::vector<UnitShards>& shards, const Options& options,
@@ -57,38 +77,38 @@ class GatherBuffers {
   int copies() const { return static_cast<int>(copies_.size()); }
   /// The copy that a visit uses.
   int copy_of(int unit, Pass pass) const;
-  /// Those of visits, in the memory of `copies` if it is enough.
+  /// The copies of visits, in their order. Uses the memory of `copies` if it is large enough.
   std::vector<int> copies_of(std::span<const Visit> visits, std::vector<int> copies = {}) const;
   int unit_of(int copy) const { return copies_[index(copy)].unit; }
 
   int slots() const { return static_cast<int>(slots_.size()); }
-  /// Slots [0, rotating_slots()) serve every copy without a slot of its own.
+  /// Slots [0, rotating_slots()) are the rotating ones.
   int rotating_slots() const { return rotating_slots_; }
-  /// The only slot of a copy that does not rotate, else -1.
+  /// The only slot that may hold a copy; -1 for a copy of a rotating unit.
   int own_slot(int copy) const { return own_slot_[index(copy)]; }
 
-  /// A copy in its own slot or a rotating one.
+  /// The memory of a copy in `slot`: its own slot, or a rotating slot if it has none.
   UnitPlace place(int slot, int copy) const;
-  /// The same in the first slot that may hold it.
+  /// The memory of a copy in the first slot that may hold it.
   const UnitPlace& first_place(int copy) const { return places_[index(copy)]; }
   int first_slot(int copy) const { return std::max(own_slot(copy), 0); }
-  /// Moves views of a copy in one slot to another.
+  /// Moves views of a copy from one slot to another.
   MoveViews moving(int from, int to) const { return {slots_[index(from)], slots_[index(to)]}; }
-  /// What a gather of that copy moves: this is the traffic.
+  /// What a gather of a copy transfers, in its first slot.
   const std::vector<tensor::Tensor>& travelling(int copy) const { return first_place(copy).travelling; }
 
  private:
   struct Copy {
     int unit = 0;
-    std::optional<Pass> only;  ///< of parameters with two copies that of one pass
+    std::optional<Pass> only;  ///< the pass whose pieces the copy has; none: both passes
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
   std::vector<Copy> copies_;
   std::vector<int> backward_copy_;     ///< by unit
   std::vector<int> own_slot_;          ///< by copy
-  std::vector<UnitPlace> places_;      ///< by copy: in its first slot
-  std::vector<tensor::Tensor> slots_;  ///< their bytes
+  std::vector<UnitPlace> places_;      ///< by copy, in its first slot
+  std::vector<tensor::Tensor> slots_;  ///< as bytes
   int rotating_slots_ = 0;
 };
 

@@ -5,24 +5,25 @@
 #include <functional>
 #include <span>
 
-#include "fsdp/pieces.hpp"
+#include "fsdp/unit_shards.hpp"
 
 namespace shard8::fsdp {
 
-/// What the owner of the bytes does around a gather. Each is called once a gather with the parameters
-/// that need it, in order, and not at all if none does. Of a parameter with two copies those are
-/// given that this gather brings, the other is empty.
+/// How the owner of the weights writes the pieces that a gather transfers and converts the pieces that arrived.
+/// WeightStore calls each function at most once a gather, with the parameters that need it, in increasing order. It
+/// does not call a function that no parameter needs. If a parameter has a copy for each pass, the copy that this gather
+/// does not bring is empty.
 struct GatherHooks {
-  /// This rank's rows of what travels, with its padding: (rows_per_shard / row_block, cols), to be
-  /// filled. Not asked for what is stored, nor for a master that is computed with where it lies.
+  /// A parameter with Source::hook. `travel`: this rank's rows, padding included, (rows_per_shard / row_block, cols),
+  /// which `before` must write.
   struct Own {
     int parameter = 0;
     CopyTensors travel;
   };
   std::function<void(int unit, std::span<const Own> own)> before;
 
-  /// All rows of what travelled and, to be filled, of what is computed with, both without padding:
-  /// (rows / row_block, cols). Asked where they differ.
+  /// A parameter that is converted (ParameterPieces::converted). `travel`: all rows that were transferred. `compute`:
+  /// all rows that kernels read, which `after` must write. Both are (rows / row_block, cols), without padding.
   struct Arrived {
     int parameter = 0;
     CopyTensors travel, compute;

@@ -53,7 +53,7 @@ std::span<const GatherSchedule::Start> GatherSchedule::acquire(int copy) {
   return starts_;
 }
 
-/// The gathers of so many of the next visits, as far as there are buffers.
+/// Starts the gathers of the next `count` visits, in their order, until no slot is free for one.
 void GatherSchedule::start_next(std::size_t count) {
   const std::size_t end = std::min(visits_.size(), cursor_ + count);
   for (std::size_t i = cursor_; i < end; ++i)
@@ -70,8 +70,8 @@ bool GatherSchedule::in_use(int copy) const {
   return s >= 0 && slots_[static_cast<std::size_t>(s)].in_use;
 }
 
-/// A buffer for `copy`: its only one, or the rotating one whose copy is needed latest. None when every
-/// such buffer holds a copy that is in use or needed sooner than this one.
+/// The slot for `copy`: its own slot, or the rotating slot that is empty or whose copy is needed latest. Returns -1 if
+/// every such slot holds a copy that is in use or that is needed sooner than `copy`.
 int GatherSchedule::choose_slot(int copy) const {
   const int own = own_slot_[static_cast<std::size_t>(copy)];
   const int first = own < 0 ? 0 : own, end = own < 0 ? rotating_slots_ : own + 1;

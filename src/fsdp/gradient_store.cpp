@@ -43,8 +43,8 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
     const Tensor rows = memory.whole[p].slice(0, layout.rows);
     slot.view.push_back(parameters[p].vector ? rows.reshaped({layout.rows}) : rows);
     if (!first_micro_batch) continue;
-    const std::int64_t kept = parameters[p].gradient_overwritten ? layout.rows : 0;
-    const Tensor cleared = memory.whole[p].slice(kept, layout.padded_rows() - kept);
+    const std::int64_t overwritten = parameters[p].gradient_overwritten ? layout.rows : 0;
+    const Tensor cleared = memory.whole[p].slice(overwritten, layout.padded_rows() - overwritten);
     if (!cleared.empty()) kernels::fill_zero(exec_, cleared);
   }
   return {slot.view, !first_micro_batch};
@@ -76,8 +76,8 @@ const std::vector<Tensor>& GradientStore::reduced(int slot) const {
   return memory.staged.empty() ? buffers_.gradient(unit) : memory.staged_shard;
 }
 
-/// Ends the reduction over the shards, adds the replicas', and leaves the buffer free. Sums over
-/// replicas that need nothing of the buffer may still be under way.
+/// Waits for the reduce-scatter of the unit in slot `s`, reduces over the replicas, and frees the slot. A sum over
+/// replicas in fp32 does not use the memory of the slot, so it may still be in flight at the end.
 void GradientStore::complete(int s) {
   std::erase(in_flight_, s);
   Slot& slot = slots_[static_cast<std::size_t>(s)];

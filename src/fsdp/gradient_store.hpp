@@ -12,38 +12,42 @@
 
 namespace shard8::fsdp {
 
-/// Units whose gradients are reduced at the same time.
+/// How many units may be reduced at the same time. In addition, as many sums over replicas may be in flight. The limit
+/// bounds the memory that reductions need.
 inline constexpr int kReductionsInFlight = 2;
 
-/// The life of the units' gradients: summed whole on each rank over the micro-batches, then
-/// reduce-scattered into gradient shards behind the backward pass of earlier units, then (hybrid
-/// sharding) all-reduced over the replicas. At most kReductionsInFlight units are being reduced at a
-/// time, which bounds the memory that they need.
+/// The gradients of the units during a step. Each rank sums the unsharded gradients of a unit over the micro-batches.
+/// Then they are reduce-scattered into the gradient shards while the backward pass of other units runs. With hybrid
+/// sharding the shards are then all-reduced over the replicas.
 class GradientStore {
  public:
   GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Communicator& shard_group,
                 const comm::Communicator& replicate_group, profile::StepTimer& timer);
 
+  /// The unsharded gradients of a unit.
   struct Gradients {
-    std::span<const tensor::Tensor> whole;  ///< (rows, cols) fp32 views without padding
-    bool accumulate = false;                ///< false: parameters marked gradient_overwritten hold nothing yet
+    std::span<const tensor::Tensor> whole;  ///< by parameter: (rows, cols), or (rows) for a vector; fp32, no padding
+    bool accumulate = false;                ///< false: parameters with gradient_overwritten must be overwritten
   };
-  /// Where to sum the gradients of `unit` in this micro-batch; the first time in a step what is not
-  /// overwritten is cleared. Waits for an earlier reduction that uses the buffer (reduce_wait).
+  /// The buffers in which the caller sums the gradients of `unit` in this micro-batch. In the first micro-batch
+  /// gradients that are not overwritten, and padding, are cleared. Waits for an earlier reduction that uses the slot
+  /// (phase reduce_wait).
   Gradients begin(int unit, bool first_micro_batch);
-  /// All contributions of this step are in: starts the reduction.
+  /// Starts the reduction of `unit`. The caller must have added all gradients of this step. Waits for the oldest
+  /// reduction if kReductionsInFlight are in flight (phase reduce_wait). Does nothing without ranks to reduce over.
   void reduce(int unit);
-  /// Waits for the reduction of `unit`, if there is one (reduce_wait); after it UnitBuffers::gradient() of
-  /// it are the step's gradients. Units are best asked for in the order in which they were reduced.
+  /// Waits for the reduction of `unit`, if it is in flight (phase reduce_wait). After the call UnitBuffers::gradient()
+  /// of `unit` are the gradients of the step. Waits are short if units are finished in the order in which they were
+  /// reduced.
   void finish(int unit);
-  /// Waits for everything.
+  /// Waits for all reductions. No unit holds a slot afterwards.
   void finish();
 
  private:
   struct Slot {
-    int unit = -1;
+    int unit = -1;  ///< whose gradients the slot holds, or -1
     comm::Request scatter, replica_sum;
-    std::vector<tensor::Tensor> view;
+    std::vector<tensor::Tensor> view;  ///< Gradients::whole
   };
   int slot_of(int unit);
   void complete(int slot);
@@ -58,7 +62,7 @@ class GradientStore {
   std::vector<Slot> slots_;
   std::vector<int> in_flight_;                                ///< slots, oldest first
   std::vector<comm::Request> replica_sums_;                   ///< oldest first
-  std::vector<comm::Communicator::ReduceScatterItem> items_;  ///< of one reduction, while it is started
+  std::vector<comm::Communicator::ReduceScatterItem> items_;  ///< of the reduction that is being started
   int next_rotating_ = 0;
 };
 

@@ -16,8 +16,8 @@ using tensor::Tensor;
 
 namespace {
 
-/// Buffers in which gradients of consecutive layers are summed while the last one is reduced.
-constexpr int kGradientBuffers = 2;
+/// Gradients of one unit are summed while those of the unit before are reduced.
+constexpr int kRotatingGradientSlots = 2;
 
 std::vector<UnitShards> make_shards(const std::vector<UnitShape>& units, const Options& options,
                                     tensor::Arena& weights) {
@@ -59,7 +59,7 @@ GradientPlace UnitBuffers::lay_out_gradients(int unit, tensor::Arena& arena) con
   return place;
 }
 
-/// With one shard gradients are summed where they stay, while what is lent is still in use.
+/// With one shard the gradients are summed in the shards, while the caller still uses the lent memory.
 std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Tensor>& lent,
                                                  tensor::Arena& arena) const {
   if (options_.shards > 1 && index(unit) < lent.size()) {
@@ -67,19 +67,19 @@ std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Ten
     auto needed = tensor::Arena::measure("needed", arena.kind());
     allocate(unit, DType::fp32, false, needed);
     if (needed.used() <= memory.bytes()) {
-      tensor::Arena borrowed("lent", arena.kind(), memory.data, memory.bytes());
-      return allocate(unit, DType::fp32, false, borrowed);
+      tensor::Arena in_lent("lent", arena.kind(), memory.data, memory.bytes());
+      return allocate(unit, DType::fp32, false, in_lent);
     }
   }
   return allocate(unit, DType::fp32, false, arena);
 }
 
 void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
-  std::vector<int> rotating, staying;
+  std::vector<int> rotating, with_own_slot;
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
     const bool summed_once = units_[index(u)].rotating || units_[index(u)].single_use;
     const bool rotates = summed_once && options_.shards > 1 && !options_.accumulate;
-    (rotates ? rotating : staying).push_back(u);
+    (rotates ? rotating : with_own_slot).push_back(u);
   }
   const auto add_slot = [&](const std::vector<int>& units) {
     GradientSlot& slot = gradient_slots_.emplace_back();
@@ -88,9 +88,9 @@ void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
     memory.close();
   };
   own_gradient_slot_.assign(units_.size(), -1);
-  rotating_gradient_slots_ = std::min(kGradientBuffers, static_cast<int>(rotating.size()));
+  rotating_gradient_slots_ = std::min(kRotatingGradientSlots, static_cast<int>(rotating.size()));
   for (int s = 0; s < rotating_gradient_slots_; ++s) add_slot(rotating);
-  for (const int u : staying) {
+  for (const int u : with_own_slot) {
     own_gradient_slot_[index(u)] = gradient_slots();
     add_slot({u});
   }

@@ -11,19 +11,21 @@
 
 namespace shard8::fsdp {
 
-/// Where a unit's gradients are summed before they are reduced: `whole` (padded_rows, cols) fp32;
-/// `staged` and `staged_shard` are their bf16 copies when gradients are reduced in bf16.
+/// The memory of a unit's gradients in a gradient slot, by parameter. `whole` (padded_rows, cols) fp32: the unsharded
+/// gradients. If gradients are reduced in bf16, `staged` (padded_rows, cols) and `staged_shard` (rows_per_shard, cols)
+/// are the input and the output of the reduction, in bf16; otherwise they are empty.
 struct GradientPlace {
   std::vector<tensor::Tensor> whole, staged, staged_shard;
 };
 
-/// All memory of the units of one rank, laid out once: weight and gradient shards of every unit, and
-/// the buffers in which units are gathered and reduced. With one shard nothing is copied that is
-/// computed with as it is kept: fp32 masters, stored pieces, gradients.
+/// All memory of the units of one rank, laid out once: the weight shards and the gradient shards of every unit, the
+/// slots in which units are gathered, and the slots in which gradients are summed. With one shard, gradients are summed
+/// in the gradient shards, and a weight that kernels read in the format in which it is kept is not copied.
 class UnitBuffers {
  public:
-  /// lent[u], if there is one: memory, as bytes, that nobody else needs from the moment when the
-  /// gradients of u are all summed until the next step; the gradient shards of u lie there if they fit.
+  /// lent[u], if there is one, is memory as bytes. The gradient shards of unit u lie there if they fit. The caller must
+  /// not use this memory from the moment when all gradients of u are summed until the next step begins. With one shard
+  /// no lent memory is used.
   UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas,
               const std::vector<tensor::Tensor>& lent = {});
 
@@ -32,24 +34,25 @@ class UnitBuffers {
   const ShardLayout& layout(int unit, int parameter) const { return shards(unit).layouts[index(parameter)]; }
   const ParameterPieces& pieces(int unit, int parameter) const { return shards(unit).pieces[index(parameter)]; }
 
-  /// Weight shards, see UnitShards.
+  /// Weight shards, by parameter: see UnitShards.
   const std::vector<tensor::Tensor>& master(int unit) const { return shards(unit).master; }
   const std::vector<tensor::Tensor>& remainder(int unit) const { return shards(unit).remainder; }
   const std::vector<CopyTensors>& stored(int unit) const { return shards(unit).stored; }
-  /// Gradient shards, (rows_per_shard, cols) fp32.
+  /// Gradient shards, by parameter: (rows_per_shard, cols) fp32.
   const std::vector<tensor::Tensor>& gradient(int unit) const { return gradient_[index(unit)]; }
 
-  /// False: the unit is computed with where its shards lie.
+  /// Whether the unit needs memory in a gather buffer. If not, kernels read its shards.
   bool gathers(int unit) const { return shards(unit).gathers(); }
   const GatherBuffers& gather() const { return gather_; }
 
+  /// Whether gradients are reduced over ranks.
   bool reduces() const { return options_.shards > 1 || options_.replicas > 1; }
   int gradient_slots() const { return static_cast<int>(gradient_slots_.size()); }
-  /// Slots [0, rotating_gradient_slots()) serve every unit without a slot of its own.
+  /// Slots [0, rotating_gradient_slots()) serve every unit that has no slot of its own.
   int rotating_gradient_slots() const { return rotating_gradient_slots_; }
-  /// The slot of a unit with one of its own, else -1.
+  /// A unit's own slot; -1 if it uses the rotating slots.
   int own_gradient_slot(int unit) const { return own_gradient_slot_[index(unit)]; }
-  /// A unit in its own slot or a rotating one.
+  /// The memory of a unit in `slot`: its own slot, or a rotating slot if it has none.
   const GradientPlace& gradient_place(int slot, int unit) const { return gradient_slots_[index(slot)].at(unit); }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace shard8::fsdp {
 
-/// One array of a gathered parameter of R rows: (R / row_block, cols) items of `dtype`. Shards are cut
-/// at whole row blocks, so each rank's items are contiguous.
+/// One array of a parameter of R rows: (R / row_block, cols) items of `dtype`. Shard boundaries are multiples of
+/// row_block rows, so the items of one rank are contiguous.
 struct Piece {
   tensor::DType dtype = tensor::DType::fp32;
   std::int64_t row_block = 1;
@@ -19,8 +19,8 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// What a parameter consists of where it is whole. With `backward` empty the same pieces serve both
-/// passes; else forward and backward have a copy each.
+/// The pieces of a parameter. If `backward` is empty, the pieces `forward` are one copy for both passes. Otherwise each
+/// pass has a copy of its own.
 struct Copies {
   std::vector<Piece> forward, backward;
   bool empty() const { return forward.empty(); }
@@ -30,49 +30,49 @@ struct Copies {
 
 enum class Pass : std::uint8_t { forward, backward };
 
-/// One use of a unit in a step.
+/// One use of a unit in a step, from acquire to release.
 struct Visit {
   int unit = 0;
   Pass pass = Pass::forward;
 };
 
-/// One parameter of a unit, this tensor rank's part: `rows` are cut over the shard group.
+/// One parameter of a unit on this tensor rank: (rows, cols). The shard group shards the rows.
 struct ParameterShape {
   std::string name;
   std::int64_t rows = 0, cols = 1;
-  std::int64_t granularity = 1;  ///< shard boundaries are multiples of it
-  /// The first contribution to its gradient overwrites it (a GEMM), so it need not be cleared.
+  std::int64_t granularity = 1;  ///< rows_per_shard is a multiple of it
+  /// The first gradient of a step overwrites the gradient buffer (a GEMM), so the buffer is not cleared.
   bool gradient_overwritten = false;
-  bool vector = false;  ///< shown and updated as one dimension (cols == 1)
-  /// What travels in a gather and what is computed with, where it is not rows of Options::gather
-  /// and rows of Options::compute. `compute` empty: what travels. What travels may have two copies
-  /// only if what is computed with has.
+  bool vector = false;  ///< gathered and updated as one dimension; cols is 1
+  /// `travel`: the pieces that a gather transfers. Empty: rows of Options::gather.
+  /// `compute`: the pieces that kernels read. Empty: the pieces of `travel`, or rows of Options::compute if `travel` is
+  /// empty, too. `travel` may have two copies only if `compute` has two.
   Copies travel{}, compute{};
-  /// What travels lies in shards of its own (UnitBuffers::stored), kept from step to step.
+  /// The pieces of `travel` are kept as shards from step to step (UnitBuffers::stored). Needs `travel`.
   bool stored = false;
 };
 
-/// What is gathered and reduced at once.
+/// Parameters that are gathered at once and whose gradients are reduced at once.
 struct UnitShape {
   std::string name;
   std::vector<ParameterShape> parameters;
-  /// A layer: in use once in forward and once in backward, when its gradient is summed.
+  /// A layer: used in forward and in backward of each micro-batch. Its gradient is summed in backward.
   bool rotating = false;
-  /// Not a layer, and used once in a micro-batch, as its gradient is summed once: the embedding and the root, unless
-  /// the table is tied, which both the embedding and the head use.
+  /// Not a layer. Used once in a micro-batch, and its gradient is summed once: the embedding, and the root unless the
+  /// table is tied. Both the embedding and the head use a tied table.
   bool single_use = false;
 };
 
 struct Options {
-  int shards = 1;
-  int replicas = 1;
-  int prefetch = 1;                             ///< units gathered ahead of the one in use
-  bool reshard_after_forward = true;            ///< false: every unit has a buffer and stays gathered
-  bool accumulate = false;                      ///< more than one micro-batch: unreduced gradients are kept
-  tensor::DType compute = tensor::DType::fp32;  ///< dtype of the weights in use
-  tensor::DType gather = tensor::DType::fp32;   ///< dtype that travels
-  tensor::DType reduce = tensor::DType::fp32;   ///< dtype in which gradients are reduced
-  /// Master shards are bf16 weights with a 16-bit remainder beside them, in place of fp32.
+  int shards = 1;                               ///< size of the shard group
+  int replicas = 1;                             ///< size of the replicate group
+  int prefetch = 1;                             ///< how many of the next visits are gathered ahead
+  bool reshard_after_forward = true;            ///< false: every unit has a slot of its own and stays gathered
+  bool accumulate = false;                      ///< several micro-batches: every unit keeps its unsharded gradients
+  tensor::DType compute = tensor::DType::fp32;  ///< of weights that kernels read
+  tensor::DType gather = tensor::DType::fp32;   ///< of weights that a gather transfers
+  tensor::DType reduce = tensor::DType::fp32;   ///< of gradients that a reduction transfers
+  /// Master shards are bf16 weights and 16-bit remainders, in place of fp32.
   bool master_remainder = false;
 };
 

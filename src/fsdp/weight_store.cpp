@@ -22,7 +22,7 @@ WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Communicator& s
       hooks_(std::move(hooks)),
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
-      held_(buffers.units().size(), -1) {
+      copy_in_use_(buffers.units().size(), -1) {
   for (int c = 0; c < buffers.gather().copies(); ++c) copies_.push_back(make_copy(c));
 }
 
@@ -70,29 +70,29 @@ void WeightStore::gather_ahead() {
 }
 
 GatheredUnit WeightStore::acquire(int unit, Pass pass) {
-  int& held = held_[static_cast<std::size_t>(unit)];
-  SHARD8_REQUIRE(held < 0, "unit {} is acquired again before it was released", unit);
+  int& in_use_copy = copy_in_use_[static_cast<std::size_t>(unit)];
+  SHARD8_REQUIRE(in_use_copy < 0, "unit {} is acquired again before it was released", unit);
   const int copy = buffers_.gather().copy_of(unit, pass);
   for (const auto& gather : schedule_.acquire(copy)) start(gather);
-  held = copy;
+  in_use_copy = copy;
   const int s = schedule_.slot_of(copy);
   finish({copy, s});
   return slots_[static_cast<std::size_t>(s)].unit;
 }
 
 GatheredUnit WeightStore::in_use(int unit) const {
-  const int copy = held_[static_cast<std::size_t>(unit)];
+  const int copy = copy_in_use_[static_cast<std::size_t>(unit)];
   SHARD8_REQUIRE(copy >= 0, "unit {} is not in use", unit);
   return slots_[static_cast<std::size_t>(schedule_.slot_of(copy))].unit;
 }
 
 void WeightStore::release(int unit) {
-  int& held = held_[static_cast<std::size_t>(unit)];
-  SHARD8_REQUIRE(held >= 0, "unit {} is released but not in use", unit);
-  schedule_.release(std::exchange(held, -1));
+  int& in_use_copy = copy_in_use_[static_cast<std::size_t>(unit)];
+  SHARD8_REQUIRE(in_use_copy >= 0, "unit {} is released but not in use", unit);
+  schedule_.release(std::exchange(in_use_copy, -1));
 }
 
-/// Has this rank's rows of what travels made where they are not stored, then lets all come.
+/// Has the hook write this rank's rows where they are not stored, then starts the all-gather.
 void WeightStore::start(const GatherSchedule::Start& gather) {
   const auto issue = timer_.issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
@@ -107,7 +107,7 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
   slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own);
 }
 
-/// Waits for what travels and has made of it what is computed with, once a gather.
+/// Waits for the all-gather and has the hook convert what arrived. Does nothing if the gather is finished already.
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;

@@ -2,40 +2,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "fsdp/gather_buffers.hpp"
 #include "fsdp/gather_hooks.hpp"
 #include "fsdp/gather_schedule.hpp"
-#include "fsdp/gathered.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::fsdp {
 
-/// The schedule of the buffers of a run or a plan.
+/// Tells whether a gathered copy still has the bytes that acquire() returned: no later gather into its slot has started
+/// and no step has begun.
+struct CopyStamp {
+  const std::uint64_t* generation = nullptr;  ///< of the slot now
+  std::uint64_t at_gather = 0;
+  bool current() const { return generation != nullptr && *generation == at_gather; }
+};
+
+/// A unit in use. It is valid while its stamp is current.
+struct GatheredUnit {
+  std::span<const Gathered> parameters;
+  CopyStamp stamp;
+
+  const Gathered& operator[](std::size_t parameter) const { return parameters[parameter]; }
+};
+
+/// The schedule of gathers into the slots of `buffers`, for a run or a plan.
 GatherSchedule make_schedule(const UnitBuffers& buffers);
 
-/// The life of the units' weights: gathered ahead of use, given back after it.
+/// The gathered weights of the units during a step. Starts gathers before their use and waits for them.
 class WeightStore {
  public:
+  /// `buffers`, `shard_group` and `timer` must live longer than this object.
   WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
               GatherHooks hooks);
 
-  /// Begins a step in which units are used in this order. Everything gathered before is stale.
+  /// Begins a step that uses units in the order of `visits`. What was gathered before is stale. Throws Error(failed) if
+  /// a unit is in use.
   void begin_step(std::span<const Visit> visits);
-  /// Starts the gathers that the first acquire() would start: as soon as the units of the first visits have
-  /// the weights of this step.
+  /// Starts the gathers that the first acquire() of the step would start. The shards of these units must have the
+  /// weights of this step.
   void gather_ahead();
 
-  /// The weights of the next visit, which must be this one. Starts the gathers of the next visits and
-  /// waits for this one's (phase gather_wait).
+  /// The weights of `unit`. It must be the unit of the next visit. Starts the gathers of the next visits and waits for
+  /// the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit, if the unit is in use,
+  /// or if no slot is free.
   GatheredUnit acquire(int unit, Pass pass);
-  /// The weights of a unit that was acquired and not released.
+  /// The weights of a unit that was acquired and not released. Throws Error(failed) for any other unit.
   GatheredUnit in_use(int unit) const;
-  /// The visit is over; the buffer may be used for another unit.
+  /// Ends the visit, so that a gather may take the slot. Throws Error(failed) if the unit is not in use.
   void release(int unit);
 
   const GatherSchedule& schedule() const { return schedule_; }
@@ -43,17 +63,17 @@ class WeightStore {
  private:
   struct Slot {
     GatheredUnit unit;
-    std::uint64_t generation = 0;
-    bool ready = false;
+    std::uint64_t generation = 0;  ///< changes with every gather into the slot and every step
+    bool ready = false;            ///< the gather is complete and converted
     comm::Request request;
   };
-  /// A copy's views in the slot where it was gathered last. A copy is gathered in one slot at a time, so these
-  /// lists are moved from slot to slot and a gather allocates nothing.
+  /// A copy's views in the slot into which it was gathered last. A copy is in one slot at a time, so these views are
+  /// moved from slot to slot, and a gather allocates nothing.
   struct Copy {
     int slot = 0;
     std::vector<Gathered> gathered;
     std::vector<tensor::Tensor> travelling;
-    std::vector<GatherHooks::Own> before;  ///< what the hooks are given
+    std::vector<GatherHooks::Own> before;
     std::vector<GatherHooks::Arrived> after;
   };
   Copy make_copy(int copy) const;
@@ -68,8 +88,8 @@ class WeightStore {
   GatherSchedule schedule_;
   std::vector<Slot> slots_;
   std::vector<Copy> copies_;
-  std::vector<int> held_;    ///< by unit: its copy in use, or -1
-  std::vector<int> visits_;  ///< of the step, as copies
+  std::vector<int> copy_in_use_;  ///< by unit; -1: the unit is not in use
+  std::vector<int> visits_;       ///< the copy of each visit of the step
 };
 
 }  // namespace shard8::fsdp

@@ -11,7 +11,7 @@
 #include "fsdp/weight_store.hpp"
 #include "tests/fsdp/stores.hpp"
 
-// Bytes and calls of the host's allocator that lists of units, copies and buffers take.
+// How many bytes and calls of the host's allocator the lists of units, copies and slots take.
 
 namespace {
 
@@ -44,7 +44,7 @@ namespace {
 using fsdp::Options;
 using tensor::DType;
 
-/// Units as tests::piece_units() makes them, with so many layers that have a copy for each pass.
+/// The units of tests::piece_units(), with `layers` layers, each with a copy for each pass.
 std::vector<fsdp::UnitShape> units_of(int layers) {
   const auto few = tests::piece_units(true);
   std::vector<fsdp::UnitShape> units(static_cast<std::size_t>(layers), few[2]);
@@ -53,7 +53,7 @@ std::vector<fsdp::UnitShape> units_of(int layers) {
   return units;
 }
 
-/// Forward through all layers and back.
+/// The visits of a step of one micro-batch.
 std::vector<fsdp::Visit> step_of(int layers) {
   std::vector<fsdp::Visit> order;
   for (int u = 0; u <= layers + 1; ++u) order.push_back({u, fsdp::Pass::forward});
@@ -65,7 +65,7 @@ Options options_of(int shards, int prefetch, bool reshard) {
   return {shards, 1, prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
 }
 
-/// Host bytes of the buffers of a plan, and of the store of a run with them.
+/// Bytes of host memory of UnitBuffers and a WeightStore on them.
 std::size_t bookkeeping(int layers, int prefetch, bool reshard) {
   const auto units = units_of(layers);
   auto arenas = tensor::ArenaSet::measure();
@@ -77,8 +77,8 @@ std::size_t bookkeeping(int layers, int prefetch, bool reshard) {
   return live_bytes - before;
 }
 
-// Measured: 17.8 KiB for a layer of five parameters with two copies, 151 bytes for a buffer.
-constexpr std::size_t kBytesPerLayer = 24 << 10, kBytesPerBuffer = 256, kBytes = 32 << 10;
+// Measured: 17.8 KiB for a layer of five parameters with two copies, 151 bytes for a slot.
+constexpr std::size_t kBytesPerLayer = 24 << 10, kBytesPerSlot = 256, kBytes = 32 << 10;
 
 TEST(Bookkeeping, GrowsAsLayersPlusPrefetch) {
   for (const bool reshard : {true, false}) {
@@ -86,11 +86,11 @@ TEST(Bookkeeping, GrowsAsLayersPlusPrefetch) {
       for (const int prefetch : {0, 1, layers / 2, layers}) {
         const std::size_t bytes = bookkeeping(layers, prefetch, reshard);
         EXPECT_LE(bytes, kBytesPerLayer * static_cast<std::size_t>(layers) +
-                             kBytesPerBuffer * static_cast<std::size_t>(prefetch + 1) + kBytes)
+                             kBytesPerSlot * static_cast<std::size_t>(prefetch + 1) + kBytes)
             << layers << " layers, prefetch " << prefetch << ", reshard " << reshard;
       }
       EXPECT_LE(bookkeeping(layers, layers, reshard),
-                bookkeeping(layers, 0, reshard) + kBytesPerBuffer * static_cast<std::size_t>(layers))
+                bookkeeping(layers, 0, reshard) + kBytesPerSlot * static_cast<std::size_t>(layers))
           << layers << " layers, reshard " << reshard;
     }
   }
@@ -126,7 +126,7 @@ TEST(Bookkeeping, AStepAfterTheFirstAllocatesNothing) {
   }
 }
 
-// A schedule is walked in each step, and by each plan.
+// Each step and each plan runs the whole schedule.
 TEST(Bookkeeping, AStepOf800LayersIsQuick) {
   constexpr int kLayers = 800;
   const auto order = step_of(kLayers);
@@ -142,8 +142,8 @@ TEST(Bookkeeping, AStepOf800LayersIsQuick) {
       gathers += schedule.acquire(copy).size();
       schedule.release(copy);
     }
-    EXPECT_EQ(gathers, 2U * kLayers + 2) << "every copy once";
-    // Processor time: 0.02 s as measured; several seconds where each visit looks at all others.
+    EXPECT_EQ(gathers, 2U * kLayers + 2) << "each copy is gathered once";
+    // Processor time. Measured: 0.02 s. A schedule in which each visit reads all others takes several seconds.
     EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0) << "prefetch " << prefetch;
   }
 }

@@ -26,9 +26,9 @@ Options options_of(int shards, int prefetch, bool reshard) {
   return {shards, 1, prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
 }
 
-/// Units in memory of their own.
-struct Laid {
-  Laid(const std::vector<fsdp::UnitShape>& units, const Options& options)
+/// UnitBuffers with arenas of their own.
+struct Allocated {
+  Allocated(const std::vector<fsdp::UnitShape>& units, const Options& options)
       : arenas(measured(units, options)), buffers(units, options, arenas) {}
   static tensor::MemoryBytes measured(const std::vector<fsdp::UnitShape>& units, const Options& options) {
     auto arenas = tensor::ArenaSet::measure();
@@ -42,9 +42,9 @@ struct Laid {
 };
 
 TEST(GatherBuffers, CopiesOfUnits) {
-  const Laid rotating(tests::piece_units(true), options_of(4, 1, true));
+  const Allocated rotating(tests::piece_units(true), options_of(4, 1, true));
   const auto& gather = rotating.buffers.gather();
-  EXPECT_EQ(gather.copies(), kLayers + 2 + kLayers - 1) << "all layers but the first have two";
+  EXPECT_EQ(gather.copies(), kLayers + 2 + kLayers - 1) << "all layers but the first have two copies";
   for (int u = kEmbedding; u <= kRoot; ++u) {
     const bool two = u > 1 && u <= kLayers;
     const int backward = gather.copy_of(u, Pass::backward);
@@ -55,16 +55,16 @@ TEST(GatherBuffers, CopiesOfUnits) {
     EXPECT_EQ(gather.own_slot(u), gather.own_slot(backward));
     EXPECT_EQ(gather.own_slot(u) < 0, u >= 1 && u <= kLayers);
   }
-  const Laid kept(tests::piece_units(true), options_of(4, 1, false));
-  EXPECT_EQ(kept.buffers.gather().copies(), kLayers + 2);
-  EXPECT_EQ(kept.buffers.gather().rotating_slots(), 0);
-  for (int u = kEmbedding; u <= kRoot; ++u) EXPECT_EQ(kept.buffers.gather().copy_of(u, Pass::backward), u);
+  const Allocated gathered_once(tests::piece_units(true), options_of(4, 1, false));
+  EXPECT_EQ(gathered_once.buffers.gather().copies(), kLayers + 2);
+  EXPECT_EQ(gathered_once.buffers.gather().rotating_slots(), 0);
+  for (int u = kEmbedding; u <= kRoot; ++u) EXPECT_EQ(gathered_once.buffers.gather().copy_of(u, Pass::backward), u);
 }
 
-// By hand over 4 shards, in arena blocks of 256 bytes: a norm's 7 rows become 8, 12 remain 12 in the first
-// layer and become 16 in others, and what is made after arrival has no padding. All are one block
-// but fc2's plain rows (16, 10), two.
-TEST(GatherBuffers, TwoCopiesTakeTheLarger) {
+// Counted by hand for 4 shards, in arena blocks of 256 bytes. With padding the 7 rows of a norm are 8, 12 rows are 12
+// in the first layer and 16 in the others. Converted pieces have no padding. Each tensor takes one block; the plain
+// rows (16, 10) of fc2 take two.
+TEST(GatherBuffers, RotatingSlotsAreAsLargeAsTheLargestCopy) {
   constexpr std::size_t kBlock = 256;
   const std::size_t first = 5;
   const std::size_t forward = 1 + 2 + 2 + (2 + 1) + (2 + 1);
@@ -75,25 +75,25 @@ TEST(GatherBuffers, TwoCopiesTakeTheLarger) {
   for (const bool stored : {false, true}) {
     for (const std::size_t prefetch : {0u, 1u, 3u, 20u}) {
       const std::size_t slots = std::min<std::size_t>(prefetch + 1, 1 + 2 * (kLayers - 1));
-      Laid laid(tests::piece_units(stored), options_of(4, static_cast<int>(prefetch), true));
+      Allocated laid(tests::piece_units(stored), options_of(4, static_cast<int>(prefetch), true));
       EXPECT_EQ(laid.buffers.gather().rotating_slots(), static_cast<int>(slots));
       EXPECT_EQ(laid.gathered(), kBlock * (slots * layer + embedding + root)) << "prefetch " << prefetch;
     }
-    Laid kept(tests::piece_units(stored), options_of(4, 1, false));
-    EXPECT_EQ(kept.gathered(), kBlock * (first + (kLayers - 1) * both + embedding + root));
+    Allocated gathered_once(tests::piece_units(stored), options_of(4, 1, false));
+    EXPECT_EQ(gathered_once.gathered(), kBlock * (first + (kLayers - 1) * both + embedding + root));
   }
 }
 
-// One shard: no memory for what is stored, but for norms, plain rows and what is made of others.
-TEST(GatherBuffers, StoredOnOneShardTakeNothing) {
+// On one shard stored pieces take no memory. Norms, plain rows and converted pieces do.
+TEST(GatherBuffers, StoredPiecesOfOneShardTakeNoMemory) {
   constexpr std::size_t kBlock = 256;
   const std::size_t first = 5, forward = 1 + (1 + 1) + 1, backward = 1 + (1 + 2) + 1, embedding = 1, root = 1;
-  Laid laid(tests::piece_units(true), options_of(1, 1, true));
+  Allocated laid(tests::piece_units(true), options_of(1, 1, true));
   EXPECT_EQ(laid.gathered(), kBlock * (2 * std::max({first, forward, backward}) + embedding + root));
 }
 
-TEST(GatherBuffers, AllCopiesOfASlotLieWithinIt) {
-  const Laid laid(tests::piece_units(false), options_of(4, 2, true));
+TEST(GatherBuffers, CopiesLieWithinTheirSlot) {
+  const Allocated laid(tests::piece_units(false), options_of(4, 2, true));
   const auto& gather = laid.buffers.gather();
   std::vector<std::pair<std::byte*, std::byte*>> ranges;
   for (int s = 0; s < gather.slots(); ++s) {
@@ -120,14 +120,14 @@ TEST(GatherBuffers, AllCopiesOfASlotLieWithinIt) {
   for (std::size_t s = 1; s < ranges.size(); ++s) EXPECT_LE(ranges[s - 1].second, ranges[s].first);
 }
 
-// fp32 compute on one shard: norms are the master, stored pieces themselves.
-TEST(GatherBuffers, WhatIsInPlaceNeedsNoGather) {
+// With compute in fp32 on one shard kernels read the masters of norms and the stored pieces.
+TEST(GatherBuffers, ShardsUsedInPlaceAreNotGathered) {
   auto units = tests::piece_units(true);
   for (auto& unit : units) std::erase_if(unit.parameters, [](const auto& p) { return !p.compute.empty(); });
   for (int l = 1; l <= kLayers; ++l) units[static_cast<std::size_t>(l)].parameters.resize(3);
   Options options = options_of(1, 1, true);
   options.compute = options.gather = DType::fp32;
-  Laid laid(units, options);
+  Allocated laid(units, options);
   EXPECT_EQ(laid.gathered(), 0u);
   const auto& buffers = laid.buffers;
   EXPECT_EQ(buffers.gather().rotating_slots(), 0);

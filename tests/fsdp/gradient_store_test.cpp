@@ -24,7 +24,7 @@ int world_rank() {
   return rank;
 }
 
-/// One rank's contribution in one micro-batch.
+/// Which gradient: of one rank in one micro-batch.
 struct Place {
   int step = 0, rank = 0, unit = 0;
   std::size_t parameter = 0;
@@ -32,7 +32,7 @@ struct Place {
 };
 using Contribution = double (*)(const Place& place, std::int64_t element);
 
-/// Small integers, whose sums of any order are exact in fp32 and in bf16.
+/// Small integers. Their sums are exact in fp32 and in bf16, in any order.
 double integer(const Place& p, std::int64_t element) {
   const auto x =
       element * 7 + p.rank * 5 + p.unit * 3 + static_cast<std::int64_t>(p.parameter) * 2 + p.micro_batch + p.step;
@@ -44,7 +44,7 @@ double real(const Place& p, std::int64_t element) {
                   p.step * 0.31 + static_cast<double>(p.parameter));
 }
 
-/// What a model does in a step, in its order: the root first, layers in reverse, the embedding.
+/// The backward passes of a step: the root, the layers in reverse, the embedding.
 void run_step(Units& units, fsdp::GradientStore& store, int step, int micro_batches, Contribution contribution) {
   for (int m = 0; m < micro_batches; ++m) {
     std::vector<int> order{tests::kRoot};
@@ -72,8 +72,8 @@ void run_step(Units& units, fsdp::GradientStore& store, int step, int micro_batc
   store.finish();
 }
 
-/// Plain sums over micro-batches and all ranks of rows of this rank's shard, with zeros for padding;
-/// `magnitude` is the same of absolute values.
+/// The gradient shard of this rank, (rows_per_shard, cols): plain sums over micro-batches and ranks, zeros in padding.
+/// With `magnitude` the sums of absolute values.
 std::vector<double> plain_sum(const Units& units, const Place& place, int micro_batches, Contribution contribution,
                               bool magnitude) {
   const auto& layout = units.buffers.layout(place.unit, static_cast<int>(place.parameter));
@@ -95,7 +95,7 @@ void run(const Options& options, int micro_batches, Contribution contribution, d
          const std::vector<fsdp::UnitShape>& shapes = tests::small_units()) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
   Units units(options, shapes);
-  // Whatever lies in the memory must not matter.
+  // The result must not depend on what the memory held before.
   for (int u = 0; u < tests::kLayers + 2; ++u) {
     const int own = units.buffers.own_gradient_slot(u);
     const int first = own < 0 ? 0 : own, end = own < 0 ? units.buffers.rotating_gradient_slots() : own + 1;
@@ -145,7 +145,7 @@ TEST(GradientStore, EqualsPlainSums) {
   }
 }
 
-TEST(GradientStore, LayersMayBeCutDifferently) {
+TEST(GradientStore, LayersMayHaveDifferentGranularities) {
   auto shapes = tests::small_units();
   shapes[2].parameters[1].granularity = 8;
   shapes[3].parameters[0].granularity = 4;
@@ -156,12 +156,12 @@ TEST(GradientStore, LayersMayBeCutDifferently) {
   }
 }
 
-TEST(GradientStore, RoundsAsItsTypes) {
+TEST(GradientStore, RoundsAsTheReduceDtype) {
   for (Options options : meshes()) {
     options.accumulate = true;
-    // Sums of up to twelve terms in fp32.
+    // fp32: sums of up to twelve terms.
     run(options, 3, real, 16 * 0x1p-24);
-    // bf16: rounded on leaving, after the sum over shards and after the sum over replicas.
+    // bf16: rounded before the reduce-scatter, after the sum over shards and after the sum over replicas.
     options.reduce = DType::bf16;
     run(options, 3, real, 3 * 0x1p-8 + 16 * 0x1p-24);
   }

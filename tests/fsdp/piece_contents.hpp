@@ -13,24 +13,25 @@
 
 namespace shard8::tests {
 
-/// The pieces or tensors of a pass.
+/// The pieces or the tensors of a pass.
 template <class Copies>
 const auto& of(const Copies& copies, fsdp::Pass pass) {
   return pass == fsdp::Pass::forward ? copies.forward : copies.backward;
 }
 
-/// Bytes of pieces that are different in every place and step: what is kept and what hooks write,
-/// and what users must see. Types do not matter, so these are no numbers.
+/// The bytes of every piece, different for every element and step. Writes them into shards and, as hooks, into gather
+/// buffers, and checks what kernels would read. They are no numbers of the piece's dtype, because gathers move bytes.
 class PieceContents {
  public:
   explicit PieceContents(Units& units) : units_(units) {}
 
   int step = 0;
-  /// Parameters of each unit that hooks were asked for, and how often a unit was.
+  /// By unit: the parameters that each hook was given.
   std::map<int, std::set<int>> before, after;
+  /// By unit: how often `before` was called.
   std::map<int, int> gathers;
 
-  /// Stored shards, and masters where these are computed with as they are. The rest is made by hooks.
+  /// Writes the stored shards, and the masters that kernels read in place. Hooks write the rest.
   void write_shards() const {
     const auto& buffers = units_.buffers;
     for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
@@ -69,7 +70,7 @@ class PieceContents {
     return hooks;
   }
 
-  /// A unit as it must be when used in `pass`: all bytes right, and no copy that should not be there.
+  /// Checks a unit in use in `pass`: all bytes, and that only the expected copies are gathered.
   void expect_unit(const fsdp::GatheredUnit& unit, int u, fsdp::Pass pass) const {
     EXPECT_TRUE(unit.stamp.current());
     ASSERT_EQ(static_cast<int>(unit.parameters.size()), count(u));
@@ -80,9 +81,9 @@ class PieceContents {
       const fsdp::Gathered& got = unit[index(p)];
       const fsdp::Copies& copies = pieces.converted() ? pieces.compute : pieces.travel;
       for (const auto copy : {fsdp::Pass::forward, fsdp::Pass::backward}) {
-        const bool there = !pieces.two() || !rotates(u) || copy == pass;
-        ASSERT_EQ(of(got, copy).empty(), !there);
-        if (!there) {
+        const bool expected = !pieces.two() || !rotates(u) || copy == pass;
+        ASSERT_EQ(of(got, copy).empty(), !expected);
+        if (!expected) {
           EXPECT_THROW(got.of(copy), base::Error);
           continue;
         }
@@ -99,7 +100,7 @@ class PieceContents {
   struct Place {
     int unit, parameter;
     fsdp::Pass pass;
-    bool computed;
+    bool compute;  ///< a piece of `compute`, not of `travel`
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   int count(int u) const { return static_cast<int>(units_.buffers.units()[index(u)].parameters.size()); }
@@ -109,12 +110,12 @@ class PieceContents {
     for (const std::uint64_t part :
          {static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(at.unit),
           static_cast<std::uint64_t>(at.parameter), static_cast<std::uint64_t>(at.pass),
-          static_cast<std::uint64_t>(at.computed), static_cast<std::uint64_t>(piece), static_cast<std::uint64_t>(i)})
+          static_cast<std::uint64_t>(at.compute), static_cast<std::uint64_t>(piece), static_cast<std::uint64_t>(i)})
       x = (x ^ (part + 1)) * 0x9e3779b97f4a7c15u + (x >> 29);
     return static_cast<std::byte>(x >> 40);
   }
 
-  /// Items of rows [first, ...) of a parameter of `rows`; zeros behind.
+  /// Writes the items of rows [first, ...) of a parameter of `rows` rows; zeros after its last row.
   void write(const std::vector<tensor::Tensor>& tensors, const Place& at, const std::vector<fsdp::Piece>& pieces,
              std::int64_t first, std::int64_t rows) const {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -135,10 +136,10 @@ class PieceContents {
     }
   }
 
-  /// Of two copies a gather into a rotating buffer brings one, another both.
+  /// Checks the number of copies: of two copies a gather into a rotating slot brings one, any other gather both.
   void expect_copies(const fsdp::CopyTensors& tensors, const fsdp::Copies& copies, int u) const {
-    const std::size_t there = (tensors.forward.empty() ? 0u : 1u) + (tensors.backward.empty() ? 0u : 1u);
-    EXPECT_EQ(there, copies.two() && !rotates(u) ? 2u : 1u) << "unit " << u;
+    const std::size_t given = (tensors.forward.empty() ? 0u : 1u) + (tensors.backward.empty() ? 0u : 1u);
+    EXPECT_EQ(given, copies.two() && !rotates(u) ? 2u : 1u) << "unit " << u;
   }
 
   void expect(const std::vector<tensor::Tensor>& got, const Place& at, const std::vector<fsdp::Piece>& pieces,

@@ -43,10 +43,10 @@ struct Pieces {
   fsdp::WeightStore store;
 };
 
-/// Bytes that gathers move, by dtype.
+/// The bytes that gathers transfer, by dtype.
 using Moved = std::map<std::string, std::uint64_t>;
 
-/// By the schedule alone, as a plan finds them.
+/// Counts the bytes from the schedule, as a plan does.
 Moved planned(const fsdp::UnitBuffers& buffers, const std::vector<Visit>& order) {
   Moved bytes;
   auto schedule = fsdp::make_schedule(buffers);
@@ -68,8 +68,8 @@ Moved counted(const profile::CollectiveLog& log) {
   return bytes;
 }
 
-/// Two steps, everything changed between them; every use sees the step's bytes from its begin to its
-/// end, while the next gathers are under way.
+/// Runs two steps with different bytes. Checks each unit when it is acquired, and once more while later gathers are in
+/// flight.
 void run(const Options& options, bool stored, const std::vector<Visit>& order) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", stored {}, {} visits", stored, order.size()));
   Pieces pieces(options, stored);
@@ -79,11 +79,11 @@ void run(const Options& options, bool stored, const std::vector<Visit>& order) {
     EXPECT_EQ(counted(pieces.units.log), planned(pieces.units.buffers, order));
   }
   if (options.reshard_after_forward) {
-    EXPECT_LE(tests::buffers_used(pieces.units.buffers, pieces.store.schedule()), options.prefetch + 1);
+    EXPECT_LE(tests::slots_used(pieces.units.buffers, pieces.store.schedule()), options.prefetch + 1);
   }
 }
 
-TEST(PieceGather, EveryUseSeesTheStepsBytes) {
+TEST(PieceGather, EveryUseReadsTheBytesOfItsStep) {
   for (const bool stored : {false, true}) {
     for (int prefetch = 0; prefetch <= 3; ++prefetch) {
       run(options_of(prefetch, true), stored, tests::visits(2));
@@ -94,7 +94,7 @@ TEST(PieceGather, EveryUseSeesTheStepsBytes) {
   }
 }
 
-TEST(PieceGather, OfEveryType) {
+TEST(PieceGather, EveryDtype) {
   for (const auto& [compute, gather] : {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::fp32}}) {
     for (const bool reshard : {true, false}) {
       for (const bool remainder : {true, false}) {
@@ -115,9 +115,9 @@ TEST(PieceGather, EveryReplicaGathersItsOwn) {
   run(options, true, tests::visits(2));
 }
 
-// The first layer has one copy, which is still there; the others' forward copies are never used in
-// backward, even with a buffer for everything.
-TEST(PieceGather, BackwardCopiesAreGatheredAnew) {
+// The first layer has one copy, which is still in its slot in backward if there are enough slots. The other layers need
+// their backward copies, even if every forward copy is still in its slot.
+TEST(PieceGather, BackwardCopiesAreGatheredInBackward) {
   for (const int prefetch : {1, 20}) {
     Pieces pieces(options_of(prefetch, true), false);
     pieces.run_step(0, tests::visits(1));
@@ -127,12 +127,12 @@ TEST(PieceGather, BackwardCopiesAreGatheredAnew) {
     EXPECT_EQ(pieces.contents.gathers[1], prefetch == 1 ? 2 : 1);
     EXPECT_EQ(pieces.contents.gathers[tests::kRoot], 1);
   }
-  Pieces kept(options_of(1, false), false);
-  kept.run_step(0, tests::visits(2));
-  for (int u = 0; u <= tests::kRoot; ++u) EXPECT_EQ(kept.contents.gathers[u], 1) << "unit " << u;
+  Pieces without_reshard(options_of(1, false), false);
+  without_reshard.run_step(0, tests::visits(2));
+  for (int u = 0; u <= tests::kRoot; ++u) EXPECT_EQ(without_reshard.contents.gathers[u], 1) << "unit " << u;
 }
 
-/// Parameters of embedding, first layer, other layers and root.
+/// The parameters of the embedding, the first layer, each other layer and the root.
 Parameters parameters(const std::set<int>& embedding, const std::set<int>& first, const std::set<int>& others,
                       const std::set<int>& root) {
   Parameters all{{0, embedding}, {1, first}, {2, others}, {3, others}, {4, others}, {5, root}};
@@ -140,7 +140,7 @@ Parameters parameters(const std::set<int>& embedding, const std::set<int>& first
   return all;
 }
 
-TEST(PieceGather, HooksAreAskedForNothingElse) {
+TEST(PieceGather, HooksGetOnlyTheParametersThatNeedThem) {
   const auto expect = [](DType compute, DType gather, bool stored, const Parameters& before, const Parameters& after) {
     Pieces pieces(options_of(1, true, compute, gather), stored);
     SCOPED_TRACE(tests::name_of(pieces.units.options));
@@ -159,12 +159,12 @@ TEST(PieceGather, HooksAreAskedForNothingElse) {
   }
   expect(DType::bf16, DType::bf16, false, everything, converted);
   expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3}, {0}), converted);
-  // What would travel is the master: the hook after makes its two copies of that.
+  // The hook `after` makes the two copies of fc2 from the fp32 master.
   expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0}, {0}), converted);
   expect(DType::fp32, DType::fp32, true, {}, converted);
 }
 
-TEST(PieceGather, StoredShardsAreUsedWhereTheyLieOrCopied) {
+TEST(PieceGather, StoredShardsAreUsedInPlaceOrCopied) {
   Pieces pieces(options_of(1, true), true);
   pieces.run_step(0, tests::visits(1));
   const auto order = std::vector<Visit>{{2, Pass::forward}, {2, Pass::backward}};
@@ -182,7 +182,7 @@ TEST(PieceGather, StoredShardsAreUsedWhereTheyLieOrCopied) {
   }
 }
 
-TEST(PieceGather, StampsTellStaleCopies) {
+TEST(PieceGather, StampsOfStaleCopiesAreNotCurrent) {
   Pieces pieces(options_of(0, true), true);
   pieces.run_step(0, tests::visits(1));
   auto& store = pieces.store;
@@ -191,7 +191,7 @@ TEST(PieceGather, StampsTellStaleCopies) {
     EXPECT_TRUE(stamp.current());
     EXPECT_TRUE(store.in_use(unit).stamp.current());
     store.release(unit);
-    EXPECT_TRUE(stamp.current()) << "nobody took the buffer";
+    EXPECT_TRUE(stamp.current()) << "no gather took the slot";
     return stamp;
   };
   const int root = tests::kRoot;
@@ -200,22 +200,22 @@ TEST(PieceGather, StampsTellStaleCopies) {
   EXPECT_FALSE(fsdp::CopyStamp{}.current());
   store.begin_step(order);
   const auto forward = use(2, Pass::forward);
-  const auto kept = use(root, Pass::forward);
+  const auto first = use(root, Pass::forward);
   EXPECT_TRUE(forward.current());
   const auto backward = use(2, Pass::backward);
-  EXPECT_FALSE(forward.current()) << "the backward copy took its buffer";
+  EXPECT_FALSE(forward.current()) << "the backward copy took the slot";
   const auto one = use(1, Pass::forward);
   EXPECT_FALSE(backward.current());
   const auto same = use(1, Pass::backward);
   EXPECT_TRUE(one.current()) << "one copy serves both passes";
   use(root, Pass::forward);
-  EXPECT_TRUE(kept.current());
+  EXPECT_TRUE(first.current());
   store.begin_step(order);
-  for (const auto& stamp : {forward, backward, one, same, kept}) EXPECT_FALSE(stamp.current());
+  for (const auto& stamp : {forward, backward, one, same, first}) EXPECT_FALSE(stamp.current());
 }
 
-// In place nothing is gathered, yet a step's end makes copies stale.
-TEST(PieceGather, StampsOfWhatIsInPlace) {
+// On one rank nothing is gathered, but the next step makes copies stale as well.
+TEST(PieceGather, StampsOfShardsUsedInPlace) {
   Options options = options_of(1, true, DType::fp32, DType::fp32);
   Units units(options);
   fsdp::GatherHooks hooks;

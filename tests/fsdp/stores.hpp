@@ -19,10 +19,10 @@
 
 namespace shard8::tests {
 
-/// Units on this rank of a mesh without tensor ranks, in memory of their own.
+/// UnitBuffers of this rank of a mesh (replicas, shards, 1), with arenas of their own.
 struct Units {
-  explicit Units(fsdp::Options with, const std::vector<fsdp::UnitShape>& shapes = small_units())
-      : options(with),
+  explicit Units(fsdp::Options given, const std::vector<fsdp::UnitShape>& shapes = small_units())
+      : options(given),
         mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
                              {options.replicas, options.shards, 1})),
         arenas(measured(shapes, options)),
@@ -43,8 +43,8 @@ struct Units {
   tensor::Exec exec;
 };
 
-inline int buffers_used(const fsdp::UnitBuffers& buffers, const fsdp::GatherSchedule& schedule) {
-  return rotating_buffers_used(schedule, buffers.gather().copies(), buffers.gather().rotating_slots());
+inline int slots_used(const fsdp::UnitBuffers& buffers, const fsdp::GatherSchedule& schedule) {
+  return rotating_slots_used(schedule, buffers.gather().copies(), buffers.gather().rotating_slots());
 }
 
 inline int world_size() {

@@ -22,7 +22,7 @@ using tests::kEmbedding;
 using tests::kLayers;
 using tests::kRoot;
 
-/// Bytes of an arena's tensor.
+/// The bytes that a tensor takes in an arena.
 std::size_t block(std::int64_t elements, std::size_t size) {
   return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
 }
@@ -42,7 +42,7 @@ std::vector<Options> all_options() {
   return all;
 }
 
-TEST(UnitBuffers, MeasuredIsAllocated) {
+TEST(UnitBuffers, AllocatesTheMeasuredBytes) {
   for (const auto& units : {tests::small_units(), tests::piece_units(false), tests::piece_units(true)}) {
     for (const Options& options : all_options()) {
       auto measured = tensor::ArenaSet::measure();
@@ -56,9 +56,9 @@ TEST(UnitBuffers, MeasuredIsAllocated) {
   }
 }
 
-// By hand, over 4 shards: the embedding's 11 rows become 12, a layer's 7, 13 and 2 become 8, 16 and
-// 4, the root's 1 and 10 become 4 and 12.
-TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
+// Counted by hand for 4 shards. With padding the 11 rows of the embedding are 12, the 7, 13 and 2 of a layer 8, 16 and
+// 4, the 1 and 10 of the root 4 and 12.
+TEST(UnitBuffers, GatheredMemoryHasPrefetchPlusOneLayersTheRootAndTheEmbedding) {
   for (const auto& [dtype, size] : {std::pair{DType::fp32, std::size_t{4}}, {DType::bf16, std::size_t{2}}}) {
     const std::size_t embedding = block(12 * 6, size);
     const std::size_t layer = block(8, size) + block(16 * 6, size) + block(4 * 9, size);
@@ -71,15 +71,16 @@ TEST(UnitBuffers, GatheredAtOnceAreTheLayersAheadTheRootAndTheEmbedding) {
       EXPECT_EQ(arenas[MemoryKind::gathered].high_water(), held * layer + embedding + root) << "prefetch " << prefetch;
       EXPECT_EQ(buffers.gather().rotating_slots(), static_cast<int>(held));
       options.reshard_after_forward = false;
-      auto keeping = tensor::ArenaSet::measure();
-      const UnitBuffers kept(tests::small_units(), options, keeping);
-      EXPECT_EQ(keeping[MemoryKind::gathered].high_water(), kLayers * layer + embedding + root);
+      auto without_reshard = tensor::ArenaSet::measure();
+      const UnitBuffers own_slots(tests::small_units(), options, without_reshard);
+      EXPECT_EQ(without_reshard[MemoryKind::gathered].high_water(), kLayers * layer + embedding + root);
     }
   }
 }
 
-// They share a buffer, as large as the larger; their gradients rotate with the layers'. Not with micro-batches.
-TEST(UnitBuffers, OfBriefUnitsOneIsGatheredAtATime) {
+// Single-use units share a slot, as large as the larger of them, and their gradients use the rotating slots of the
+// layers. With several micro-batches they have slots of their own.
+TEST(UnitBuffers, SingleUseUnitsShareASlot) {
   auto units = tests::small_units();
   units[kEmbedding].single_use = units[kRoot].single_use = true;
   const std::size_t embedding = block(12 * 6, 4), root = block(4, 4) + block(12 * 6, 4);
@@ -99,7 +100,7 @@ TEST(UnitBuffers, OfBriefUnitsOneIsGatheredAtATime) {
   }
 }
 
-TEST(UnitBuffers, TravellingInAnotherTypeTakesBoth) {
+TEST(UnitBuffers, GatheringInAnotherDtypeTakesMemoryForBoth) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32},
                             arenas);
@@ -130,8 +131,8 @@ TEST(UnitBuffers, OneShardCopiesNothing) {
   }
 }
 
-// Sharded, the gradients of two layers are held whole; summed over micro-batches, those of all.
-TEST(UnitBuffers, GradientsHeldWhole) {
+// With one micro-batch there is memory for the unsharded gradients of two layers, with several for those of all layers.
+TEST(UnitBuffers, UnshardedGradients) {
   const std::size_t shards =
       block(3 * 6, 4) + kLayers * (block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4)) + block(1, 4) + block(3 * 6, 4);
   const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
@@ -146,8 +147,9 @@ TEST(UnitBuffers, GradientsHeldWhole) {
   EXPECT_EQ(accumulating[MemoryKind::gradients].high_water(), shards + kLayers * layer + others);
 }
 
-// Rotating buffers are as large as the largest layer: with shards of 8 rows 13 become 32, not 16.
-TEST(UnitBuffers, LayersMayBeCutDifferently) {
+// Rotating slots are as large as the largest layer. With shards of multiples of 8 rows, 13 rows are padded to 32,
+// not 16.
+TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
   const Options options{4, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
   auto units = tests::small_units();
   auto equal = tensor::ArenaSet::measure();
@@ -164,8 +166,8 @@ TEST(UnitBuffers, LayersMayBeCutDifferently) {
             two_buffers + block(8 * 6, 4) - block(4 * 6, 4));
 }
 
-/// Of units 1 and 2 a layer's worth of memory is lent, but for unit 2 a byte too little.
-TEST(UnitBuffers, GradientShardsLieInWhatIsLentIfTheyFit) {
+// The memory lent for unit 1 is as large as its gradient shards; the memory lent for unit 2 is a byte too small.
+TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
   const auto units = tests::small_units();
   const auto needed = block(2 * 1, 4) + block(4 * 6, 4) + block(1 * 9, 4);
   auto lender = tensor::Arena("lent", MemoryKind::activations, 2 * needed);
@@ -209,7 +211,7 @@ TEST(UnitBuffers, ShapesOfShards) {
   EXPECT_GE(buffers.gather().own_slot(kRoot), buffers.gather().rotating_slots());
 }
 
-TEST(UnitBuffers, StoredShardsAreOfEveryTravellingPiece) {
+TEST(UnitBuffers, EveryPieceToTransferHasAStoredShard) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::piece_units(true), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
                             arenas);
@@ -225,7 +227,7 @@ TEST(UnitBuffers, StoredShardsAreOfEveryTravellingPiece) {
   EXPECT_EQ(stored[2].forward[1].shape, (tensor::Shape{4, 3}));
   EXPECT_EQ(stored[2].backward[1].shape, (tensor::Shape{1, 6}));
   EXPECT_EQ(stored[2].backward[1].dtype, DType::e8m0);
-  // Each of eight tensors of a layer's stored shards, and two copies of the head's, is a block.
+  // Each tensor takes one block: eight of stored shards in a layer, and four of the head.
   auto without = tensor::ArenaSet::measure();
   const UnitBuffers plain(tests::piece_units(false), buffers.options(), without);
   EXPECT_EQ(arenas[MemoryKind::weights].high_water() - without[MemoryKind::weights].high_water(),
@@ -240,7 +242,7 @@ TEST(UnitBuffers, MastersWithARemainder) {
       const UnitBuffers planned(tests::small_units(), options, measured);
       tensor::ArenaSet arenas(measured.bytes());
       const UnitBuffers buffers(tests::small_units(), options, arenas);
-      // Only bf16 weights on one shard are used where they lie.
+      // Only bf16 weights on one shard are used in place.
       const bool alias = shards == 1 && compute == DType::bf16;
       EXPECT_EQ(measured[MemoryKind::gathered].high_water() == 0, alias);
       for (int u = 0; u < kLayers + 2; ++u) {

@@ -21,7 +21,7 @@ using tensor::DType;
 using tensor::Tensor;
 using tests::Units;
 
-/// A weight that is different in every place and step, and that bf16 must round.
+/// A weight that is different for every element and step, and that is not exact in bf16.
 float weight(int step, int unit, std::size_t parameter, std::int64_t element) {
   const auto x = static_cast<float>(element + 1000 * (static_cast<std::int64_t>(parameter) + 10 * unit));
   return (x + 0.37f) / 64.0f + static_cast<float>(step) * 3.0f;
@@ -87,8 +87,8 @@ fsdp::GatherHooks hooks_of(const Units& units) {
   return hooks;
 }
 
-/// Three steps, the weights changed before each; every use sees the step's values from its begin to
-/// its end, while the next gathers are under way.
+/// Runs three steps with different weights. Checks each unit when it is acquired, and once more while later gathers are
+/// in flight.
 void run(const Options& options, int micro_batches, bool ahead = false) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
   Units units(options);
@@ -106,30 +106,30 @@ void run(const Options& options, int micro_batches, bool ahead = false) {
       store.release(unit);
     }
   }
-  EXPECT_LE(tests::buffers_used(units.buffers, store.schedule()), options.prefetch + 1);
+  EXPECT_LE(tests::slots_used(units.buffers, store.schedule()), options.prefetch + 1);
 }
 
-std::vector<std::pair<DType, DType>> types() {
+std::vector<std::pair<DType, DType>> dtypes() {
   return {{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}};
 }
 
-TEST(WeightStore, GathersTheStepsWeights) {
+TEST(WeightStore, GathersTheWeightsOfTheStep) {
   const int n = tests::world_size();
-  for (const auto& [compute, gather] : types()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2);
-  for (const auto& [compute, gather] : types()) run({n, 1, 2, false, false, compute, gather, DType::fp32}, 1);
+  for (const auto& [compute, gather] : dtypes()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2);
+  for (const auto& [compute, gather] : dtypes()) run({n, 1, 2, false, false, compute, gather, DType::fp32}, 1);
   for (const int prefetch : {0, 2, 3}) run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1);
 }
 
 TEST(WeightStore, GathersAheadOfTheFirstUse) {
   const int n = tests::world_size();
-  for (const auto& [compute, gather] : types()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2, true);
+  for (const auto& [compute, gather] : dtypes()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2, true);
   for (const int prefetch : {0, 2, 3})
     run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1, true);
 }
 
 TEST(WeightStore, EveryReplicaGathersItsOwn) {
   if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
-  for (const auto& [compute, gather] : types())
+  for (const auto& [compute, gather] : dtypes())
     run({tests::world_size() / 2, 2, 1, true, false, compute, gather, DType::fp32}, 1);
 }
 
@@ -150,7 +150,7 @@ TEST(WeightStore, TiedRootStaysReadable) {
   EXPECT_THROW(store.in_use(tests::kRoot), base::Error);
 }
 
-TEST(WeightStore, PaddingTravelsAsZeros) {
+TEST(WeightStore, PaddingIsGatheredAsZeros) {
   const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
   fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
