@@ -20,15 +20,15 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
              const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
-  const auto like_master = [&](int unit) {
+  const auto allocate_moments = [&](int unit) {
     std::vector<Tensor> tensors;
     for (const Tensor& p : buffers.master(unit))
       tensors.push_back(arenas[MemoryKind::optimizer].allocate(p.shape, moments));
     return tensors;
   };
   for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
-    first_moment_.push_back(like_master(u));
-    second_moment_.push_back(like_master(u));
+    first_moment_.push_back(allocate_moments(u));
+    second_moment_.push_back(allocate_moments(u));
   }
   allocate_squares(counted, arenas[MemoryKind::buffers]);
 }

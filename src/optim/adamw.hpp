@@ -13,31 +13,34 @@
 
 namespace shard8::optim {
 
-/// AdamW over the shards of all units. Its moments, fp32 or bf16, have the shapes of the master shards.
+/// AdamW for the shards of all units (Loshchilov & Hutter 2019; the formula is in kernels/adamw.hpp). The moments, fp32
+/// or bf16, have the shapes of the master shards.
 class Adamw {
  public:
-  /// `counted` [unit][parameter]: whether this rank counts the parameter in the norm of the gradients.
+  /// Allocates the moments. `buffers` must live longer than this object. `counted` [unit][parameter]: whether this rank
+  /// counts the parameter in the norm of the gradients.
   Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
         const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas);
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;
-  /// What the update of a parameter writes in the same pass: its amax, its cast to FP8.
+  /// What the update writes in addition to the parameter: the amax and the FP8 cast of the updated weights.
   using Outputs = std::function<kernels::Outputs(int unit, int parameter)>;
-  /// Updates the master shards of a unit with its reduced gradients, each multiplied by gradient_scale.
+  /// Updates the master shards of a unit. The gradients are the reduced gradients of the unit times gradient_scale.
+  /// `step` counts from 0.
   void step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
             const Outputs& outputs) const;
-  /// Whether gradients are clipped, so that every update needs the norm of all gradients first.
+  /// Whether gradients are clipped. If they are, every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
-  /// total (a double as 8 bytes of u8) += the squares of all counted gradients. Without clipping only, when step()
-  /// has computed them for every unit.
+  /// total (a double as 8 bytes of u8) += the squares of all counted gradients, before gradient_scale. Call it after
+  /// step() of every unit, and only without clipping: step() computes the squares.
   void add_squares(const tensor::Exec& exec, const tensor::Tensor& total) const;
 
-  /// The factor that clips a gradient of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
+  /// The factor that clips gradients of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
   double clip_scale(double gradient_norm) const;
 
-  /// Moments of a unit's parameters, (rows_per_shard, cols).
+  /// The moments of a unit, by parameter: (rows_per_shard, cols).
   const std::vector<tensor::Tensor>& first_moment(int unit) const { return first_moment_[index(unit)]; }
   const std::vector<tensor::Tensor>& second_moment(int unit) const { return second_moment_[index(unit)]; }
 
@@ -49,7 +52,7 @@ class Adamw {
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
   tensor::Tensor all_squares_;                        ///< u8: kernels::AdamwTensors::squares of all parameters
-  std::vector<std::vector<tensor::Tensor>> squares_;  ///< of each parameter; empty if it is not counted
+  std::vector<std::vector<tensor::Tensor>> squares_;  ///< views of each parameter; empty if not counted
 };
 
 }  // namespace shard8::optim

@@ -8,9 +8,10 @@
 
 namespace shard8::optim {
 
-/// Learning rate of step s (from 0): lr·(s+1)/warmup while s < warmup, then
-/// min_lr + (lr − min_lr)/2·(1 + cos(π(s − warmup)/(decay_steps − warmup))), min_lr after decay_steps
-/// (linear warm-up and cosine decay, Loshchilov & Hutter 2017).
+/// The learning rate of step s, counted from 0: linear warm-up, then cosine decay (Loshchilov & Hutter 2017).
+///   s < warmup:      lr·(s+1)/warmup
+///   s < decay_steps: min_lr + (lr − min_lr)/2·(1 + cos(π(s − warmup)/(decay_steps − warmup)))
+///   after:           min_lr
 double learning_rate(const deck::OptimizerConfig& config, std::int64_t step);
 
 }  // namespace shard8::optim

@@ -17,12 +17,12 @@
 namespace shard8::optim {
 namespace {
 
-/// A unit with a matrix (4, 3) and a vector (5) on one rank.
+/// AdamW on one rank. The default unit has a matrix (4, 3) and a vector (5).
 struct Fixture {
   static std::vector<fsdp::UnitShape> shapes() {
     return {{"unit", {{"matrix", 4, 3, 1, true, false}, {"vector", 5, 1, 1, false, true}}, false}};
   }
-  /// The matrix, not the vector.
+  /// The norm counts the matrix, not the vector.
   static std::vector<std::vector<bool>> counted() { return {{true, false}}; }
   static tensor::MemoryBytes bytes(const deck::OptimizerConfig& config,
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
@@ -85,7 +85,7 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
   }
 }
 
-// Without clipping; with clipping there is no memory for the squares.
+// Without clipping. With clipping there is no memory for the squares.
 TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   deck::OptimizerConfig unclipped = config();
   unclipped.clip = 0;
@@ -105,7 +105,7 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
             Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);
 }
 
-/// One more step of `f` with gradients that a seed tells apart.
+/// Step `seed` of `f`, with gradients that differ with the seed.
 void step(const Fixture& f, int seed, const Adamw::Outputs& outputs) {
   for (std::size_t i = 0; i < 2; ++i)
     for (std::int64_t k = 0; k < f.units.gradient(0)[i].count(); ++k)
@@ -119,10 +119,10 @@ void begin(const Fixture& f) {
       f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
 }
 
-TEST(Adamw, MakesWhatItIsAskedForOfEachParameter) {
+TEST(Adamw, WritesTheOutputsOfEachParameter) {
   const Fixture f(config()), plain(config());
-  std::array<std::byte, 12> cast{}, again{};
-  std::array<std::int32_t, 2> amax{}, amax_again{};
+  std::array<std::byte, 12> cast{}, cast_alone{};
+  std::array<std::int32_t, 2> amax{}, amax_alone{};
   std::array<float, 3> scale{100, 0, 0};
   const auto scalar = [](auto& of, std::size_t i) {
     using T = std::remove_reference_t<decltype(of[0])>;
@@ -148,16 +148,16 @@ TEST(Adamw, MakesWhatItIsAskedForOfEachParameter) {
   EXPECT_EQ(asked, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}}));
   for (std::size_t i = 0; i < 2; ++i) {
     const tensor::Tensor got = f.units.master(0)[i], want = plain.units.master(0)[i];
-    EXPECT_EQ(std::memcmp(got.data, want.data, want.bytes()), 0) << "the update itself, parameter " << i;
-    kernels::amax(f.exec, scalar(amax_again, i), want, {});
+    EXPECT_EQ(std::memcmp(got.data, want.data, want.bytes()), 0) << "the updated parameter " << i;
+    kernels::amax(f.exec, scalar(amax_alone, i), want, {});
   }
-  EXPECT_EQ(amax, amax_again);
-  kernels::quantize(f.exec, fp8(again, 2), {}, plain.units.master(0)[0], scalar(scale, 0), {});
-  EXPECT_EQ(cast, again);
+  EXPECT_EQ(amax, amax_alone);
+  kernels::quantize(f.exec, fp8(cast_alone, 2), {}, plain.units.master(0)[0], scalar(scale, 0), {});
+  EXPECT_EQ(cast, cast_alone);
   EXPECT_EQ(scale[1], 1 / 100.0f);
 }
 
-// As many parameters as two kernels take, and some more: each is updated, once.
+// Two kernels cannot take all parameters. Each parameter is updated once.
 TEST(Adamw, UpdatesUnitsOfManyParameters) {
   const std::size_t many = 2 * kernels::kAdamwAtOnce + 3;
   std::vector<fsdp::UnitShape> shapes = Fixture::shapes();
@@ -178,20 +178,20 @@ TEST(Adamw, UpdatesUnitsOfManyParameters) {
 }
 
 TEST(Adamw, ComputesWithMomentsInBf16) {
-  deck::OptimizerConfig half = config();
-  half.moments = deck::FloatType::bf16;
-  const Fixture f(half), whole(config());
+  deck::OptimizerConfig bf16_moments = config();
+  bf16_moments.moments = deck::FloatType::bf16;
+  const Fixture f(bf16_moments), fp32(config());
   begin(f);
-  begin(whole);
+  begin(fp32);
   for (int s = 0; s < 3; ++s) {
     step(f, s, nothing);
-    step(whole, s, nothing);
+    step(fp32, s, nothing);
   }
   bool differs = false;
   for (std::size_t i = 0; i < 2; ++i)
     for (std::int64_t k = 0; k < f.units.master(0)[i].count(); ++k) {
-      const float got = f.units.master(0)[i].as<float>()[k], want = whole.units.master(0)[i].as<float>()[k];
-      // Three updates of about lr, each off by up to 2^-9 of it for each rounding of m and v before.
+      const float got = f.units.master(0)[i].as<float>()[k], want = fp32.units.master(0)[i].as<float>()[k];
+      // Three updates of about lr. Each rounding of m and v before an update changes it by up to 2^-9 of lr.
       EXPECT_NEAR(got, want, 3 * 1e-2 * 3 * 0x1p-9) << i << ", " << k;
       differs = differs || got != want;
     }

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kRows = 8, kCols = 3;
 
-/// The whole gradients: of a matrix cut over tensor and shard ranks, and of a vector that tensor
-/// ranks share, each with a part of its sum.
+/// The gradients: of a matrix that is sharded over tensor and shard ranks, and of a vector that every tensor rank
+/// holds. The vector's gradient is the sum of vector_part over the tensor ranks.
 float matrix_value(std::int64_t row, std::int64_t col) { return static_cast<float>(1 + row * kCols + col); }
 float vector_part(std::int64_t row, int tensor_rank) { return static_cast<float>((row + 1) * (tensor_rank + 1)); }
 
@@ -58,7 +58,7 @@ void check(const comm::MeshShape& shape) {
   for (const Held held : {Held::in_parts, Held::shared})
     add_squares(exec, memory, units, replicated, 0, held, mesh.place.tensor);
   const double norm = norm_of(exec, memory, mesh.model, timer);
-  EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // whole numbers: exact sums
+  EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // sums of integers are exact
 }
 
 TEST(GradientNorm, CountsEverythingOnce) {
