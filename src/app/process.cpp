@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "profile/summary_file.hpp"
+#include "profile/report_files.hpp"
 
 namespace shard8::app {
 

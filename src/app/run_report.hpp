@@ -7,7 +7,7 @@
 #include "comm/mesh.hpp"
 #include "deck/load.hpp"
 #include "profile/report.hpp"
-#include "profile/summary_file.hpp"
+#include "profile/report_files.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::app {

@@ -2,9 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/metrics.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace shard8::profile {
+namespace {
+
+constexpr double kRewriteInterval_s = 0.1;  ///< chosen: a line that changes faster cannot be read
+constexpr double kLastStepWeight = 0.1;     ///< chosen: the mean step time follows about the last ten steps
+
+}  // namespace
 
 std::string to_json_line(const StepMetrics& metrics) {
   nlohmann::ordered_json line;
@@ -16,6 +26,54 @@ std::string to_json_line(const StepMetrics& metrics) {
   line["step_s"] = metrics.step_s;
   line["tokens_per_s"] = metrics.tokens_per_s;
   return line.dump();
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::ceil(std::max(seconds, 0.0)));
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+Progress::Progress(std::FILE* out, bool is_terminal, std::int64_t first_step, std::int64_t end_step,
+                   std::int64_t log_every)
+    : out_(out),
+      is_terminal_(is_terminal),
+      first_step_(first_step),
+      end_step_(end_step),
+      log_every_(std::max<std::int64_t>(log_every, 1)) {}
+
+std::string Progress::text(const StepMetrics& m) const {
+  const std::int64_t done = m.step + 1;
+  const double left_s = mean_step_s_ * static_cast<double>(end_step_ - done);
+  return fmt::format("step {}/{} ({:.0f} %)  loss {:.5f}  grad norm {:.4g}  lr {:.3e}  {:.1f} tokens/s  left {}", done,
+                     end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss, m.grad_norm,
+                     m.lr, m.tokens_per_s, clock_text(left_s));
+}
+
+void Progress::step(const StepMetrics& metrics) {
+  const bool first = metrics.step == first_step_;
+  const bool last = metrics.step + 1 == end_step_;
+  mean_step_s_ = first ? metrics.step_s : (1 - kLastStepWeight) * mean_step_s_ + kLastStepWeight * metrics.step_s;
+  since_printed_s_ += metrics.step_s;
+  if (is_terminal_) {
+    if (!first && !last && since_printed_s_ < kRewriteInterval_s) return;
+    // Carriage return, the text, then ANSI "erase to the end of the line": the line before may have been longer.
+    std::fputs(("\r" + text(metrics) + "\x1b[K").c_str(), out_);
+    line_open_ = true;
+    if (last) end_line();
+  } else {
+    if (!first && !last && (metrics.step + 1) % log_every_ != 0) return;
+    std::fputs((text(metrics) + "\n").c_str(), out_);
+  }
+  since_printed_s_ = 0;
+  std::fflush(out_);
+}
+
+void Progress::end_line() {
+  if (!line_open_) return;
+  std::fputc('\n', out_);
+  std::fflush(out_);
+  line_open_ = false;
 }
 
 }  // namespace shard8::profile

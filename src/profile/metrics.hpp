@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 
@@ -10,22 +11,22 @@
 
 namespace shard8::profile {
 
-/// What a step came to.
+/// The figures of one step of the whole job.
 struct StepMetrics {
   std::int64_t step = 0;  ///< from 0
-  double loss = 0;        ///< mean over the global batch's tokens
+  double loss = 0;        ///< mean over the tokens of the global batch
   double grad_norm = 0;   ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;  ///< of this step
-  double step_s = 0;
+  double step_s = 0;        ///< seconds
   double tokens_per_s = 0;
 };
 
-/// One JSON object, no newline, keys in the order above; numbers as short as reads back to the same
-/// bits, null for what is not finite.
+/// One JSON object without a newline, with the members of StepMetrics in their order. A number has the fewest digits
+/// that read back to the same bits. NaN and infinity are null.
 std::string to_json_line(const StepMetrics& metrics);
 
-/// metrics.jsonl: one line a step, handed to the system at once.
+/// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::filesystem::path& path) : file_(path) {}
@@ -35,5 +36,34 @@ class MetricsFile {
  private:
   OutputFile file_;
 };
+
+/// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
+/// Other outputs get a line for the first and the last step and for every `log_every`-th step.
+class Progress {
+ public:
+  /// Steps are numbered from `first_step` up to but not including `end_step`.
+  Progress(std::FILE* out, bool is_terminal, std::int64_t first_step, std::int64_t end_step, std::int64_t log_every);
+  ~Progress() { end_line(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Must be called after every step.
+  void step(const StepMetrics& metrics);
+
+ private:
+  /// Ends the line on the terminal, if one is begun.
+  void end_line();
+  std::string text(const StepMetrics& metrics) const;
+
+  std::FILE* out_;
+  bool is_terminal_;
+  std::int64_t first_step_, end_step_, log_every_;
+  double since_printed_s_ = 0;
+  double mean_step_s_ = 0;  ///< exponential moving average
+  bool line_open_ = false;
+};
+
+/// Minutes and seconds, "4:05", or hours too, "1:02:03". Fractions of a second are rounded up; negative times are 0.
+std::string clock_text(double seconds);
 
 }  // namespace shard8::profile

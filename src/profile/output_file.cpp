@@ -21,35 +21,35 @@ namespace fs = std::filesystem;
              reason);
 }
 
-void make_folder_of(const fs::path& path) {
+void create_folder_of(const fs::path& path) {
   if (!path.has_parent_path()) return;
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) fail_with(path.parent_path(), "make folder", error.message());
 }
 
-/// Folders that are missing now: removed again in the end, if nothing is in them.
-class MadeFolders {
+/// The folders of a path that are missing at construction. The destructor removes those that are empty.
+class MissingFolders {
  public:
-  explicit MadeFolders(fs::path folder) {
+  explicit MissingFolders(fs::path folder) {
     std::error_code ignored;
     for (; !folder.empty() && fs::symlink_status(folder, ignored).type() == fs::file_type::not_found;
          folder = folder.parent_path())
       missing_.push_back(folder);
   }
-  MadeFolders(const MadeFolders&) = delete;
-  MadeFolders& operator=(const MadeFolders&) = delete;
-  ~MadeFolders() {
+  MissingFolders(const MissingFolders&) = delete;
+  MissingFolders& operator=(const MissingFolders&) = delete;
+  ~MissingFolders() {
     std::error_code ignored;
     for (const fs::path& folder : missing_) fs::remove(folder, ignored);
   }
 
  private:
-  std::vector<fs::path> missing_;  ///< the deepest first
+  std::vector<fs::path> missing_;  ///< deepest first
 };
 
 std::FILE* open_file(const fs::path& path, const char* mode) {
-  std::error_code ignored;  // what cannot be looked at cannot be opened either, which is said then
+  std::error_code ignored;  // if the type cannot be read, fopen reports why
   if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO");
   std::FILE* const file = std::fopen(path.c_str(), mode);
   if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno));
@@ -59,7 +59,7 @@ std::FILE* open_file(const fs::path& path, const char* mode) {
 }  // namespace
 
 OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
-  make_folder_of(path_);
+  create_folder_of(path_);
   file_.reset(open_file(path_, "w"));
 }
 
@@ -78,13 +78,13 @@ void OutputFile::close() {
 }
 
 void require_writable(const fs::path& path) {
-  const MadeFolders made(path.parent_path());
-  make_folder_of(path);
-  std::error_code ignored;  // an empty file that stays is replaced
-  const bool there = fs::exists(path, ignored);
+  const MissingFolders missing(path.parent_path());
+  create_folder_of(path);
+  std::error_code ignored;  // an empty file that cannot be removed does no harm: the run replaces it
+  const bool existed = fs::exists(path, ignored);
   std::fclose(open_file(path, "a"));
-  if (there) return;
-  // Behind a link to nothing it is the link's end that was made.
+  if (existed) return;
+  // Through a dangling link, open_file created the link's target; the link itself stays.
   const fs::path file = fs::canonical(path, ignored);
   if (!ignored) fs::remove(file, ignored);
 }

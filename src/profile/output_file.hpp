@@ -9,21 +9,16 @@
 
 namespace shard8::profile {
 
-/// A text file that a run writes; its folder is made if need be. Every call throws
-/// Error(environment) with the path, the system's reason and what to do when it fails.
+/// A text file that a run writes. Every call throws Error(environment) with the path, the system's reason and what to
+/// do. The destructor closes the file without reporting errors.
 class OutputFile {
  public:
-  /// Replaces what is there.
+  /// Creates the file, and its folder if it is missing. Replaces a file that exists.
   explicit OutputFile(std::filesystem::path path);
-  /// Closes; close() is what reports errors.
-  ~OutputFile() = default;
-  OutputFile(OutputFile&&) noexcept = default;
-  OutputFile& operator=(OutputFile&&) noexcept = default;
 
-  /// Handed to the system before it returns.
+  /// Passes the text to the system before it returns.
   void write(std::string_view text);
   void close();
-  const std::filesystem::path& path() const { return path_; }
 
  private:
   struct Close {
@@ -33,11 +28,12 @@ class OutputFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// Throws as OutputFile if a file could not be written, and leaves all as it is: links, too, and no folder is made.
+/// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
+/// are as before.
 void require_writable(const std::filesystem::path& path);
 
-/// Removes the file, of a link what it leads to; one that cannot be removed is emptied, or OutputFile throws.
-/// Devices stay.
+/// Removes a regular file; for a link, the file that the link points to. A file that cannot be removed is emptied; if
+/// this fails too, throws the error of OutputFile. Devices and FIFOs stay.
 void remove_output(const std::filesystem::path& path);
 
 }  // namespace shard8::profile

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/peak_flops.hpp"
-
 #include <array>
 #include <cstddef>
+
+#include "profile/report.hpp"
 
 namespace shard8::profile {
 namespace {
 
 struct Peaks {
-  std::string_view words[2];         ///< all in a device's name
-  std::array<double, 3> tera_flops;  ///< by Products; data sheets say "with sparsity" of twice as many
+  std::string_view words[2];         ///< the name contains both; empty: any
+  std::array<double, 3> tera_flops;  ///< TFLOP/s by Products; data sheets give twice as many "with sparsity"
 };
 
-/// The first whose words a name has.
+/// The first row that matches a device's name counts.
 constexpr Peaks kPeaks[] = {
     {{"H200", "NVL"}, {60, 835.5, 1670.5}},   //
     {{"H200", ""}, {67, 989.4, 1978.9}},      // SXM
@@ -24,7 +24,8 @@ constexpr Peaks kPeaks[] = {
     {{"A100", ""}, {19.5, 312, 0}},           //
 };
 
-/// Whether it is a word of the name, or none is asked for.
+/// Whether the name contains `word` as a whole word. A hyphen ends a word, so "A100-SXM4" contains "A100". True for an
+/// empty word.
 bool has(std::string_view name, std::string_view word) {
   if (word.empty()) return true;
   const auto at = name.find(word);

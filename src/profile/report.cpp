@@ -16,17 +16,17 @@ namespace {
 using nlohmann::json;
 
 double mean_of(const Spreads& spreads, std::string_view phase, std::string_view part = "") {
-  for (std::size_t i = 0; i < kTimed; ++i) {
-    if (timed()[i].phase == phase && timed()[i].part == part) return spreads[i].mean;
+  for (std::size_t i = 0; i < kTimedRows; ++i) {
+    if (timed_rows()[i].phase == phase && timed_rows()[i].part == part) return spreads[i].mean;
   }
   base::fail(base::ExitCode::failed, "no phase '{}' with part '{}' is timed", phase, part);
 }
 
-double total(std::span<const double> of_ranks) { return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0); }
+double sum_of(std::span<const double> by_rank) { return std::accumulate(by_rank.begin(), by_rank.end(), 0.0); }
 
-// Of figures that are not negative.
-double largest(std::span<const double> of_ranks) {
-  return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0, [](double a, double x) { return std::max(a, x); });
+/// The values must not be negative.
+double max_of(std::span<const double> by_rank) {
+  return std::accumulate(by_rank.begin(), by_rank.end(), 0.0, [](double a, double x) { return std::max(a, x); });
 }
 
 std::string encode(const std::vector<CollectiveKey>& keys) {
@@ -44,8 +44,8 @@ std::vector<CollectiveKey> decode(const std::string& text) {
   return keys;
 }
 
-// The kinds of collectives that any rank made. Ranks mostly made the same kinds: the lowest rank that has kinds which
-// are not known yet tells all of them to everybody, until no rank has any.
+/// The kinds of collectives that any rank called, sorted. In each round the lowest rank with unknown kinds broadcasts
+/// all of them. Most ranks call the same kinds, so a few rounds are enough.
 std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Gather& gather) {
   std::set<CollectiveKey> known;
   for (;;) {
@@ -53,14 +53,14 @@ std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Ga
     for (const auto& [key, stats] : log.entries())
       if (!known.contains(key)) unknown.push_back(key);
     const auto count = static_cast<double>(unknown.size());
-    int teller = gather.ranks;
-    for_each_gathered({&count, 1}, gather, [&](std::size_t, std::span<const double> of_ranks) {
-      const auto first = std::find_if(of_ranks.begin(), of_ranks.end(), [](double n) { return n > 0; });
-      teller = static_cast<int>(first - of_ranks.begin());
+    int root = gather.ranks;
+    for_each_gathered({&count, 1}, gather, [&](std::size_t, std::span<const double> by_rank) {
+      const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](double n) { return n > 0; });
+      root = static_cast<int>(first - by_rank.begin());
     });
-    if (teller == gather.ranks) return {known.begin(), known.end()};
+    if (root == gather.ranks) return {known.begin(), known.end()};
     std::string text = encode(unknown);
-    gather.broadcast(text, teller);
+    gather.broadcast(text, root);
     for (CollectiveKey& key : decode(text)) known.insert(std::move(key));
   }
 }
@@ -76,7 +76,7 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double step
                              stats.exposed_s});
   }
   std::vector<double> sums(mine.size());
-  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> of_ranks) { sums[i] = total(of_ranks); });
+  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) { sums[i] = sum_of(by_rank); });
   std::vector<CollectiveRow> rows;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     const double* const sum = sums.data() + kFigures * k;
@@ -92,7 +92,7 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double step
   return rows;
 }
 
-// The kinds of tensors are the same on every rank.
+/// Every rank passes the same tensors in the same order.
 std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather& gather) {
   constexpr std::size_t kFigures = 4;
   std::vector<double> mine;
@@ -100,14 +100,14 @@ std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather&
     mine.insert(mine.end(), {static_cast<double>(c.elements), static_cast<double>(c.saturated),
                              static_cast<double>(c.flushed), c.scale_change});
   }
-  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> of_ranks) {
+  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) {
     CastFigures& sum = casts[i / kFigures];
     if (i % kFigures == 3) {
-      sum.scale_change = largest(of_ranks);
+      sum.scale_change = max_of(by_rank);
       return;
     }
     std::uint64_t count = 0;
-    for (const double x : of_ranks) count += static_cast<std::uint64_t>(x);
+    for (const double x : by_rank) count += static_cast<std::uint64_t>(x);
     (i % kFigures == 0 ? sum.elements : i % kFigures == 1 ? sum.saturated : sum.flushed) = count;
   });
   return casts;
@@ -117,17 +117,17 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
   std::vector<IssueRow> rows;
   if (issues == nullptr || steps <= 0) return rows;
   for (int i = 0; i < kIssues; ++i) {
-    const auto& mine = issues->of(static_cast<Issue>(i));
+    const auto& mine = issues->seconds(static_cast<Issue>(i));
     const std::array<double, 4> figures{
         static_cast<double>(mine.size()), std::accumulate(mine.begin(), mine.end(), 0.0),
         mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end()), percentile(mine, 50)};
     IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
     double calls = 0, sum = 0;
-    for_each_gathered(figures, gather, [&](std::size_t figure, std::span<const double> of_ranks) {
+    for_each_gathered(figures, gather, [&](std::size_t figure, std::span<const double> by_rank) {
       (figure == 0   ? calls
        : figure == 1 ? sum
        : figure == 2 ? row.max_s
-                     : row.p50_s) = figure < 2 ? total(of_ranks) : largest(of_ranks);
+                     : row.p50_s) = figure < 2 ? sum_of(by_rank) : max_of(by_rank);
     });
     if (calls == 0) continue;
     row.calls_per_step = static_cast<double>(mine.size()) / steps;

@@ -12,9 +12,9 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-constexpr double kLeastCoverage = 0.98;
+constexpr double kMinCoverage = 0.98;  ///< chosen: at most 2 % of a step may be in `other`
 
-// Four significant digits or more, never an exponent.
+/// At least four significant digits, without an exponent.
 std::string figure(double x) {
   const int decimals = x >= 1000 ? 1 : x >= 10 ? 2 : x >= 1 ? 3 : x >= 1e-3 ? 6 : 9;
   return fmt::format("{:.{}f}", x, decimals);
@@ -26,17 +26,17 @@ void phases(Out out, const Report& report) {
   const int width = emulated ? 18 : 16;
   fmt::format_to(out, "{:<{}}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", width, "min ms", "mean ms", "max ms", "share %",
                  "worst rank");
-  for (std::size_t i = 0; i < kTimed; ++i) {
-    const Timed& what = timed()[i];
+  for (std::size_t i = 0; i < kTimedRows; ++i) {
+    const TimedRow& row = timed_rows()[i];
     const Spread& s = report.times.mean[i];
-    const std::string name = what.part.empty() ? what.phase : "  " + part_label(what, emulated);
+    const std::string name = row.part.empty() ? row.phase : "  " + part_label(row, emulated);
     fmt::format_to(out, "{:<{}}{:>12.3f}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", name, width, 1e3 * s.min, 1e3 * s.mean,
                    1e3 * s.max, step > 0 ? 100 * s.mean / step : 0, s.worst_rank,
                    report.hosts[static_cast<std::size_t>(s.worst_rank)]);
   }
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
   fmt::format_to(out, "named phases cover {:.2f} % of the step{}\n", 100 * report.coverage,
-                 report.coverage < kLeastCoverage ? ": less than 98 %, too little to trust the shares" : "");
+                 report.coverage < kMinCoverage ? ": less than 98 %, too little to trust the shares" : "");
   fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
                  1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
 }
@@ -52,7 +52,7 @@ void collectives(Out out, const Report& report) {
   }
 }
 
-// A share that is rare in parts per million, else in per cent; nothing for none.
+/// part / whole in per cent, below 0.01 % in parts per million; empty if `part` is 0.
 std::string share(std::uint64_t part, std::uint64_t whole) {
   if (part == 0 || whole == 0) return "";
   const double x = static_cast<double>(part) / static_cast<double>(whole);

@@ -21,50 +21,50 @@ double part_seconds(const StepTimes& times) {
 }
 
 template <Phase phase>
-Timed timed_phase() {
+TimedRow timed_phase() {
   return {std::string(name_of(phase)), "", phase_seconds<phase>};
 }
 
 template <Phase phase, Part part>
-Timed timed_part() {
+TimedRow timed_part() {
   return {std::string(name_of(phase)), std::string(name_of(part)), part_seconds<phase == Phase::backward, part>};
 }
 
 }  // namespace
 
 void for_each_gathered(std::span<const double> mine, const Gather& gather,
-                       const std::function<void(std::size_t i, std::span<const double> of_ranks)>& use) {
+                       const std::function<void(std::size_t i, std::span<const double> by_rank)>& use) {
   const auto ranks = static_cast<std::size_t>(gather.ranks);
-  const std::size_t at_once = std::max<std::size_t>(kGatheredBytes / (ranks * sizeof(double)), 1);
-  std::vector<double> of_ranks(ranks);
-  for (std::size_t first = 0; first < mine.size(); first += at_once) {
-    const auto block = mine.subspan(first, std::min(at_once, mine.size() - first));
+  const std::size_t block_length = std::max<std::size_t>(kGatheredBytes / (ranks * sizeof(double)), 1);
+  std::vector<double> by_rank(ranks);
+  for (std::size_t first = 0; first < mine.size(); first += block_length) {
+    const auto block = mine.subspan(first, std::min(block_length, mine.size() - first));
     const std::vector<double> all = gather.doubles(block);
     SHARD8_REQUIRE(all.size() == ranks * block.size(), "{} values of {} ranks were gathered as {}", block.size(), ranks,
                    all.size());
     for (std::size_t i = 0; i < block.size(); ++i) {
-      for (std::size_t r = 0; r < ranks; ++r) of_ranks[r] = all[r * block.size() + i];
-      use(first + i, of_ranks);
+      for (std::size_t r = 0; r < ranks; ++r) by_rank[r] = all[r * block.size() + i];
+      use(first + i, by_rank);
     }
   }
 }
 
-Spread spread_of(std::span<const double> of_ranks) {
-  SHARD8_REQUIRE(!of_ranks.empty(), "a spread over no ranks");
-  Spread s{.min = of_ranks[0], .mean = 0, .max = of_ranks[0], .worst_rank = 0};
-  for (std::size_t r = 0; r < of_ranks.size(); ++r) {
-    s.mean += of_ranks[r] / static_cast<double>(of_ranks.size());
-    s.min = std::min(s.min, of_ranks[r]);
-    if (of_ranks[r] > s.max) {
-      s.max = of_ranks[r];
+Spread spread_of(std::span<const double> by_rank) {
+  SHARD8_REQUIRE(!by_rank.empty(), "a spread over no ranks");
+  Spread s{.min = by_rank[0], .mean = 0, .max = by_rank[0], .worst_rank = 0};
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    s.mean += by_rank[r] / static_cast<double>(by_rank.size());
+    s.min = std::min(s.min, by_rank[r]);
+    if (by_rank[r] > s.max) {
+      s.max = by_rank[r];
       s.worst_rank = static_cast<int>(r);
     }
   }
   return s;
 }
 
-const std::array<Timed, kTimed>& timed() {
-  static const std::array<Timed, kTimed> all = {
+const std::array<TimedRow, kTimedRows>& timed_rows() {
+  static const std::array<TimedRow, kTimedRows> all = {
       timed_phase<Phase::data>(),
       timed_phase<Phase::gather_wait>(),
       timed_phase<Phase::forward>(),
@@ -86,27 +86,27 @@ const std::array<Timed, kTimed>& timed() {
   return all;
 }
 
-std::string part_label(const Timed& what, bool emulated) {
-  return emulated && what.part == name_of(Part::gemm) ? what.part + " (emulated)" : what.part;
+std::string part_label(const TimedRow& row, bool emulated) {
+  return emulated && row.part == name_of(Part::gemm) ? row.part + " (emulated)" : row.part;
 }
 
 StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather) {
   StepSpreads result;
   if (mine.empty()) return result;
-  std::vector<double> values, sums(kTimed, 0.0);
-  values.reserve(mine.size() * kTimed);
+  std::vector<double> values, sums(kTimedRows, 0.0);
+  values.reserve(mine.size() * kTimedRows);
   for (const StepTimes& times : mine) {
-    for (std::size_t i = 0; i < kTimed; ++i) {
-      values.push_back(timed()[i].seconds(times));
+    for (std::size_t i = 0; i < kTimedRows; ++i) {
+      values.push_back(timed_rows()[i].seconds(times));
       sums[i] += values.back();
     }
   }
   result.steps.resize(mine.size());
-  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> of_ranks) {
-    result.steps[i / kTimed][i % kTimed] = spread_of(of_ranks);
+  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
+    result.steps[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
   });
   for_each_gathered(sums, gather,
-                    [&](std::size_t i, std::span<const double> of_ranks) { result.mean[i] = spread_of(of_ranks); });
+                    [&](std::size_t i, std::span<const double> by_rank) { result.mean[i] = spread_of(by_rank); });
   result.longest_s = result.mean.back().max;
   for (Spread& s : result.mean) {
     for (double* const x : {&s.min, &s.mean, &s.max}) *x /= static_cast<double>(mine.size());

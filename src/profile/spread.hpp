@@ -3,47 +3,70 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "profile/gather.hpp"
 #include "profile/step_timer.hpp"
 
 namespace shard8::profile {
 
-/// Of one figure: least, mean and largest over the ranks, and the lowest rank that has the largest.
+/// The communication of a report. Every function is collective: every rank calls it with the same number of values.
+struct Gather {
+  int ranks = 1;
+  /// Returns the values of every rank, in rank order.
+  std::function<std::vector<double>(std::span<const double>)> doubles;
+  /// Returns the text of every rank, in rank order.
+  std::function<std::vector<std::string>(std::string_view)> texts;
+  /// Replaces `text` by the text of `rank`.
+  std::function<void(std::string& text, int rank)> broadcast;
+};
+
+/// The most bytes of gathered values that a rank holds at once; if one value of every rank takes more, it holds one
+/// value of every rank. Chosen: few calls in small jobs, little memory in large ones.
+inline constexpr std::size_t kGatheredBytes = std::size_t{1} << 20;
+
+/// Gathers the values `mine` of all ranks block by block. Calls use(i, by_rank) for each i, where by_rank[r] is value i
+/// of rank r. Collective: every rank passes the same number of values.
+void for_each_gathered(std::span<const double> mine, const Gather& gather,
+                       const std::function<void(std::size_t i, std::span<const double> by_rank)>& use);
+
+/// One figure over the ranks.
 struct Spread {
   double min = 0, mean = 0, max = 0;
-  int worst_rank = 0;
+  int worst_rank = 0;  ///< the lowest rank that has the largest value
 };
-Spread spread_of(std::span<const double> of_ranks);
+/// by_rank (ranks) must not be empty.
+Spread spread_of(std::span<const double> by_rank);
 
-/// What is timed in a step, in the order of the report: the phases, with the parts of forward and
-/// backward after them, then the whole step.
-struct Timed {
-  std::string phase;  ///< "step" for the whole
-  std::string part;   ///< empty for a phase
+/// A row of the report's table of phases.
+struct TimedRow {
+  std::string phase;  ///< "step" for the whole step
+  std::string part;   ///< empty for a whole phase
   double (*seconds)(const StepTimes& times);
 };
-inline constexpr int kTimed = kPhases + 2 * kParts + 1;
-const std::array<Timed, kTimed>& timed();
-/// The part's name; if matrix products are emulated, that of `gemm` says so: "gemm (emulated)".
-std::string part_label(const Timed& what, bool emulated);
+inline constexpr int kTimedRows = kPhases + 2 * kParts + 1;
+/// All rows in the order of the report: the phases, the parts of forward and backward after their phase, then the
+/// whole step.
+const std::array<TimedRow, kTimedRows>& timed_rows();
+/// The part's name; "gemm (emulated)" for gemm if matrix products are emulated.
+std::string part_label(const TimedRow& row, bool emulated);
 
-/// Seconds over the ranks, in the order of timed().
-using Spreads = std::array<Spread, kTimed>;
+/// Seconds over the ranks, in the order of timed_rows().
+using Spreads = std::array<Spread, kTimedRows>;
 
-/// The spreads of each step, and of the ranks' means over the steps; collective.
 struct StepSpreads {
-  std::vector<Spreads> steps;
-  Spreads mean;
-  double longest_s = 0;  ///< largest over ranks of a rank's sum over the steps: the time they took
+  std::vector<Spreads> steps;  ///< of each step
+  Spreads mean;                ///< of each rank's mean over the steps
+  double longest_s = 0;        ///< seconds of all steps on the slowest rank
 };
+/// `mine` are the steps of this rank. Collective: every rank passes the same number of steps.
 StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather);
 
-/// The p-th percentile, 0 ≤ p ≤ 100, linear between the nearest two; 0 of nothing.
+/// The p-th percentile, 0 ≤ p ≤ 100, interpolated linearly between the two nearest values; 0 if there are none.
 double percentile(std::vector<double> values, double p);
 
 }  // namespace shard8::profile

@@ -2,19 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/step_timer.hpp"
 
-#include <fmt/format.h>
-
-#include "profile/region.hpp"
+#include <Kokkos_Core.hpp>
 
 namespace shard8::profile {
 namespace {
 
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+std::string region_name(std::string_view outer, std::string_view inner) {
+  return "shard8::" + std::string(outer) + "::" + std::string(inner);
+}
+
 const std::string& region_of(Phase phase) {
   static const auto names = [] {
     std::array<std::string, kPhases> all;
-    for (int p = 0; p < kPhases; ++p) all[at(p)] = fmt::format("shard8::step::{}", name_of(static_cast<Phase>(p)));
+    for (int p = 0; p < kPhases; ++p) all[at(p)] = region_name("step", name_of(static_cast<Phase>(p)));
     return all;
   }();
   return names[static_cast<std::size_t>(phase)];
@@ -23,12 +25,9 @@ const std::string& region_of(Phase phase) {
 const std::string& region_of(Phase phase, Part part) {
   static const auto names = [] {
     std::array<std::array<std::string, kParts>, kPhases> all;
-    for (int p = 0; p < kPhases; ++p) {
-      for (int q = 0; q < kParts; ++q) {
-        all[at(p)][at(q)] =
-            fmt::format("shard8::{}::{}", name_of(static_cast<Phase>(p)), name_of(static_cast<Part>(q)));
-      }
-    }
+    for (int p = 0; p < kPhases; ++p)
+      for (int q = 0; q < kParts; ++q)
+        all[at(p)][at(q)] = region_name(name_of(static_cast<Phase>(p)), name_of(static_cast<Part>(q)));
     return all;
   }();
   return names[static_cast<std::size_t>(phase)][static_cast<std::size_t>(part)];
@@ -36,34 +35,56 @@ const std::string& region_of(Phase phase, Part part) {
 
 }  // namespace
 
-void StepTimer::charge() {
-  owners_.push_back(std::exchange(left_, false) ? left_owner_ : owner_);
+void HostClock::begin() {
+  marks_.clear();
+  mark();
+}
+
+double HostClock::finish() {
+  const auto seconds = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
+  const auto start = end_.value_or(marks_.front());
+  seconds_.assign(1, seconds(start, marks_.front()));
+  for (std::size_t i = 1; i < marks_.size(); ++i) seconds_.push_back(seconds(marks_[i - 1], marks_[i]));
+  end_ = marks_.back();
+  return seconds(start, marks_.back());
+}
+
+std::string_view name_of(Issue issue) {
+  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer"};
+  return names[static_cast<std::size_t>(issue)];
+}
+
+void StepTimer::mark() {
+  owners_.push_back(std::exchange(unmarked_part_, std::nullopt).value_or(owner_));
   clock_->mark();
 }
 
 void StepTimer::begin_step() {
-  owners_.assign(1, Owner{});
-  left_ = false;
+  owners_.assign(1, Owner{});  // the interval between the steps
+  unmarked_part_.reset();
   clock_->begin();
 }
 
 double StepTimer::end_step() {
-  settle();
-  charge();
+  collect_timings();
+  mark();
   ended_total_ = clock_->finish();
   ended_.swap(owners_);
-  unsettled_ = true;
-  if (const auto steps = std::exchange(expected_, 0); steps > 0) {
+  uncollected_ = true;
+  if (const auto steps = std::exchange(reserved_steps_, 0); steps > 0) {
     steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
     issues_.reserve(steps);
-    for (auto* owners : {&owners_, &ended_}) owners->reserve(2 * ended_.size());  // steps differ by some
+    // Twice as many intervals as the first step has: the number differs between steps.
+    for (auto* owners : {&owners_, &ended_}) owners->reserve(2 * ended_.size());
   }
   return ended_total_;
 }
 
-bool StepTimer::settle() {
-  if (!std::exchange(unsettled_, false)) return false;
-  const auto seconds = clock_->pieces();
+bool StepTimer::collect_timings() {
+  if (!std::exchange(uncollected_, false)) return false;
+  const auto seconds = clock_->intervals();
   StepTimes times;
   times.total = ended_total_;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
@@ -77,11 +98,11 @@ bool StepTimer::settle() {
   return true;
 }
 
-void StepTimer::drop_step() {
-  settle();
-  charge();
+void StepTimer::discard_step() {
+  collect_timings();
+  mark();
   clock_->finish();
-  clock_->forget();
+  clock_->reset();
 }
 
 StepTimer::Scope StepTimer::phase(Phase phase) { return Scope(*this, region_of(phase), static_cast<int>(phase), -1); }
@@ -92,32 +113,25 @@ StepTimer::Scope StepTimer::part(Part part) {
 
 StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, int phase, int part)
     : timer_(timer), outer_phase_(timer.owner_.phase), outer_part_(timer.owner_.part) {
-  // A part that was left for another of its kind goes on.
-  const bool goes_on = timer_.left_ && timer_.left_owner_ == Owner{phase, part};
-  if (goes_on)
-    timer_.left_ = false;
+  // A part that follows a part of the same kind continues its interval.
+  if (timer_.unmarked_part_ == Owner{phase, part})
+    timer_.unmarked_part_.reset();
   else
-    timer_.charge();
-  push_region(region);
+    timer_.mark();
+  Kokkos::Profiling::pushRegion(region);
   timer_.owner_ = {phase, part};
 }
 
 StepTimer::Scope::~Scope() {
-  // Between two parts of a phase nothing is done: a clock that spares marks makes one there, not two.
-  const bool spared = timer_.clock_->sparing() && !timer_.left_ && timer_.owner_.part >= 0 && outer_part_ < 0;
-  if (spared) {
-    timer_.left_ = true;
-    timer_.left_owner_ = timer_.owner_;
-  } else {
-    timer_.charge();
-  }
-  pop_region();
+  // Nothing happens between two parts of a phase, so the mark at the begin of the second part ends the first one too.
+  const bool omit_mark =
+      timer_.clock_->marks_are_costly() && !timer_.unmarked_part_ && timer_.owner_.part >= 0 && outer_part_ < 0;
+  if (omit_mark)
+    timer_.unmarked_part_ = timer_.owner_;
+  else
+    timer_.mark();
+  Kokkos::Profiling::popRegion();
   timer_.owner_ = {outer_phase_, outer_part_};
-}
-
-std::string_view name_of(Issue issue) {
-  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer"};
-  return names[static_cast<std::size_t>(issue)];
 }
 
 }  // namespace shard8::profile

@@ -3,16 +3,100 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "profile/issue_times.hpp"
 #include "profile/phase.hpp"
-#include "profile/step_clock.hpp"
 
 namespace shard8::profile {
+
+/// The clock of a StepTimer. Marks divide a step into intervals. On a device the length of an interval is known only
+/// after the step.
+class StepClock {
+ public:
+  virtual ~StepClock() = default;
+  /// Begins a step and sets its first mark.
+  virtual void begin() = 0;
+  virtual void mark() = 0;
+  /// Ends the step at its last mark and waits until the work before that mark is done. Returns the seconds of the step.
+  /// A step starts where the step before it ended; without a step before it, at its own first mark.
+  virtual double finish() = 0;
+  /// The seconds of each interval of the step that finished last. The first interval reaches from the end of the step
+  /// before to the first mark (0 without a step before); each other one reaches from a mark to the next. Must be called
+  /// before the next step finishes.
+  virtual std::span<const double> intervals() = 0;
+  /// The next step starts at its own first mark.
+  virtual void reset() = 0;
+  /// Whether a mark is expensive. If so, StepTimer sets one mark instead of two between two parts of a phase, and none
+  /// between two parts of the same kind.
+  virtual bool marks_are_costly() const { return false; }
+};
+
+/// The time of this thread. On hosts, work is done when the call that computes it returns.
+class HostClock final : public StepClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Now = Clock::time_point (*)();
+
+  /// `now` returns the current time; tests pass a time that they set.
+  explicit HostClock(Now now = &Clock::now) : now_(now) {}
+  void begin() override;
+  void mark() override { marks_.push_back(now_()); }
+  double finish() override;
+  std::span<const double> intervals() override { return seconds_; }
+  void reset() override { end_.reset(); }
+
+ private:
+  Now now_;
+  std::vector<Clock::time_point> marks_;
+  std::optional<Clock::time_point> end_;  ///< of the step before
+  std::vector<double> seconds_;
+};
+
+/// Work that a host issues to a device. The host's own clock times it. On hosts issuing is the work itself.
+enum class Issue : std::uint8_t { gather, layer_forward, layer_backward, optimizer };
+inline constexpr int kIssues = 4;
+std::string_view name_of(Issue issue);
+
+/// Host seconds of every call, in the order of the calls.
+class IssueTimes {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Times one call from construction to destruction.
+  class Scope {
+   public:
+    Scope(IssueTimes& times, Issue issue) : times_(times), issue_(issue), began_(Clock::now()) {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { times_.add(issue_, std::chrono::duration<double>(Clock::now() - began_).count()); }
+
+   private:
+    IssueTimes& times_;
+    Issue issue_;
+    Clock::time_point began_;
+  };
+
+  void add(Issue issue, double seconds) { seconds_[static_cast<std::size_t>(issue)].push_back(seconds); }
+  const std::vector<double>& seconds(Issue issue) const { return seconds_[static_cast<std::size_t>(issue)]; }
+  /// Reserves memory for `steps` steps, each with as many calls as were added so far.
+  void reserve(std::int64_t steps) {
+    for (auto& seconds : seconds_) seconds.reserve(seconds.size() * static_cast<std::size_t>(steps));
+  }
+  void clear() {
+    for (auto& seconds : seconds_) seconds.clear();
+  }
+
+ private:
+  std::array<std::vector<double>, kIssues> seconds_;
+};
 
 /// Seconds of one step on this rank.
 struct StepTimes {
@@ -21,42 +105,44 @@ struct StepTimes {
   std::array<std::array<double, kParts>, 2> part{};  ///< [0] inside forward, [1] inside backward
 };
 
-/// Times the phases of each step on this rank and opens a Kokkos Tools region for each
-/// ("shard8::step::forward", "shard8::forward::gemm"), so that any Kokkos connector sees them.
+/// Times the phases of each step on this rank. Opens a Kokkos Tools region for each phase and part
+/// ("shard8::step::forward", "shard8::forward::gemm"), which Kokkos connectors (NVTX, Caliper, Perfetto) show.
 class StepTimer {
  public:
-  class Scope;  // RAII, leaves the phase or part on destruction, also when an exception passes
+  class Scope;
 
   explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
-  /// About so many steps are to come: their lists get memory at the end of the first one, so that none later does.
-  void expect(std::int64_t steps) { expected_ = steps; }
+  /// Announces about how many steps follow. Their memory is allocated at the end of the first step, so that no later
+  /// step allocates any.
+  void reserve(std::int64_t steps) { reserved_steps_ = steps; }
   void begin_step();
-  /// Ends the step and waits for what its clock times. Its seconds, from the end of the step before it on: what
-  /// was done between them, as what no phase claims, is `other`.
+  /// Ends the step and waits for the work that its clock times. Returns the seconds of the step since the end of the
+  /// step before it. Time between the steps, and time in no phase, counts as `other`.
   double end_step();
-  /// Finds the times of the phases of the step that ended last; false if there was none or they were found. It
-  /// takes its time on a device: to be called when that has work.
-  bool settle();
-  /// Ends a step that is no step of the run.
-  void drop_step();
+  /// Computes the times of the phases of the step that ended last. Returns false if there is no such step or its times
+  /// were computed before. On a device this takes host time, so call it while the device works.
+  bool collect_timings();
+  /// Ends a step that does not count, for example a rehearsal.
+  void discard_step();
 
   [[nodiscard]] Scope phase(Phase phase);
-  /// Inside forward or backward; elsewhere it only opens the region. A part entered inside another
-  /// takes the time away from it, too.
+  /// A part of the current phase. A part that is entered inside another one suspends it. Parts of phases other than
+  /// forward and backward only open a region.
   [[nodiscard]] Scope part(Part part);
-  /// The host's own time to have something done.
+  /// Times how long the host takes to issue the work.
   [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue}; }
 
-  /// Of all steps that ended.
+  /// The times of all steps that have ended.
   const std::vector<StepTimes>& steps() {
-    settle();
+    collect_timings();
     return steps_;
   }
-  /// Since the start or the last clear_issues().
+  /// Host times since the start or the last clear_issues().
   const IssueTimes& issues() const { return issues_; }
   void clear_issues() { issues_.clear(); }
 
+  /// Ends its phase or part when it is destroyed, also by an exception.
   class Scope {
    public:
     Scope(const Scope&) = delete;
@@ -71,23 +157,24 @@ class StepTimer {
   };
 
  private:
+  /// The phase and part that an interval counts for.
   struct Owner {
-    int phase = static_cast<int>(Phase::other), part = -1;
+    int phase = static_cast<int>(Phase::other), part = -1;  ///< part -1: none
     bool operator==(const Owner&) const = default;
   };
-  /// The time since the last mark belongs to whatever is current.
-  void charge();
+  /// Sets a mark and notes the owner of the interval before it.
+  void mark();
+
   std::unique_ptr<StepClock> clock_;
-  Owner owner_;
-  std::vector<Owner> owners_;  ///< of the time before each mark
-  std::vector<Owner> ended_;   ///< the same of the step that ended last
+  Owner owner_;                         ///< current
+  std::optional<Owner> unmarked_part_;  ///< a part that has ended, but whose mark was omitted
+  std::vector<Owner> owners_;           ///< of each interval of the current step
+  std::vector<Owner> ended_;            ///< of each interval of the step that ended last
   double ended_total_ = 0;
-  bool unsettled_ = false;
-  bool left_ = false;  ///< a part was left, and its mark spared
-  Owner left_owner_;
+  bool uncollected_ = false;  ///< the times of the step that ended last are not in steps_ yet
   std::vector<StepTimes> steps_;
   IssueTimes issues_;
-  std::int64_t expected_ = 0;  ///< steps for which there is no memory yet
+  std::int64_t reserved_steps_ = 0;  ///< steps whose memory is not allocated yet
 };
 
 }  // namespace shard8::profile

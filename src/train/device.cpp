@@ -45,16 +45,16 @@ class DeviceClock final : public profile::StepClock {
     if (before_.events.size() < now_.events.size()) make_room();
     return total;
   }
-  /// Each piece is the difference of two events, for which CUDA is called. Call it while the device works, not at a
-  /// step's end.
-  std::span<const double> pieces() override {
+  /// The length of each interval is the difference of two events, for which CUDA is called. Call it while the device
+  /// works, not at a step's end.
+  std::span<const double> intervals() override {
     const Marks& step = open_ ? before_ : now_;
     seconds_.assign(1, gap_);
     for (std::size_t i = 1; i < step.used; ++i) seconds_.push_back(step.events[i].seconds_since(step.events[i - 1]));
     return seconds_;
   }
-  void forget() override { follows_ = false; }
-  bool sparing() const override { return true; }
+  void reset() override { follows_ = false; }
+  bool marks_are_costly() const override { return true; }
 
  private:
   /// Takes memory for steps with up to twice as many marks as this one.

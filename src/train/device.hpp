@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "profile/step_clock.hpp"
+#include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
 

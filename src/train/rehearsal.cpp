@@ -43,7 +43,7 @@ void Trainer::rehearse_step(float scale) {
     model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, batch);
   }
   gradients_.finish();
-  timer_.drop_step();
+  timer_.discard_step();
 }
 
 }  // namespace shard8::train

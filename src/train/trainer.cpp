@@ -40,7 +40,7 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
                &quantizer_} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
-  timer_.expect(setup_.config.run.steps);
+  timer_.reserve(setup_.config.run.steps);
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
@@ -142,7 +142,7 @@ double Trainer::norm_of_update() {
 }
 
 void Trainer::collect_timings() {
-  if (timer_.settle()) mesh_.world.record_device_calls();
+  if (timer_.collect_timings()) mesh_.world.record_device_calls();
 }
 
 double Trainer::learning_rate(std::int64_t step) const { return optim::learning_rate(setup_.config.optimizer, step); }

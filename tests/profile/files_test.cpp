@@ -5,19 +5,16 @@
 #include <unistd.h>
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "profile/metrics.hpp"
-#include "profile/summary_file.hpp"
-#include "profile/timing_file.hpp"
+#include "profile/output_file.hpp"
+#include "profile/report_files.hpp"
 #include "tests/profile/synthetic.hpp"
 
 namespace shard8::profile::tests {
@@ -45,39 +42,9 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
-std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
-
-TEST(Metrics, a_line_keeps_order_and_every_bit) {
-  const StepMetrics m{.step = 17,
-                      .loss = 2.0 / 3,
-                      .grad_norm = 1e-30 / 7,
-                      .lr = 1e-3 / 3,
-                      .tokens = 4096,
-                      .step_s = 0.1 + 0.2,
-                      .tokens_per_s = 1e7 / 3};
-  const auto line = ordered_json::parse(to_json_line(m));
-  std::vector<std::string> keys;
-  for (const auto& item : line.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s"}));
-  EXPECT_EQ(line["step"], 17);
-  EXPECT_EQ(line["tokens"], 4096);
-  EXPECT_EQ(bits(line["loss"]), bits(m.loss));
-  EXPECT_EQ(bits(line["grad_norm"]), bits(m.grad_norm));
-  EXPECT_EQ(bits(line["lr"]), bits(m.lr));
-  EXPECT_EQ(bits(line["step_s"]), bits(m.step_s));
-  EXPECT_EQ(bits(line["tokens_per_s"]), bits(m.tokens_per_s));
-}
-
-TEST(Metrics, what_is_not_finite_is_null) {
-  const auto line =
-      ordered_json::parse(to_json_line({.loss = std::nan(""), .grad_norm = std::numeric_limits<double>::infinity()}));
-  EXPECT_TRUE(line["loss"].is_null());
-  EXPECT_TRUE(line["grad_norm"].is_null());
-}
-
-TEST(Metrics, each_line_is_in_the_file_at_once) {
+TEST(Files, hold_each_line_of_metrics_at_once) {
   const Folder folder;
-  MetricsFile file(folder / "deep/metrics.jsonl");  // makes the folder
+  MetricsFile file(folder / "deep/metrics.jsonl");  // creates the folder
   for (int step = 0; step < 3; ++step) {
     file.write({.step = step, .loss = 1.5});
     const auto lines = lines_of(folder / "deep/metrics.jsonl");
@@ -107,11 +74,11 @@ TEST(Files, say_why_they_cannot_be_written) {
   }
 }
 
-TEST(Files, a_try_changes_nothing) {
+TEST(Files, require_writable_changes_nothing) {
   namespace fs = std::filesystem;
   const Folder folder;
   require_writable(folder / "deep/er/metrics.jsonl");
-  EXPECT_FALSE(fs::exists(folder / ""));  // what it made for the try is gone
+  EXPECT_FALSE(fs::exists(folder / ""));  // the folders created for the check are removed
   OutputFile(folder / "kept").write("text");
   require_writable(folder / "kept");
   EXPECT_EQ(lines_of(folder / "kept"), std::vector<std::string>{"text"});
@@ -124,16 +91,16 @@ TEST(Files, a_try_changes_nothing) {
   OutputFile(folder / "two").write("text");
   require_writable(folder / "two");
   EXPECT_EQ(lines_of(folder / "scratch/run"), std::vector<std::string>{"text"});
-  // A link to a folder that is not there.
-  fs::create_symlink("nothere", folder / "link");
+  // A link to a folder that does not exist.
+  fs::create_symlink("missing", folder / "link");
   EXPECT_THROW(require_writable(folder / "link/metrics.jsonl"), base::Error);
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
 }
 
-TEST(Files, removes_what_an_earlier_run_left) {
+TEST(Files, remove_output_of_an_earlier_run) {
   namespace fs = std::filesystem;
   const Folder folder;
-  remove_output(folder / "nothere");
+  remove_output(folder / "missing");
   OutputFile(folder / "file").write("text");
   OutputFile(folder / "scratch").write("text");
   fs::create_symlink("scratch", folder / "link");
@@ -149,18 +116,18 @@ TEST(Timing, a_row_for_each_step_and_phase) {
   const Folder folder;
   write_timing(folder / "timing.csv", synthetic_report());
   const auto lines = lines_of(folder / "timing.csv");
-  ASSERT_EQ(lines.size(), 1u + 10 * kTimed);
+  ASSERT_EQ(lines.size(), 1u + 10 * kTimedRows);
   EXPECT_EQ(lines[0], "step,phase,part,min_s,mean_s,max_s,worst_rank");
-  std::map<std::string, std::vector<std::string>> rows;  // of step 3
+  std::map<std::string, std::vector<std::string>> rows;  // of step 3, by "phase/part"
   for (std::size_t i = 1; i < lines.size(); ++i) {
     std::vector<std::string> fields;
     std::istringstream in(lines[i]);
     for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
     ASSERT_EQ(fields.size(), 7u) << lines[i];
-    ASSERT_EQ(std::stoul(fields[0]), 2 + (i - 1) / kTimed);
+    ASSERT_EQ(std::stoul(fields[0]), 2 + (i - 1) / kTimedRows);
     if (fields[0] == "3") rows[fields[1] + "/" + fields[2]] = fields;
   }
-  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kTimed));
+  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kTimedRows));
   EXPECT_NEAR(std::stod(rows["gather_wait/"][5]), 0.054, 1e-12);
   EXPECT_NEAR(std::stod(rows["forward/gemm"][3]), 0.020, 1e-12);
   EXPECT_NEAR(std::stod(rows["forward/gemm"][4]), 0.0225, 1e-12);
@@ -240,7 +207,7 @@ TEST(Summary, holds_everything) {
   EXPECT_EQ(s["steps"]["measured"], 10);
   EXPECT_EQ(s["steps"]["first"], 2);
   EXPECT_NEAR(s["steps"]["p50_s"], 0.110, 1e-12);
-  ASSERT_EQ(s["phases"].size(), static_cast<std::size_t>(kTimed));
+  ASSERT_EQ(s["phases"].size(), static_cast<std::size_t>(kTimedRows));
   EXPECT_EQ(s["phases"][4]["phase"], "forward");
   EXPECT_EQ(s["phases"][4]["part"], "gemm");
   EXPECT_EQ(s["phases"][4]["worst_rank"], 2);

@@ -9,8 +9,8 @@
 
 namespace shard8::profile::tests {
 
-/// Whether the whole text matches the POSIX extended regular expression. (GCC 12 warns inside its own
-/// <regex> when sanitizers are on.)
+/// Whether the whole text matches the POSIX extended regular expression. <regex> is not used, because GCC 12 warns
+/// inside its own <regex> when sanitizers are on.
 inline bool matches(const std::string& text, const std::string& pattern) {
   regex_t regex;
   if (::regcomp(&regex, ("^(" + pattern + ")$").c_str(), REG_EXTENDED | REG_NOSUB) != 0) {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 #include "tests/profile/matches.hpp"
@@ -14,49 +14,57 @@
 namespace shard8::profile::tests {
 namespace {
 
-constexpr double kTolerance = 1e-12;  // sums of decimal fractions of a second
+constexpr double kTolerance = 1e-12;  // rounding of sums of decimal fractions of a second
 
 const Spread& row(const Spreads& spreads, const std::string& phase, const std::string& part = "") {
-  for (std::size_t i = 0; i < kTimed; ++i) {
-    if (timed()[i].phase == phase && timed()[i].part == part) return spreads[i];
+  for (std::size_t i = 0; i < kTimedRows; ++i) {
+    if (timed_rows()[i].phase == phase && timed_rows()[i].part == part) return spreads[i];
   }
   throw std::out_of_range(phase + " " + part);
 }
 
-TEST(Percentiles, linear_between_neighbours) {
-  std::vector<double> values(101);
-  std::iota(values.rbegin(), values.rend(), 0.0);  // 0 … 100, not sorted
-  EXPECT_DOUBLE_EQ(percentile(values, 50), 50);
-  EXPECT_DOUBLE_EQ(percentile(values, 95), 95);
-  EXPECT_DOUBLE_EQ(percentile(values, 99), 99);
-  EXPECT_DOUBLE_EQ(percentile({1, 2}, 50), 1.5);
-  EXPECT_DOUBLE_EQ(percentile({7}, 99), 7);
-  EXPECT_DOUBLE_EQ(percentile({3, 1, 2}, 100), 3);
-  EXPECT_EQ(percentile({}, 50), 0);
+CollectiveKey key(Collective op, int n) { return {op, "shard", n, "fp32", 1000000}; }
+
+TEST(CollectiveLog, adds_up_by_kind) {
+  CollectiveLog log;
+  log.record(key(Collective::all_gather, 4), 2, 1);
+  log.record(key(Collective::all_gather, 4), 3, 0.5);
+  log.record(key(Collective::reduce_scatter, 4), 7, 7);
+  log.set_measuring(false);
+  log.record(key(Collective::all_gather, 4), 100, 100);
+  ASSERT_EQ(log.entries().size(), 2u);
+  const CollectiveStats& stats = log.entries().at(key(Collective::all_gather, 4));
+  EXPECT_EQ(stats.calls, 2u);
+  EXPECT_EQ(stats.total_s, 5);
+  EXPECT_EQ(stats.exposed_s, 1.5);
 }
 
-TEST(Spreads, name_the_lowest_worst_rank) {
-  const std::vector<double> values{1, 5, 2, 5};
-  const Spread s = spread_of(values);
-  EXPECT_EQ(s.min, 1);
-  EXPECT_EQ(s.max, 5);
-  EXPECT_DOUBLE_EQ(s.mean, 3.25);
-  EXPECT_EQ(s.worst_rank, 1);
+// The factors are those of nccl-tests, doc/PERFORMANCE.md.
+TEST(CollectiveLog, bandwidths_as_nccl_tests) {
+  const double s = 0.001;  // 1 MB in 1 ms: 1 GB/s
+  EXPECT_DOUBLE_EQ(algbw(key(Collective::all_reduce, 4), s), 1e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::all_reduce, 4), s), 1.5e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::all_reduce, 2), s), 1e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::all_gather, 4), s), 0.75e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::reduce_scatter, 8), s), 0.875e9);
+  EXPECT_EQ(algbw(key(Collective::all_gather, 4), 0), 0);
 }
 
-TEST(Spreads, every_phase_and_part_is_listed_once) {
-  std::vector<std::string> names;
-  for (const Timed& t : timed()) names.push_back(t.phase + "/" + t.part);
-  for (int p = 0; p < kPhases; ++p) {
-    const std::string phase(name_of(static_cast<Phase>(p)));
-    EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/"), 1) << phase;
-    for (int q = 0; q < kParts; ++q) {
-      const bool has_parts = phase == "forward" || phase == "backward";
-      EXPECT_EQ(std::count(names.begin(), names.end(), phase + "/" + std::string(name_of(static_cast<Part>(q)))),
-                has_parts ? 1 : 0);
-    }
-  }
-  EXPECT_EQ(names.back(), "step/");
+TEST(PeakFlops, of_devices_by_their_names) {
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp8), 1978.9e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::bf16), 989.4e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp32), 67e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200 NVL", Products::bf16), 835.5e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", Products::bf16), 989.4e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", Products::bf16), 756e12);
+  EXPECT_EQ(peak_flops("NVIDIA GH200 480GB", Products::fp8), 1978.9e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::bf16), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::fp8), 0);
+}
+
+TEST(PeakFlops, of_others_are_not_guessed) {
+  for (const char* device : {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000"})
+    EXPECT_EQ(peak_flops(device, Products::bf16), 0) << device;
 }
 
 TEST(Reports, are_the_same_on_every_rank) {
@@ -77,23 +85,23 @@ TEST(Reports, phases_over_ranks) {
   EXPECT_EQ(row(r.times.mean, "forward", "gemm").worst_rank, 2);
   EXPECT_NEAR(row(r.times.mean, "forward", "gemm").max, 0.030, kTolerance);
   EXPECT_NEAR(row(r.times.mean, "backward", "gemm").mean, 0.040, kTolerance);
-  EXPECT_NEAR(row(r.times.mean, "gather_wait").mean, 0.009, kTolerance);  // step 3 is one of ten
+  EXPECT_NEAR(row(r.times.mean, "gather_wait").mean, 0.009, kTolerance);  // 4 ms, and 50 ms more in one step of ten
   EXPECT_NEAR(row(r.times.mean, "step").mean, 0.1075, kTolerance);
-  // other is 1 ms of 107.5
+  // `other` takes 1 ms of 107.5 ms.
   EXPECT_NEAR(r.coverage, 1 - 0.001 / 0.1075, kTolerance);
-  // gather_wait 9, reduce_wait 3, tensor_comm 2 + 5
+  // gather_wait 9 ms, reduce_wait 3 ms, tensor_comm 2 + 5 ms
   EXPECT_NEAR(r.exposed_communication, 0.019 / 0.1075, kTolerance);
 }
 
 TEST(Reports, steps_by_their_slowest_rank) {
   const Report r = synthetic_report();
   EXPECT_NEAR(r.p50_s, 0.110, kTolerance);
-  // of ten steps one takes 160 ms: the 95th percentile is at place 8.55, the 99th at 8.91
+  // One of ten steps takes 160 ms. The 95th percentile is at index 0.95 · 9 = 8.55, the 99th at 8.91.
   EXPECT_NEAR(r.p95_s, 0.110 + 0.55 * 0.050, kTolerance);
   EXPECT_NEAR(r.p99_s, 0.110 + 0.91 * 0.050, kTolerance);
   EXPECT_NEAR(row(r.times.steps[1], "gather_wait").max, 0.054, kTolerance);
   EXPECT_EQ(row(r.times.steps[1], "step").worst_rank, 2);
-  // the slowest rank took 10 · 110 + 50 ms
+  // The slowest rank takes 10 · 110 + 50 ms.
   EXPECT_NEAR(r.tokens_per_s, 1e7 / 1.15, 1e-3);
   EXPECT_NEAR(r.flops_per_s_per_rank, 1e16 / 1.15 / 4, 1e6);
 }
@@ -118,11 +126,11 @@ TEST(Reports, collectives_per_step) {
   EXPECT_NEAR(gather.exposed_s, 0.002, kTolerance);
   EXPECT_NEAR(gather.algbw, 2e9, 1);
   EXPECT_NEAR(gather.busbw, 1.5e9, 1);
-  // made by one rank alone: the mean over it
+  // Only one rank calls it: the mean is over this rank.
   EXPECT_EQ(r.collectives[1].key.group, "tensor");
   EXPECT_NEAR(r.collectives[1].calls_per_step, 1, kTolerance);
   EXPECT_NEAR(r.collectives[1].total_s, 0.5, kTolerance);
-  // 1, 5, 1, 1 ms
+  // The ranks take 1, 5, 1 and 1 ms.
   EXPECT_NEAR(r.collectives[2].total_s, 0.002, kTolerance);
   EXPECT_NEAR(r.collectives[2].busbw, 4000 / 0.002 * 1.5, 1);
 }
@@ -130,7 +138,7 @@ TEST(Reports, collectives_per_step) {
 TEST(Reports, host_time_to_issue) {
   IssueTimes issues;
   for (int i = 0; i < 39; ++i) issues.add(Issue::gather, 10e-6);
-  issues.add(Issue::gather, 410e-6);  // of 40, in 10 steps: the mean is twice the median
+  issues.add(Issue::gather, 410e-6);  // 40 calls in 10 steps: the mean is twice the median
   const Report r = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .issues = &issues})[0];
   ASSERT_EQ(r.issues.size(), 1u);
   EXPECT_EQ(r.issues[0].what, "gather");
@@ -197,13 +205,13 @@ TEST(Text, has_quantize_after_the_optimizer) {
 TEST(Text, has_the_casts_after_the_collectives) {
   const std::string text = to_text(synthetic_fp8_reports()[0]);
   expect_line(text, "casts to 8 bits +dtype +elements +saturated +flushed to 0 +scale change");
-  // 6 and 600 of 4000006; 0 and 300000 of 4000000
+  // 6 and 600 elements of 4000006; 0 and 300000 elements of 4000000.
   expect_line(text, R"(qkv input +e4m3 +4000006 +6 +1\.5 ppm +600 +0\.015 % +2\.5x)");
   expect_line(text, R"(fc1 output gradient +e5m2 +4000000 +0 +300000 +7\.5 % +-)");
   EXPECT_LT(text.find("collective "), text.find("casts to 8 bits"));
   EXPECT_LT(text.find("casts to 8 bits"), text.find("tokens/s: "));
   EXPECT_EQ(to_text(synthetic_report()).find("casts"), std::string::npos);
-  // They count from the start of the run, measured or not.
+  // Casts count from the start of the run, in left-out steps too.
   expect_line(to_text(synthetic_fp8_reports(1)[0]), R"(qkv input +e4m3 +4000006 .*)");
 }
 
@@ -213,7 +221,7 @@ TEST(Text, labels_every_time_of_emulated_products) {
   expect_line(text, R"(  gemm \(emulated\) +40\.000 +40\.000 +40\.000 +37\.21  0 \(node00\))");
   expect_line(text, "matrix products: mxfp8, emulated: decoded to bf16");
   EXPECT_EQ(text.find("gemm  "), std::string::npos);
-  // Columns stay below their heads.
+  // The columns of the longer label are still below their headings.
   const auto line_of = [&text](const std::string& begin) {
     const auto at = text.find(begin);
     return text.substr(at, text.find('\n', at) - at);

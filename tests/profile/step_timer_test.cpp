@@ -18,38 +18,38 @@
 namespace shard8::profile {
 namespace {
 
-// A clock that the test sets, in milliseconds.
+// The time of the tests' clock, in milliseconds.
 std::int64_t& fake_ms() {
   static std::int64_t ms = 0;
   return ms;
 }
 HostClock::Clock::time_point fake_now() { return HostClock::Clock::time_point(std::chrono::milliseconds(fake_ms())); }
-void pass(std::int64_t ms) { fake_ms() += ms; }
+void advance(std::int64_t ms) { fake_ms() += ms; }
 
 double phase_ms(const StepTimes& t, Phase p) { return 1e3 * t.phase[static_cast<std::size_t>(p)]; }
 double part_ms(const StepTimes& t, int direction, Part p) {
   return 1e3 * t.part[static_cast<std::size_t>(direction)][static_cast<std::size_t>(p)];
 }
 
-constexpr double kTolerance = 1e-9;  // sums of decimal fractions
+constexpr double kTolerance = 1e-9;  // rounding of sums of decimal fractions, in milliseconds
 
 TEST(StepTimer, every_moment_belongs_to_one_phase) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
-  pass(1);
+  advance(1);
   {
     const auto data = timer.phase(Phase::data);
-    pass(10);
+    advance(10);
   }
-  pass(2);
+  advance(2);
   {
     const auto forward = timer.phase(Phase::forward);
-    pass(100);
+    advance(100);
     {
       const auto wait = timer.phase(Phase::gather_wait);
-      pass(30);
+      advance(30);
     }
-    pass(200);
+    advance(200);
   }
   timer.end_step();
   const StepTimes t = timer.steps().back();
@@ -66,28 +66,28 @@ TEST(StepTimer, parts_of_forward_and_backward) {
   timer.begin_step();
   {
     const auto forward = timer.phase(Phase::forward);
-    pass(1);
+    advance(1);
     {
       const auto attention = timer.part(Part::attention);
-      pass(10);
+      advance(10);
       {
-        const auto gemm = timer.part(Part::gemm);  // takes the time away from attention
-        pass(20);
-        const auto wait = timer.phase(Phase::gather_wait);  // and this from gemm and forward
-        pass(40);
+        const auto gemm = timer.part(Part::gemm);  // suspends attention
+        advance(20);
+        const auto wait = timer.phase(Phase::gather_wait);  // suspends gemm and forward
+        advance(40);
       }
-      pass(80);
+      advance(80);
     }
   }
   {
     const auto backward = timer.phase(Phase::backward);
     const auto comm = timer.part(Part::tensor_comm);
-    pass(300);
+    advance(300);
   }
   {
     const auto optimizer = timer.phase(Phase::optimizer);
-    const auto part = timer.part(Part::elementwise);  // counted by no direction
-    pass(500);
+    const auto part = timer.part(Part::elementwise);  // opens a region only
+    advance(500);
   }
   timer.end_step();
   const StepTimes t = timer.steps().back();
@@ -101,59 +101,60 @@ TEST(StepTimer, parts_of_forward_and_backward) {
   for (int direction : {0, 1}) EXPECT_EQ(part_ms(t, direction, Part::elementwise), 0);
 }
 
-/// The test's clock, whose marks cost something.
-class SparingClock final : public StepClock {
+/// The tests' clock with costly marks. Counts the marks after the first one of a step.
+class CostlyClock final : public StepClock {
  public:
-  explicit SparingClock(int& marks) : marks_(marks) {}
+  explicit CostlyClock(int& marks) : marks_(marks) {}
   void begin() override { clock_.begin(); }
   void mark() override {
     ++marks_;
     clock_.mark();
   }
   double finish() override { return clock_.finish(); }
-  std::span<const double> pieces() override { return clock_.pieces(); }
-  void forget() override { clock_.forget(); }
-  bool sparing() const override { return true; }
+  std::span<const double> intervals() override { return clock_.intervals(); }
+  void reset() override { clock_.reset(); }
+  bool marks_are_costly() const override { return true; }
 
  private:
   HostClock clock_{fake_now};
   int& marks_;
 };
 
-TEST(StepTimer, spares_marks_between_parts) {
+TEST(StepTimer, omits_costly_marks_between_parts) {
   int marks = 0;
-  StepTimer timer(std::make_unique<SparingClock>(marks));
+  StepTimer timer(std::make_unique<CostlyClock>(marks));
   timer.begin_step();
   {
     const auto forward = timer.phase(Phase::forward);
     for (const auto& [part, ms] :
          {std::pair(Part::gemm, 10), {Part::gemm, 20}, {Part::elementwise, 5}, {Part::gemm, 7}}) {
       const auto scope = timer.part(part);
-      pass(ms);
+      advance(ms);
     }
   }
-  pass(1);
+  advance(1);
   timer.end_step();
   const StepTimes t = timer.steps().back();
   EXPECT_NEAR(part_ms(t, 0, Part::gemm), 37, kTolerance);
   EXPECT_NEAR(part_ms(t, 0, Part::elementwise), 5, kTolerance);
   EXPECT_NEAR(phase_ms(t, Phase::forward), 42, kTolerance);
   EXPECT_NEAR(phase_ms(t, Phase::other), 1, kTolerance);
-  // The phase begins, three times another part does, the phase ends, the step ends.
+  // One mark at the begin of the phase, one at each of three parts that differ from the part before, one at the end of
+  // the phase, one at the end of the step.
   EXPECT_EQ(marks, 6);
 }
 
-TEST(StepTimer, an_exception_leaves_the_phase) {
+TEST(StepTimer, an_exception_ends_the_phase) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
   try {
     const auto forward = timer.phase(Phase::forward);
     const auto gemm = timer.part(Part::gemm);
-    pass(5);
+    advance(5);
     throw std::runtime_error("in the middle");
   } catch (const std::runtime_error&) {
   }
-  pass(7);
+  advance(7);
   timer.end_step();
   const StepTimes t = timer.steps().back();
   EXPECT_NEAR(phase_ms(t, Phase::forward), 5, kTolerance);
@@ -166,10 +167,10 @@ TEST(StepTimer, steps_are_kept_apart) {
   for (int step = 1; step <= 3; ++step) {
     timer.begin_step();
     const auto data = timer.phase(Phase::data);
-    pass(step);
+    advance(step);
     const double between = step == 1 ? 0 : 1000;
     EXPECT_NEAR(1e3 * timer.end_step(), between + step, kTolerance);
-    pass(1000);  // between steps: the next one's
+    advance(1000);  // between steps: counts for the next step
   }
   ASSERT_EQ(timer.steps().size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -180,33 +181,33 @@ TEST(StepTimer, steps_are_kept_apart) {
   }
 }
 
-// As a rehearsal is: neither it nor what comes after it belongs to a step.
-TEST(StepTimer, a_dropped_step_counts_nowhere) {
+// Neither the discarded step nor the time between it and the next step counts.
+TEST(StepTimer, a_discarded_step_counts_nowhere) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
-  EXPECT_FALSE(timer.settle());
+  EXPECT_FALSE(timer.collect_timings());
   timer.begin_step();
-  pass(50);
-  timer.drop_step();
-  pass(60);
+  advance(50);
+  timer.discard_step();
+  advance(60);
   timer.begin_step();
-  pass(3);
+  advance(3);
   timer.end_step();
-  EXPECT_TRUE(timer.settle());
-  EXPECT_FALSE(timer.settle());
+  EXPECT_TRUE(timer.collect_timings());
+  EXPECT_FALSE(timer.collect_timings());
   ASSERT_EQ(timer.steps().size(), 1u);
   EXPECT_NEAR(1e3 * timer.steps()[0].total, 3, kTolerance);
 }
 
-// The phases of a step are found while the next one is under way, and the same.
-TEST(StepTimer, is_settled_in_the_next_step) {
+// Timings of a step that are collected during the next step are the same.
+TEST(StepTimer, timings_are_collected_in_the_next_step) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
   for (int step = 1; step <= 2; ++step) {
     timer.begin_step();
     const auto forward = timer.phase(Phase::forward);
     const auto gemm = timer.part(Part::gemm);
-    pass(10 * step);
-    EXPECT_EQ(timer.settle(), step == 2);
-    pass(step);
+    advance(10 * step);
+    EXPECT_EQ(timer.collect_timings(), step == 2);
+    advance(step);
     timer.end_step();
   }
   ASSERT_EQ(timer.steps().size(), 2u);
@@ -227,7 +228,7 @@ TEST(StepTimer, follows_the_real_clock) {
   EXPECT_LE(t.phase[static_cast<std::size_t>(Phase::forward)], t.total);
 }
 
-// What a Kokkos connector sees.
+// The calls that a Kokkos connector gets.
 std::vector<std::string>& seen() {
   static std::vector<std::string> regions;
   return regions;

@@ -8,15 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "profile/gather.hpp"
 #include "profile/report.hpp"
+#include "profile/spread.hpp"
 
 namespace shard8::profile::tests {
 
 inline constexpr int kRanks = 4;
 
-/// Made up so that every result is known. A step takes 100 ms; on rank 2 another 10 ms in forward's
-/// gemm; step 3 another 50 ms in gather_wait.
+/// A step of 100 ms, chosen so that every result is known. Rank 2 takes 10 ms more in forward's gemm. Step 3 takes 50
+/// ms more in gather_wait.
 inline StepTimes synthetic_step(int rank, int step) {
   const auto at = [](auto x) { return static_cast<std::size_t>(x); };
   StepTimes t;
@@ -38,8 +38,8 @@ inline StepTimes synthetic_step(int rank, int step) {
   return t;
 }
 
-/// Two all-gathers and one all-reduce a step on every rank, the latter slower on rank 1; and one
-/// reduce-scatter on rank 3 alone.
+/// Two all-gathers and one all-reduce a step on every rank; the all-reduce is slower on rank 1. Rank 3 also calls one
+/// reduce-scatter a step.
 inline CollectiveLog synthetic_log(int rank, int steps) {
   const CollectiveKey gather{Collective::all_gather, "shard", 4, "bf16", 8000000};
   const CollectiveKey reduce{Collective::all_reduce, "world", 4, "fp32", 4000};
@@ -54,14 +54,14 @@ inline CollectiveLog synthetic_log(int rank, int steps) {
   return log;
 }
 
-/// Two kinds of tensors; every rank casts a million elements of each, and one more a rank of the first.
+/// Two kinds of tensors. Rank r casts 1000000 + r elements of the first and 1000000 of the second.
 inline std::vector<CastFigures> synthetic_casts(int rank) {
   const auto r = static_cast<std::uint64_t>(rank);
   return {{"qkv input", "e4m3", 1000000 + r, r, 100 * r, rank == 1 ? 2.5 : 1.25},
           {"fc1 output gradient", "e5m2", 1000000, 0, 50000 * r, 0}};
 }
 
-/// The ranks are threads.
+/// A job whose ranks are threads.
 class Job {
  public:
   explicit Job(bool with_casts = false) : with_casts_(with_casts) {}
@@ -101,21 +101,22 @@ class Job {
   }
 
  private:
+  /// Returns the values of all ranks.
   template <class T>
   std::array<T, kRanks> exchange(std::array<T, kRanks>& slots, int rank, T mine) {
     slots[static_cast<std::size_t>(rank)] = std::move(mine);
-    meet_.arrive_and_wait();
+    barrier_.arrive_and_wait();
     const auto copy = slots;
-    meet_.arrive_and_wait();
+    barrier_.arrive_and_wait();
     return copy;
   }
   bool with_casts_;
-  std::barrier<> meet_{kRanks};
+  std::barrier<> barrier_{kRanks};
   std::array<std::vector<double>, kRanks> doubles_;
   std::array<std::string, kRanks> texts_;
 };
 
-/// 12 steps of which the first 2 are left out; a million tokens and a petaFLOP a step.
+/// Rank 0's report of 12 steps, the first 2 left out. A step has 10^6 tokens and 10^15 FLOPs.
 inline Report synthetic_report(Verification verification = {}, double peak_flops = 0) {
   return Job().reports(12, {.first_step = 0,
                             .timing_skip = 2,
@@ -126,7 +127,7 @@ inline Report synthetic_report(Verification verification = {}, double peak_flops
                             .verification = std::move(verification)})[0];
 }
 
-/// The same with casts to 8 bits, and matrix products of mxfp8.
+/// Every rank's report, the first 2 steps left out, with casts to 8 bits and emulated matrix products of mxfp8.
 inline std::array<Report, kRanks> synthetic_fp8_reports(int steps = 12) {
   ReportInput input;
   input.timing_skip = 2;

@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/progress.hpp"
+#include "profile/metrics.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -15,7 +19,39 @@
 namespace shard8::profile {
 namespace {
 
-// What `run` prints.
+using nlohmann::ordered_json;
+
+std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
+
+TEST(Metrics, a_line_keeps_order_and_every_bit) {
+  const StepMetrics m{.step = 17,
+                      .loss = 2.0 / 3,
+                      .grad_norm = 1e-30 / 7,
+                      .lr = 1e-3 / 3,
+                      .tokens = 4096,
+                      .step_s = 0.1 + 0.2,
+                      .tokens_per_s = 1e7 / 3};
+  const auto line = ordered_json::parse(to_json_line(m));
+  std::vector<std::string> keys;
+  for (const auto& item : line.items()) keys.push_back(item.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s"}));
+  EXPECT_EQ(line["step"], 17);
+  EXPECT_EQ(line["tokens"], 4096);
+  EXPECT_EQ(bits(line["loss"]), bits(m.loss));
+  EXPECT_EQ(bits(line["grad_norm"]), bits(m.grad_norm));
+  EXPECT_EQ(bits(line["lr"]), bits(m.lr));
+  EXPECT_EQ(bits(line["step_s"]), bits(m.step_s));
+  EXPECT_EQ(bits(line["tokens_per_s"]), bits(m.tokens_per_s));
+}
+
+TEST(Metrics, nan_and_infinity_are_null) {
+  const auto line =
+      ordered_json::parse(to_json_line({.loss = std::nan(""), .grad_norm = std::numeric_limits<double>::infinity()}));
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["grad_norm"].is_null());
+}
+
+/// The text that `run` prints to the file it gets.
 template <class Run>
 std::string printed(Run run) {
   std::FILE* file = std::tmpfile();
@@ -42,7 +78,7 @@ std::string run_of(bool terminal, std::int64_t steps, std::int64_t log_every, do
   });
 }
 
-TEST(Progress, plain_lines_every_so_often_and_at_both_ends) {
+TEST(Progress, prints_plain_lines_at_intervals_and_at_both_ends) {
   std::istringstream text(run_of(false, 25, 10, 2.0));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -53,7 +89,7 @@ TEST(Progress, plain_lines_every_so_often_and_at_both_ends) {
   EXPECT_TRUE(tests::matches(lines[3], "step 25/25 \\(100 %\\) .*left 0:00")) << lines[3];
 }
 
-TEST(Progress, one_line_on_a_terminal) {
+TEST(Progress, rewrites_one_line_on_a_terminal) {
   const std::string text = run_of(true, 5, 2, 0.5);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 5);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
@@ -68,7 +104,7 @@ TEST(Progress, short_steps_do_not_flood_a_terminal) {
   EXPECT_LE(writes, 12);
 }
 
-TEST(Progress, leaves_the_line_when_a_run_stops_early) {
+TEST(Progress, ends_the_line_when_a_run_stops_early) {
   const std::string text = printed([](std::FILE* out) {
     Progress progress(out, true, 0, 100, 1);
     progress.step({.step = 0, .step_s = 1});

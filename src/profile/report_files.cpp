@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/summary_file.hpp"
+#include "profile/report_files.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "profile/output_file.hpp"
 
@@ -46,12 +47,12 @@ Json deck_of(const std::vector<SummaryInput::DeckValue>& deck) {
 Json phases_of(const Report& report) {
   Json rows = Json::array();
   const double step = report.times.mean.back().mean;
-  for (std::size_t i = 0; i < kTimed; ++i) {
+  for (std::size_t i = 0; i < kTimedRows; ++i) {
     const Spread& s = report.times.mean[i];
     Json row;
-    row["phase"] = timed()[i].phase;
-    row["part"] = timed()[i].part;
-    if (!report.emulated.empty() && timed()[i].part == name_of(Part::gemm)) row["emulated"] = true;
+    row["phase"] = timed_rows()[i].phase;
+    row["part"] = timed_rows()[i].part;
+    if (!report.emulated.empty() && timed_rows()[i].part == name_of(Part::gemm)) row["emulated"] = true;
     row["min_s"] = s.min;
     row["mean_s"] = s.mean;
     row["max_s"] = s.max;
@@ -134,6 +135,22 @@ Json verification_of(const Verification& v) {
 
 }  // namespace
 
+void write_timing(const std::filesystem::path& path, const Report& report) {
+  OutputFile file(path);
+  file.write("step,phase,part,min_s,mean_s,max_s,worst_rank\n");
+  for (std::size_t step = 0; step < report.times.steps.size(); ++step) {
+    std::string rows;
+    for (std::size_t i = 0; i < kTimedRows; ++i) {
+      const Spread& s = report.times.steps[step][i];
+      fmt::format_to(std::back_inserter(rows), "{},{},{},{},{},{},{}\n",
+                     report.first_step + static_cast<std::int64_t>(step), timed_rows()[i].phase,
+                     part_label(timed_rows()[i], !report.emulated.empty()), s.min, s.mean, s.max, s.worst_rank);
+    }
+    file.write(rows);
+  }
+  file.close();
+}
+
 std::vector<std::pair<std::string, std::string>> variables_with(const char* const* variables,
                                                                 std::span<const std::string_view> prefixes) {
   std::vector<std::pair<std::string, std::string>> found;
@@ -181,7 +198,8 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   if (input.unigram_entropy) loss["unigram_entropy"] = *input.unigram_entropy;
   summary["loss"] = std::move(loss);
   summary["verification"] = verification_of(report.verification);
-  // A host or a variable may hold bytes that are no UTF-8: replaced, not an error at the end of a run.
+  // Names of hosts and variables may contain bytes that are not UTF-8. They are replaced, so that a run does not fail
+  // at its end.
   return summary.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

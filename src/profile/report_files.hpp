@@ -15,13 +15,17 @@
 
 namespace shard8::profile {
 
-/// What the summary says beside the report.
+/// Writes timing.csv with the columns step,phase,part,min_s,mean_s,max_s,worst_rank. Every measured step has the rows
+/// of timed_rows(). The part of emulated products is "gemm (emulated)". Throws the errors of OutputFile.
+void write_timing(const std::filesystem::path& path, const Report& report);
+
+/// What summary.json contains besides the report.
 struct SummaryInput {
   struct DeckValue {
     std::string group, key, value;
-    bool text = false;  ///< a string; else a number or a truth value, written as it is
+    bool text = false;  ///< true: a string; false: a number or a truth value, written without quotes
   };
-  /// What the header of the report says beside the deck.
+  /// What the run's printed header shows besides the deck.
   struct Run {
     std::string backend, device;
     int threads_per_rank = 0;
@@ -32,22 +36,24 @@ struct SummaryInput {
     std::uint64_t bytes = 0;
   };
   std::vector<std::pair<std::string, std::string>> version{};
-  std::vector<DeckValue> deck{};  ///< resolved
+  std::vector<DeckValue> deck{};  ///< all keys, with defaults
   Run run{};
-  std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that matter
+  std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that influence a run
   std::vector<std::pair<std::string, std::string>> slurm{};
   std::vector<Memory> memory{};  ///< per rank
   double final_loss = 0;
-  std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was found
+  std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was computed
 };
 
-/// Those of `variables` (as in environ: "NAME=value", ends with null) whose names begin with one of the prefixes, by
-/// name. Names that hold JWT, TOKEN, KEY, SECRET or PASSWORD are left out: summaries are passed around.
+/// The environment variables whose names begin with one of the prefixes, sorted by name. `variables` has the form of
+/// environ: "NAME=value" texts, then null. Names that contain JWT, TOKEN, KEY, SECRET or PASSWORD are left out, because
+/// users pass summaries on.
 std::vector<std::pair<std::string, std::string>> variables_with(const char* const* variables,
                                                                 std::span<const std::string_view> prefixes);
 
-/// summary.json: what was run, where, and everything of the report.
+/// The text of summary.json: what ran, where, and the whole report.
 std::string to_json(const Report& report, const SummaryInput& input);
+/// Throws the errors of OutputFile.
 void write_summary(const std::filesystem::path& path, const Report& report, const SummaryInput& input);
 
 }  // namespace shard8::profile
