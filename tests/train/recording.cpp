@@ -79,9 +79,10 @@ class Listed {
   }
   /// Adds a line on hosts only: devices wait in their streams, where a test cannot see it.
   void wait(const model::operation::Collective& c) {
-    if (tensor::kDevice) return;
-    for (const auto& part : c.parts)
-      lines_.add(line_of("wait for", c.op, name_of(c.group), c.ranks, part.bytes, tensor::name_of(part.dtype)));
+    if constexpr (!tensor::kDevice) {
+      for (const auto& part : c.parts)
+        lines_.add(line_of("wait for", c.op, name_of(c.group), c.ranks, part.bytes, tensor::name_of(part.dtype)));
+    }
   }
 
   Lines lines_;

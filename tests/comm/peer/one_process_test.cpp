@@ -10,6 +10,7 @@
 
 #include "comm/peer/exchange.hpp"
 #include "comm/peer/peer_block.hpp"
+#include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/event.hpp"
@@ -145,24 +146,37 @@ TEST(OneProcess, each_part_can_be_waited_for) {
     EXPECT_EQ(download(seen[static_cast<std::size_t>(r)]->data(), parts.all().size()), parts.all()) << "rank " << r;
 }
 
-TEST(OneProcess, a_small_part_does_not_wait_for_a_large_one) {
-  constexpr std::size_t kSmall = 4096, kLarge = std::size_t{1} << 30;
-  Ranks ranks(3, kSmall + kLarge);
-  const Memory small(kSmall), large(kLarge);
-  ranks[1].add(0, 0, small.data(), kSmall);
-  ranks[2].add(0, kSmall, large.data(), kLarge);
-  std::vector<PeerBlock::Arrivals> arrivals;
-  for (int r = 0; r < 3; ++r) arrivals.push_back(ranks[r].push_parts());
-  const Event small_is_here(Event::Times::yes), large_is_here(Event::Times::yes);
-  arrivals[0].await(1);
-  small_is_here.record(ranks.stream(0));
-  arrivals[0].await(2);
-  large_is_here.record(ranks.stream(0));
-  for (int r = 1; r < 3; ++r)
-    for (int from = 0; from < 3; ++from) arrivals[static_cast<std::size_t>(r)].await(from);
+TEST(OneProcess, a_part_does_not_wait_for_another_one) {
+  constexpr std::size_t kBytes = 4096;
+  Ranks ranks(3, 2 * kBytes);
+  const Stream other;
+  // Rank 2 is played by the host, which writes the words of its handshakes.
+  const auto tell = [&](Handshake::Word word) {
+    const std::uint32_t number = 1;
+    for (int to = 0; to < 2; ++to) {
+      std::byte* const words = ranks[to].data() + tensor::aligned(2 * kBytes);
+      SHARD8_CUDA_CHECK(cudaMemcpyAsync(words + (word * 3 + 2) * sizeof number, &number, sizeof number,
+                                        cudaMemcpyHostToDevice, other));
+    }
+    SHARD8_CUDA_CHECK(cudaStreamSynchronize(other));
+  };
+  const Memory part(kBytes);
+  ranks[1].add(0, 0, part.data(), kBytes);
+  auto here = ranks[0].push_parts();
+  auto there = ranks[1].push_parts();
+  const Event part_of_1, part_of_2;
+  here.await(1);
+  part_of_1.record(ranks.stream(0));
+  here.await(2);
+  part_of_2.record(ranks.stream(0));
+  there.await(0);
+  there.await(2);
+  tell(Handshake::ready);
+  part_of_1.synchronize();
+  EXPECT_FALSE(part_of_2.happened());
+  tell(Handshake::done);
+  part_of_2.synchronize();
   SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
-  // 1 GiB is read and written in 0.45 ms at the 4.8 TB/s of the fastest device known.
-  EXPECT_GT(large_is_here.seconds_since(small_is_here), 2e-4);
 }
 
 TEST(OneProcess, kernels_gather_and_sum) {
@@ -196,10 +210,11 @@ TEST(OneProcess, kernels_gather_and_sum) {
     for (int r = 0; r < size; ++r)
       ASSERT_EQ(download(ranks[r].data(), parts.all().size()), parts.all()) << size << " ranks, rank " << r;
 
-    std::vector<std::unique_ptr<Memory>> sums;
+    std::vector<std::unique_ptr<Memory>> sums;  // allocated first: CUDA allocates nothing while a kernel waits
+    for (int r = 0; r < size; ++r) sums.push_back(std::make_unique<Memory>(parts.bytes()));
     for (int r = 0; r < size; ++r) {
-      sums.push_back(std::make_unique<Memory>(parts.bytes()));
-      kernels(r).sum(ranks[r].handshake(), {}, sums.back()->data(), tensor::DType::fp32, count, parts_of(r));
+      kernels(r).sum(ranks[r].handshake(), {}, sums[static_cast<std::size_t>(r)]->data(), tensor::DType::fp32, count,
+                     parts_of(r));
     }
     Buffer expected(tensor::Shape{count}, tensor::DType::fp32);
     for (std::int64_t i = 0; i < count; ++i) {
