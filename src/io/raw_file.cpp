@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/raw_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+namespace shard8::io {
+namespace {
+
+const char* remedy_of(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "the disk or the quota is full: make room, or keep fewer checkpoints";
+    case EFBIG:
+      return "raise the limit of file sizes (ulimit -f), or use a file system that allows such files";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a folder that this user may write to";
+    case EEXIST:
+      return "remove it, or choose another folder";
+    default:
+      return "it needs a folder that can be written to and a disk that works";
+  }
+}
+
+sigset_t file_size_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGXFSZ);
+  return set;
+}
+
+}  // namespace
+
+HeldFileSizeSignal::HeldFileSizeSignal() {
+  const sigset_t set = file_size_signal();
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &set, &before);
+  held_before_ = sigismember(&before, SIGXFSZ) == 1;
+}
+
+HeldFileSizeSignal::~HeldFileSizeSignal() {
+  if (held_before_) return;
+  const int error = errno;  // of the call that was guarded
+  const sigset_t set = file_size_signal();
+  const timespec at_once = {};
+  sigtimedwait(&set, nullptr, &at_once);  // the kernel sends it to the thread that wrote
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  errno = error;
+}
+
+std::uint64_t longest_file() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::numeric_limits<off_t>::max();
+  }
+  return limit.rlim_cur;
+}
+
+RawFile::RawFile(std::string path, int flags, base::ExitCode code, const char* operation)
+    : path_(std::move(path)), code_(code), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666)) {
+  if (descriptor_ < 0) fail_with(errno, operation);
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(std::exchange(descriptor_, -1));
+    base::fail(code_, "'{}': not a regular file; a file of a checkpoint is needed here", path_);
+  }
+  // O_NONBLOCK is for open() alone, which would wait for the writer of a FIFO; some file systems apply it to files.
+  if (const int now = ::fcntl(descriptor_, F_GETFL); now != -1) ::fcntl(descriptor_, F_SETFL, now & ~O_NONBLOCK);
+}
+
+RawFile RawFile::create(const std::string& path) {
+  return {path, O_RDWR | O_CREAT | O_EXCL, base::ExitCode::failed, "create"};
+}
+
+RawFile RawFile::open_for_reading(const std::string& path) {
+  return {path, O_RDONLY, base::ExitCode::checkpoint, "open for reading"};
+}
+
+RawFile RawFile::open_for_writing(const std::string& path) {
+  return {path, O_RDWR, base::ExitCode::failed, "open for writing"};
+}
+
+RawFile::RawFile(RawFile&& other) noexcept
+    : path_(std::move(other.path_)), code_(other.code_), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RawFile& RawFile::operator=(RawFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(code_, other.code_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+RawFile::~RawFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void RawFile::fail_with(int error, const std::string& operation) const {
+  const bool reading = code_ == base::ExitCode::checkpoint;
+  base::fail(code_, "'{}': cannot {}: {}; {}", path_, operation, std::generic_category().message(error),
+             reading ? "check the disk and the file's permissions, or use another checkpoint" : remedy_of(error));
+}
+
+std::uint64_t RawFile::length() const {
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) fail_with(errno, "find its length");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void RawFile::read(std::span<std::byte> out, std::uint64_t offset) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const auto got = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_with(errno, fmt::format("read {} bytes at byte {}", out.size(), offset));
+    if (got == 0) {
+      base::fail(code_, "'{}': bytes {} to {} are needed, but it has {}; it was cut, or is changed by another program",
+                 path_, offset, offset + out.size(), length());
+    }
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset) {
+  const HeldFileSizeSignal held;
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto put = ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      fail_with(put < 0 ? errno : ENOSPC, fmt::format("write {} bytes at byte {}", bytes.size(), offset));
+    }
+    done += static_cast<std::size_t>(put);
+  }
+}
+
+void RawFile::set_length(std::uint64_t bytes) {
+  const HeldFileSizeSignal held;
+  const auto operation = [&] { return fmt::format("make it {} bytes long", bytes); };
+  int status = 0;
+  do {
+    status = ::ftruncate(descriptor_, static_cast<off_t>(bytes));
+  } while (status != 0 && errno == EINTR);
+  if (status != 0) fail_with(errno, operation());
+  if (bytes == 0) return;
+  do {
+    status = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes));
+  } while (status != 0 && errno == EINTR);
+  if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) fail_with(errno, operation());
+}
+
+void RawFile::sync() {
+  int status = 0;
+  do {
+    status = ::fsync(descriptor_);
+  } while (status != 0 && errno == EINTR);
+  if (status != 0) fail_with(errno, "fsync");
+}
+
+void RawFile::close() {
+  // After EINTR, Linux has closed the descriptor.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail_with(errno, "close");
+}
+
+}  // namespace shard8::io

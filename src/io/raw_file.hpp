@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace shard8::io {
+
+/// A plain file of a checkpoint, read and written at byte offsets. Any thread may read and write, also at the same
+/// time. Calls that a signal interrupts and short transfers are continued. A write beyond the limit of file sizes
+/// (ulimit -f) is an error; it does not raise SIGXFSZ in this process, which would end it.
+///
+/// Errors name the path, the operation, the bytes, the system's reason and what to do. They are Error(checkpoint) for a
+/// file that was opened for reading, Error(failed) for one that is written.
+class RawFile {
+ public:
+  /// Makes a new file, open for reading and writing. It is an error if the path exists.
+  static RawFile create(const std::string& path);
+  static RawFile open_for_reading(const std::string& path);
+  static RawFile open_for_writing(const std::string& path);
+
+  RawFile(RawFile&& other) noexcept;
+  RawFile& operator=(RawFile&& other) noexcept;
+  /// Closes the file. Who has written calls close(), which checks.
+  ~RawFile();
+
+  const std::string& path() const { return path_; }
+  std::uint64_t length() const;
+
+  /// Fills `out` with the bytes from `offset` on. It is an error if the file ends before.
+  void read(std::span<std::byte> out, std::uint64_t offset) const;
+  void write(std::span<const std::byte> bytes, std::uint64_t offset);
+  /// Makes the file `bytes` long. Where the file system can, it reserves the room on the disk, so that a full disk is
+  /// found here and not by a later write.
+  void set_length(std::uint64_t bytes);
+  /// Makes what was written survive a crash (fsync).
+  void sync();
+  void close();
+
+ private:
+  RawFile(std::string path, int flags, base::ExitCode code, const char* operation);
+  [[noreturn]] void fail_with(int error, const std::string& operation) const;
+
+  std::string path_;
+  base::ExitCode code_;
+  int descriptor_ = -1;
+};
+
+/// The longest file that this process may write (ulimit -f).
+std::uint64_t longest_file();
+
+/// Holds back SIGXFSZ on this thread. The destructor discards one that came meanwhile.
+class HeldFileSizeSignal {
+ public:
+  HeldFileSizeSignal();
+  ~HeldFileSizeSignal();
+  HeldFileSizeSignal(const HeldFileSizeSignal&) = delete;
+  HeldFileSizeSignal& operator=(const HeldFileSizeSignal&) = delete;
+
+ private:
+  bool held_before_ = false;
+};
+
+}  // namespace shard8::io

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/io_thread.hpp"
+#include "io/raw_file.hpp"
+#include "io/shard_box.hpp"
+#include "io/shard_index.hpp"
+#include "io/shard_layout.hpp"
+
+namespace shard8::io {
+
+// A shard file holds boxes of tensors. It is an HDF5 file, see ShardLayout. HDF5 lays it out; the data are written and
+// read at their offsets without HDF5, by any threads, with a digest for each block of kShardBlock bytes. The digests
+// are in the file's index; those of the index and of all other bytes are in the ShardSummary, so that every byte of a
+// file is covered.
+
+/// Writes the data of boxes into a file that exists and keeps their digests. For processes other than the one that has
+/// the ShardWriter: they get its boxes, for instance as shard_index_text(), and give it their digests.
+class ShardBlockWriter {
+ public:
+  /// `boxes` have the offsets that the ShardWriter of the file set.
+  ShardBlockWriter(RawFile file, std::vector<ShardBox> boxes);
+  ShardBlockWriter(const std::string& path, std::vector<ShardBox> boxes)
+      : ShardBlockWriter(RawFile::open_for_writing(path), std::move(boxes)) {}
+
+  /// Digests of blocks that were not written are 0.
+  const std::vector<ShardBox>& boxes() const { return boxes_; }
+
+  /// Writes bytes of a box, from its byte `first_byte` on, a multiple of kShardBlock: whole blocks, of which the box's
+  /// last one may be short. Each block is written once. Any thread may call this. Error(failed) as RawFile says.
+  void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes);
+
+  /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
+  void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
+
+  /// Error(failed) if a block was neither written nor adopted.
+  void require_complete() const;
+
+  RawFile& file() { return file_; }
+
+ private:
+  RawFile file_;
+  std::vector<ShardBox> boxes_;
+  mutable std::mutex mutex_;                // of the digests and of written_
+  std::vector<std::vector<bool>> written_;  // for each box and block
+};
+
+/// Makes a shard file. Unless finish() has returned, the destructor removes it.
+class ShardWriter {
+ public:
+  /// Makes the file, which must not exist, with room for the boxes, and sets their offsets; their digests are ignored.
+  /// Error(failed) where problem_of_boxes() finds something, where there is no room, or as RawFile and lay_out_shard()
+  /// say.
+  ShardWriter(IoThread& io, const std::string& path, ShardIdentity identity, std::vector<ShardBox> boxes);
+  ~ShardWriter();
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  const std::vector<ShardBox>& boxes() const { return blocks_->boxes(); }
+
+  /// As ShardBlockWriter.
+  void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes) {
+    blocks_->write(box, first_byte, bytes);
+  }
+  void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests) {
+    blocks_->adopt(box, first_block, digests);
+  }
+
+  /// Writes the index and makes the file and its name survive a crash. Every block must have been written or adopted,
+  /// and other processes must have synced their file().
+  ShardSummary finish();
+
+ private:
+  std::string path_;
+  ShardIdentity identity_;
+  ShardSummary summary_;
+  std::unique_ptr<ShardBlockWriter> blocks_;
+  bool finished_ = false;
+};
+
+/// A shard file that is open for reading. Any thread may call its functions, also at the same time.
+///
+/// Errors are Error(checkpoint). They name the file, the tensor and the bytes that are damaged, and what to do.
+class ShardReader {
+ public:
+  /// Opens a file and checks its length and its index.
+  ShardReader(const std::string& path, ShardSummary summary);
+
+  const ShardIdentity& identity() const { return index_.identity; }
+  const std::vector<ShardBox>& boxes() const { return index_.boxes; }
+
+  /// Reads `wanted`, a part of a box in the coordinates of the whole tensor. Row i of it goes to out + i ·
+  /// row_stride_bytes, without gaps in a row. Every block that holds a wanted byte is read whole and checked: ask for
+  /// large parts, and for rows in place of columns.
+  void read(std::size_t box, const Box& wanted, std::byte* out, std::int64_t row_stride_bytes) const;
+
+  /// Checks the bytes that are in no box and not in the index.
+  void verify_rest() const;
+  /// Checks every byte of the file.
+  void verify_all() const;
+
+ private:
+  std::string read_index() const;
+  void read_block(const ShardBox& box, std::uint64_t block, std::span<std::byte> out) const;
+
+  RawFile file_;
+  ShardSummary summary_;
+  ShardIndex index_;
+};
+
+}  // namespace shard8::io

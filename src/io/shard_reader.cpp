@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "io/digest.hpp"
+#include "io/shard_file.hpp"
+
+namespace shard8::io {
+namespace {
+
+constexpr std::uint64_t kLargestIndex = std::uint64_t{256} << 20;  // chosen: of about 10 million blocks
+
+/// Room for one block, without zeroing it.
+std::unique_ptr<std::byte[]> block_buffer() { return std::make_unique_for_overwrite<std::byte[]>(kShardBlock); }
+
+template <class... Args>
+[[noreturn]] void unusable(const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
+  base::fail(base::ExitCode::checkpoint, "'{}': {}; use another checkpoint, or copy this file again", path,
+             fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// What an index with a wrong digest says of itself, for a message.
+std::string says(const std::string& text) {
+  try {
+    const auto identity = parse_shard_index(text, "").identity;
+    return fmt::format("is one of run '{}' after step {}, not the one", base::quotable(identity.run_id), identity.step);
+  } catch (const base::Error&) {
+    return "is damaged, or not the one";
+  }
+}
+
+/// Bytes of a box that are wanted: `rows` pieces of `bytes` each, the first from byte `first` of the box on, the others
+/// `pitch` bytes apart. In memory they are `stride` bytes apart.
+struct Pieces {
+  std::uint64_t first, rows, bytes, pitch;
+  std::int64_t stride;
+
+  std::uint64_t end() const { return first + (rows - 1) * pitch + bytes; }
+  std::uint64_t begin_of(std::uint64_t row) const { return first + row * pitch; }
+  /// The first row with a byte at or behind byte `at` of the box.
+  std::uint64_t row_from(std::uint64_t at) const { return at < first + bytes ? 0 : (at - first - bytes) / pitch + 1; }
+  /// The first row that begins at or behind byte `at`.
+  std::uint64_t row_until(std::uint64_t at) const {
+    return at <= first ? 0 : std::min(rows, (at - first - 1) / pitch + 1);
+  }
+};
+
+Pieces pieces_of(const ShardBox& box, const Box& wanted, std::int64_t stride) {
+  const auto element = static_cast<std::uint64_t>(box.element_bytes);
+  const auto pitch = static_cast<std::uint64_t>(box.box.cols) * element;
+  const auto row = static_cast<std::uint64_t>(wanted.row0 - box.box.row0);
+  const auto col = static_cast<std::uint64_t>(wanted.col0 - box.box.col0);
+  const auto rows = static_cast<std::uint64_t>(wanted.rows);
+  const auto bytes = static_cast<std::uint64_t>(wanted.cols) * element;
+  const Pieces pieces = {row * pitch + col * element, rows, bytes, pitch, stride};
+  // Whole rows that follow each other in memory, too, are one piece.
+  if (bytes == pitch && stride == static_cast<std::int64_t>(pitch))
+    return {pieces.first, 1, rows * bytes, pitch, stride};
+  return pieces;
+}
+
+}  // namespace
+
+ShardReader::ShardReader(const std::string& path, ShardSummary summary)
+    : file_(RawFile::open_for_reading(path)), summary_(std::move(summary)) {
+  if (const auto length = file_.length(); length != summary_.length) {
+    unusable(path, "has {} bytes, the manifest says {}", length, summary_.length);
+  }
+  const ByteRange place = {summary_.index_offset, summary_.index_bytes};
+  if (const auto problem = problem_of_places({}, place, summary_.length); !problem.empty()) {
+    unusable(path, "by the manifest, {}", problem);
+  }
+  if (place.bytes > kLargestIndex) {
+    unusable(path, "by the manifest, its index has {} bytes; at most {} are read", place.bytes, kLargestIndex);
+  }
+  index_ = parse_shard_index(read_index(), "'" + path + "'");
+  const auto problem = problem_of_places(index_.boxes, place, summary_.length);
+  if (!problem.empty()) unusable(path, "its index is not valid: {}", problem);
+}
+
+std::string ShardReader::read_index() const {
+  std::string text(summary_.index_bytes, '\0');
+  file_.read(std::as_writable_bytes(std::span(text)), summary_.index_offset);
+  if (const auto digest = digest128(text); digest != summary_.index_digest) {
+    unusable(file_.path(), "its index {} of the manifest: its digest is {}, needed is {}", says(text), digest,
+             base::quotable(summary_.index_digest));
+  }
+  return text;
+}
+
+void ShardReader::read_block(const ShardBox& box, std::uint64_t block, std::span<std::byte> out) const {
+  const auto at = box.offset + block * kShardBlock;
+  file_.read(out, at);
+  if (const auto digest = digest64(out); digest != box.digests[block]) {
+    unusable(file_.path(), "{}: damaged in bytes {} to {}: their digest is {}, needed is {}", box.label(), at,
+             at + out.size(), hex_of(digest), hex_of(box.digests[block]));
+  }
+}
+
+void ShardReader::read(std::size_t box, const Box& wanted, std::byte* out, std::int64_t row_stride_bytes) const {
+  const ShardBox& from = index_.boxes.at(box);
+  if (wanted.empty()) return;
+  SHARD8_REQUIRE(intersect(from.box, wanted) == wanted, "'{}': {}: rows {} to {}, columns {} to {} are not in it",
+                 file_.path(), from.label(), wanted.row0, wanted.row0 + wanted.rows, wanted.col0,
+                 wanted.col0 + wanted.cols);
+  const Pieces pieces = pieces_of(from, wanted, row_stride_bytes);
+  std::unique_ptr<std::byte[]> buffer;
+  for (std::uint64_t block = pieces.first / kShardBlock; block * kShardBlock < pieces.end(); ++block) {
+    const ByteRange place = {block * kShardBlock, from.block_bytes(block)};
+    const auto row_begin = pieces.row_from(place.offset), row_end = pieces.row_until(place.end());
+    if (row_begin >= row_end) continue;
+    const auto memory_of = [&](std::uint64_t row) { return out + static_cast<std::int64_t>(row) * pieces.stride; };
+    if (const auto begin = pieces.begin_of(row_begin);
+        begin <= place.offset && place.end() <= begin + pieces.bytes) {  // the block is wanted whole, in one piece
+      read_block(from, block, {memory_of(row_begin) + (place.offset - begin), place.bytes});
+      continue;
+    }
+    if (!buffer) buffer = block_buffer();
+    read_block(from, block, {buffer.get(), place.bytes});
+    for (auto row = row_begin; row < row_end; ++row) {
+      const auto piece = pieces.begin_of(row);
+      const auto begin = std::max(piece, place.offset), end = std::min(piece + pieces.bytes, place.end());
+      std::memcpy(memory_of(row) + (begin - piece), buffer.get() + (begin - place.offset), end - begin);
+    }
+  }
+}
+
+void ShardReader::verify_rest() const {
+  const auto buffer = block_buffer();
+  Digest128 digest;
+  for (const auto& range : rest_of(index_.boxes, {summary_.index_offset, summary_.index_bytes}, summary_.length)) {
+    for (std::uint64_t done = 0; done < range.bytes; done += kShardBlock) {
+      const std::span<std::byte> part(buffer.get(), std::min(kShardBlock, range.bytes - done));
+      file_.read(part, range.offset + done);
+      digest.add(part);
+    }
+  }
+  if (digest.hex() != summary_.rest_digest) {
+    unusable(file_.path(),
+             "damaged outside of its tensors and its index: the digest of these bytes is {}, needed is {}",
+             digest.hex(), base::quotable(summary_.rest_digest));
+  }
+}
+
+void ShardReader::verify_all() const {
+  read_index();
+  const auto buffer = block_buffer();
+  for (const auto& box : index_.boxes) {
+    for (std::uint64_t block = 0; block < box.blocks(); ++block) {
+      read_block(box, block, {buffer.get(), box.block_bytes(block)});
+    }
+  }
+  verify_rest();
+}
+
+}  // namespace shard8::io
