@@ -142,21 +142,21 @@ void append_box(std::string& out, const ShardBox& box) {
 
 }  // namespace
 
-std::string shard_index_text(const ShardIndex& index) {
+std::string shard_index_text(const ShardIdentity& identity, const std::vector<ShardBox>& boxes) {
   std::string out =
       fmt::format("{{\"format\":\"{}\",\"version\":{},\"run_id\":{},\"step\":{},\"block_bytes\":{},\"boxes\":[",
-                  kFormat, kShardFormatVersion, quoted(index.identity.run_id), index.identity.step, kShardBlock);
-  for (std::size_t i = 0; i < index.boxes.size(); ++i) {
+                  kFormat, kShardFormatVersion, quoted(identity.run_id), identity.step, kShardBlock);
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
     out += i == 0 ? "\n" : ",\n";
-    append_box(out, index.boxes[i]);
+    append_box(out, boxes[i]);
   }
   out += "]}\n";
   return out;
 }
 
-std::size_t shard_index_bytes(const ShardIndex& index) {
+std::size_t shard_index_bytes(const ShardIdentity& identity, const std::vector<ShardBox>& boxes) {
   // Each offset has at least one digit in the text.
-  return shard_index_text(index).size() + index.boxes.size() * std::numeric_limits<std::uint64_t>::digits10;
+  return shard_index_text(identity, boxes).size() + boxes.size() * std::numeric_limits<std::uint64_t>::digits10;
 }
 
 ShardIndex parse_shard_index(std::string_view text, const std::string& where) {

@@ -26,10 +26,10 @@ struct ShardIndex {
 };
 
 /// The text of an index without the spaces. Boxes without digests get zeros, one for each block.
-std::string shard_index_text(const ShardIndex& index);
+std::string shard_index_text(const ShardIdentity& identity, const std::vector<ShardBox>& boxes);
 
 /// Bytes that are enough for the index of these boxes with whatever offsets and digests.
-std::size_t shard_index_bytes(const ShardIndex& index);
+std::size_t shard_index_bytes(const ShardIdentity& identity, const std::vector<ShardBox>& boxes);
 
 /// Reads an index. Throws Error(checkpoint) "where: what is wrong; what to do" unless the text is as ShardIndex says,
 /// without other keys, and problem_of_boxes() finds nothing. Offsets may be any.

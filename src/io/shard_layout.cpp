@@ -178,7 +178,7 @@ std::uint64_t most_bytes(const ShardIndex& index, std::size_t index_bytes) {
 
 ShardLayout lay_out(const std::string& path, ShardIndex& index) {
   const std::string where = "'" + path + "'";
-  const std::size_t index_bytes = shard_index_bytes(index);
+  const std::size_t index_bytes = shard_index_bytes(index.identity, index.boxes);
   if (const auto most = most_bytes(index, index_bytes), limit = longest_file(); most > limit) {
     base::fail(base::ExitCode::failed,
                "{}: may need {} bytes, and this process may write files of {}; raise the limit (ulimit -f)", where,
@@ -186,6 +186,7 @@ ShardLayout lay_out(const std::string& path, ShardIndex& index) {
   }
   const MemoryFile memory(where);
   const H5Handle access(SHARD8_H5(where, H5Pcreate(H5P_FILE_ACCESS)), H5Pclose);
+  SHARD8_H5(where, H5Pset_fapl_stdio(access.id()));  // the default driver needs a path without links
   SHARD8_H5(where, H5Pset_alignment(access.id(), kAlignedFrom, kAlignment));
   SHARD8_H5(where, H5Pset_meta_block_size(access.id(), kMetadataAtOnce));
   SHARD8_H5(where, H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG));

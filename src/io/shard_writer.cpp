@@ -111,7 +111,7 @@ ShardWriter::~ShardWriter() {
 ShardSummary ShardWriter::finish() {
   SHARD8_REQUIRE(!finished_, "'{}' is finished twice", path_);
   blocks_->require_complete();
-  std::string text = shard_index_text({identity_, blocks_->boxes()});
+  std::string text = shard_index_text(identity_, blocks_->boxes());
   SHARD8_REQUIRE(text.size() <= summary_.index_bytes, "'{}': the index has {} bytes, planned were {}", path_,
                  text.size(), summary_.index_bytes);
   text.resize(summary_.index_bytes, ' ');

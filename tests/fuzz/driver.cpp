@@ -51,7 +51,7 @@ void require_good_error(const base::Error& error, const std::vector<std::string>
   const std::string message = error.what();
   const std::string shown = "; the message: " + message.substr(0, 1000);
   const int code = base::to_int(error.code());
-  require(code == 2 || code == 5, "exit code " + std::to_string(code) + shown);
+  require(code == 2 || code == 4 || code == 5, "exit code " + std::to_string(code) + shown);
   bool named = false;
   for (const auto& name : names) named = named || message.find(name) != std::string::npos;
   require(named, "a message names no file" + shown);

@@ -42,8 +42,8 @@ class Violation : public std::runtime_error {
 /// Throws Violation(what) unless `holds`.
 void require(bool holds, const std::string& what);
 
-/// Throws Violation unless a user can act on the error: code 2 or 5, and a message that contains one of `names`, has at
-/// most 100,000 bytes, and no control characters other than line ends and tabs.
+/// Throws Violation unless a user can act on the error: code 2, 4 or 5, and a message that contains one of `names`, has
+/// at most 100,000 bytes, and no control characters other than line ends and tabs.
 void require_good_error(const base::Error& error, const std::vector<std::string>& names);
 
 /// A folder for the files of this process, in a file system in memory if there is one. It is removed at the end of the
