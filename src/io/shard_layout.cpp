@@ -22,7 +22,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);  // the types in files are
 
 constexpr hsize_t kAlignedFrom = 64 * 1024, kAlignment = 4096;  // a page of memory, a block of most disks
-constexpr hsize_t kMetadataAtOnce = 32 * 1024;                  // chosen: few gaps between data, little room lost
+constexpr hsize_t kMetadataAtOnce = 8 * 1024;                   // chosen: few gaps between data, little room lost
 
 /// A file in memory that only this process sees. Holes of it take no memory.
 class MemoryFile {

@@ -128,7 +128,7 @@ TEST(ShardDamage, AnotherSummaryIsRefused) {
   refused([](auto& s) { s.index_digest[31] ^= 1; }, "the manifest: its digest is " + shard.summary.index_digest);
   refused([](auto& s) { s.index_digest = "\x1b[31m"; }, "needed is ?[31m");
   refused([](auto& s) { s.rest_digest.clear(); }, "damaged outside of");
-  refused([](auto& s) { s.index_offset += 1; }, "its index is damaged, or not the one of the manifest");
+  refused([](auto& s) { s.index_offset -= 1; }, "its index is damaged, or not the one of the manifest");
   refused([](auto& s) { s.index_bytes -= 1; }, "its index is one of run 'run-1' after step 1200, not the one");
   refused([](auto& s) { s.index_bytes = 0; }, "its index is damaged");
   refused([](auto& s) { s.index_bytes = s.length; }, "by the manifest, the index has");
