@@ -93,6 +93,7 @@ void fuzz_one(const std::uint8_t* data, std::size_t size) {
   try {
     const io::ShardReader reader(path, {"w.h5", kDataBytes + size, kDataBytes, size, io::digest128(text), "none"});
     require(index.has_value() && reader.boxes() == index->boxes, "the reader takes another index");
+    require(problem_of_places(index->boxes, {kDataBytes, size}, kDataBytes + size).empty(), "boxes cannot be there");
   } catch (const base::Error& error) {
     require_refusal(error);
     return;
