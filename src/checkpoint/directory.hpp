@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+
+namespace shard8::checkpoint {
+
+/// "step_00001200": the name of the folder of a checkpoint.
+std::string step_name(std::int64_t step);
+
+/// The step of such a name; nothing for any other name ("step_12", "step_00001200.tmp").
+std::optional<std::int64_t> step_of(std::string_view name);
+
+/// "shard_r0003.h5": the name of a rank's file, and "node_n0001.h5": of a node's.
+std::string rank_file(std::int64_t rank);
+std::string node_file(std::int64_t node);
+
+/// The checkpoints of checkpoint.dir. Plain files, no HDF5, no MPI: one rank calls this. The names that belong to
+/// shard8 are
+///
+///     step_00001200       a checkpoint, if its manifest verifies and its files have the lengths that it says
+///     step_00001200.tmp   one that is being written
+///     step_00001200.old   one that is being removed, or replaced by another of the same step
+///     latest              the name of the last one that was written, a text
+///     latest.tmp          `latest` while it is being replaced
+///     lock                who writes here (lock.hpp)
+///
+/// Nothing else is ever changed, and in a checkpoint's folder only the manifest and shard files are.
+///
+/// Functions that read throw Error(checkpoint), functions that write Error(environment). The process that calls a
+/// function that writes holds the lock.
+class Directory {
+ public:
+  explicit Directory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string folder_of(std::int64_t step) const { return path_ + "/" + step_name(step); }
+
+  /// The steps of all folders that have a checkpoint's name, ascending, whatever is in them. Empty if there is no
+  /// directory.
+  std::vector<std::int64_t> steps() const;
+
+  /// The step that `latest` names; nothing if there is no such file or it names no checkpoint.
+  std::optional<std::int64_t> latest() const;
+
+  /// The manifest of a checkpoint. Error unless it verifies, is of this step, and each of its files has its length.
+  Manifest open(std::int64_t step) const;
+
+  struct Usable {
+    std::int64_t step = 0;
+    std::int64_t serial = 0;
+    std::string run;
+  };
+  struct Unusable {
+    std::int64_t step = 0;
+    std::string why;
+  };
+  struct Scan {
+    std::vector<Usable> usable;      ///< those that open() accepts, the last written (Manifest::serial) first
+    std::vector<Unusable> unusable;  ///< the others, highest step first
+    bool empty() const { return usable.empty() && unusable.empty(); }
+  };
+  /// Opens every checkpoint.
+  Scan scan() const;
+
+  /// 1 + the largest serial of the checkpoints whose manifest verifies.
+  std::int64_t next_serial() const;
+
+  /// What recover() and retain() did.
+  struct Done {
+    std::vector<std::string> removed;  ///< names
+    std::vector<std::string> renamed;  ///< "FROM to TO"
+    std::vector<std::string> trouble;  ///< what could not be removed and why, for warnings
+  };
+
+  /// Makes the folder and those above it, where they are missing.
+  void make() const;
+
+  /// Puts the directory in order after a run that was killed. A checkpoint that was moved aside and not yet replaced
+  /// is replaced if the new one is complete, else moved back. What is left of others is removed: .tmp, .old and
+  /// latest.tmp.
+  Done recover() const;
+
+  /// Makes an empty folder for a checkpoint and returns its path, DIR/step_N.tmp. One of that name is removed first.
+  std::string begin(std::int64_t step) const;
+
+  /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
+  /// older checkpoint of the step is moved aside first and removed afterwards. After a crash at any moment and
+  /// recover(), the checkpoint of this step is the old or the new one.
+  void commit(std::int64_t step) const;
+
+  /// Removes DIR/step_N.tmp, after begin() in place of commit(). What cannot be removed stays.
+  void abandon(std::int64_t step) const noexcept;
+
+  /// Removes checkpoints of this run but for the `keep` >= 1 that were written last and the one that `latest` names. A
+  /// checkpoint that open() refuses is neither counted nor removed. A checkpoint that cannot be removed is no error.
+  Done retain(std::int64_t keep, std::string_view run) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace shard8::checkpoint
