@@ -216,15 +216,24 @@ Directory::Done Directory::recover() const {
 }
 
 std::string Directory::begin(std::int64_t step) const {
-  const std::string folder = folder_of(step) + std::string(kTemporary);
+  const std::string name = folder_of(step);
+  for (const std::string& path : {name, name + std::string(kTemporary), name + std::string(kOld)}) {
+    if (kind_of(path, true) != Kind::other) continue;
+    base::fail(base::ExitCode::environment,
+               "'{}': is no folder, and a checkpoint needs this name; move it elsewhere, or set checkpoint.dir to "
+               "another folder",
+               path);
+  }
+  std::string folder = name + std::string(kTemporary);
   if (kind_of(folder, true) == Kind::folder) remove_step_folder(folder);
   make_folder(folder);
   return folder;
 }
 
-void Directory::commit(std::int64_t step) const {
+Directory::Done Directory::commit(std::int64_t step) const {
   const std::string name = folder_of(step);
   const std::string temporary = name + std::string(kTemporary), old = name + std::string(kOld);
+  Done done;
   io::sync_folder(temporary);
   const bool replaces = kind_of(name, false) != Kind::none;
   if (replaces) {
@@ -239,7 +248,8 @@ void Directory::commit(std::int64_t step) const {
   }
   io::sync_folder(path_);
   io::write_durably(fmt::format("{}/{}", path_, kLatest), step_name(step) + "\n");
-  if (replaces) remove_step_folder(old);
+  if (replaces && tried(done, [&] { remove_step_folder(old); })) done.removed.push_back(step_name(step) + ".old");
+  return done;
 }
 
 void Directory::abandon(std::int64_t step) const noexcept {

@@ -73,7 +73,7 @@ class Directory {
   /// 1 + the largest serial of the checkpoints whose manifest verifies.
   std::int64_t next_serial() const;
 
-  /// What recover() and retain() did.
+  /// What a function did beside its work.
   struct Done {
     std::vector<std::string> removed;  ///< names
     std::vector<std::string> renamed;  ///< "FROM to TO"
@@ -89,12 +89,13 @@ class Directory {
   Done recover() const;
 
   /// Makes an empty folder for a checkpoint and returns its path, DIR/step_N.tmp. One of that name is removed first.
+  /// Error also if a name of this step is taken by something that is no folder.
   std::string begin(std::int64_t step) const;
 
   /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
-  /// older checkpoint of the step is moved aside first and removed afterwards. After a crash at any moment and
-  /// recover(), the checkpoint of this step is the old or the new one.
-  void commit(std::int64_t step) const;
+  /// older checkpoint of the step is moved aside first and removed afterwards; if it cannot be removed, the result says
+  /// why. After a crash at any moment and recover(), the checkpoint of this step is the old or the new one.
+  Done commit(std::int64_t step) const;
 
   /// Removes DIR/step_N.tmp, after begin() in place of commit(). What cannot be removed stays.
   void abandon(std::int64_t step) const noexcept;

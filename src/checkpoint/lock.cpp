@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace shard8::checkpoint {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void cannot(const std::string& path, const char* operation, int error) {
+  base::fail(base::ExitCode::environment,
+             "'{}': cannot {}: {}; set checkpoint.dir to a folder that can be written to and has room", path, operation,
+             std::generic_category().message(error));
+}
+
+/// Up to 1024 bytes of what is at a path now. Opened anew each time: network file systems then ask the server.
+std::optional<std::string> text_at(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return std::nullopt;
+  std::array<char, 1024> bytes = {};
+  const auto got = ::pread(descriptor, bytes.data(), bytes.size(), 0);
+  ::close(descriptor);
+  if (got < 0) return std::nullopt;
+  return std::string(bytes.data(), static_cast<std::size_t>(got));
+}
+
+std::string describe(const std::optional<LockHolder>& holder) {
+  if (!holder) return "a process that did not say who it is";
+  return fmt::format("process {} on host {} (run {})", holder->pid, base::quotable(holder->host),
+                     base::quotable(holder->run));
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& who, const char* why) {
+  base::fail(base::ExitCode::checkpoint,
+             "'{}': checkpoint.dir is in use by {}, {}; wait for its end, or set checkpoint.dir to another folder",
+             path, who, why);
+}
+
+enum class State { alive, dead, unknown };
+
+/// Whether a holder lives, as far as this machine can tell.
+State state_of(const std::optional<LockHolder>& holder, const LockHolder& self) {
+  if (!holder || holder->boot != self.boot || holder->pid_namespace != self.pid_namespace || self.start == 0) {
+    return State::unknown;
+  }
+  return start_of_process(holder->pid) == holder->start ? State::alive : State::dead;
+}
+
+}  // namespace
+
+Lock::Lock(const std::string& folder, const std::string& run, LockOptions options)
+    : path_(folder + "/lock"), options_(std::move(options)), self_(this_process(base::printable(run))) {
+  constexpr int kAttempts = 100;  // chosen; each one more means that a lock came and went meanwhile
+  try {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      if (create() || take_over()) return;
+      close();
+    }
+    refuse(path_, "several processes", "which take and release it all the time");
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Lock::~Lock() {
+  // A child of fork() has a copy of this object, and not the lock.
+  if (::getpid() == self_.pid && is_ours()) ::unlink(path_.c_str());
+  close();
+}
+
+void Lock::beat() {
+  if (!is_ours()) {
+    const auto now = text_at(path_);
+    base::fail(base::ExitCode::checkpoint,
+               "'{}': the lock is lost: {}; this run writes no more checkpoints there: end one of the two runs, or "
+               "restart this one with another checkpoint.dir",
+               path_, now ? "it is now that of " + describe(parse_lock(*now)) : "the file is gone");
+  }
+  ++self_.beats;
+  write();
+}
+
+/// Makes the file; false if there is one.
+bool Lock::create() {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    if (errno == EEXIST) return false;
+    cannot(path_, "create", errno);
+  }
+  // If another process holds it, that one saw the file while it was still empty, and gives way when it is not.
+  has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  try {
+    write();
+  } catch (const base::Error&) {
+    ::unlink(path_.c_str());
+    throw;
+  }
+  return true;
+}
+
+/// Takes the file of a dead holder; false if it vanished meanwhile.
+bool Lock::take_over() {
+  // O_NONBLOCK: opening a FIFO would wait.
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) {
+    if (errno == ENOENT) return false;
+    cannot(path_, "open", errno);
+  }
+  const std::string found = text_at(path_).value_or("");
+  const auto holder = parse_lock(found);
+  const std::string who = describe(holder);
+  has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  if (!has_flock_ && errno == EWOULDBLOCK) refuse(path_, who, "which holds it");
+  switch (state_of(holder, self_)) {
+    case State::alive:
+      refuse(path_, who, "which is alive");
+    case State::unknown:
+      watch(found, who);
+      break;
+    case State::dead:
+      break;
+  }
+  struct stat opened = {}, there = {};
+  if (::fstat(descriptor_, &opened) != 0 || ::stat(path_.c_str(), &there) != 0 || opened.st_ino != there.st_ino ||
+      opened.st_dev != there.st_dev || text_at(path_) != found) {
+    return false;
+  }
+  if (!S_ISREG(opened.st_mode)) cannot(path_, "use it as a lock: not a regular file", EINVAL);
+  write();
+  if (::ftruncate(descriptor_, static_cast<off_t>(text_.size())) != 0) cannot(path_, "truncate", errno);
+  if (has_flock_) return true;
+  // Without flock() two processes may have come so far together: the one that wrote last has it.
+  std::this_thread::sleep_for(std::chrono::duration<double>(options_.poll_s));
+  if (!is_ours()) refuse(path_, "another process", "which took it at the same moment");
+  return true;
+}
+
+/// Returns when the lock did not change for limit_s; refuses when it did.
+void Lock::watch(const std::string& found, const std::string& who) {
+  if (options_.say) {
+    options_.say(fmt::format("'{}' is of {}, which cannot be examined from here: watching its heartbeat for {:.0f} s",
+                             path_, who, options_.limit_s));
+  }
+  const auto end = Clock::now() + std::chrono::duration<double>(options_.limit_s);
+  while (Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options_.poll_s));
+    const auto now = text_at(path_);
+    if (!now) return;  // released: the caller sees it, too
+    if (*now != found) refuse(path_, describe(parse_lock(*now)), "which is alive");
+  }
+}
+
+void Lock::write() {
+  const std::string text = lock_text(self_);
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const auto put = ::pwrite(descriptor_, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) cannot(path_, "write", put < 0 ? errno : EIO);
+    done += static_cast<std::size_t>(put);
+  }
+  text_ = text;
+  if (::fsync(descriptor_) != 0) cannot(path_, "fsync", errno);  // other hosts see it
+}
+
+bool Lock::is_ours() const {
+  struct stat opened = {}, there = {};
+  return descriptor_ >= 0 && ::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         opened.st_ino == there.st_ino && opened.st_dev == there.st_dev && text_at(path_) == text_;
+}
+
+void Lock::close() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // this also ends flock()
+}
+
+}  // namespace shard8::checkpoint

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shard8::checkpoint {
+
+/// What DIR/lock says of the process that writes checkpoints to DIR.
+struct LockHolder {
+  std::string host;           ///< its name, for messages
+  std::string boot;           ///< id of the boot of its kernel
+  std::string pid_namespace;  ///< in which `pid` counts; a container may have its own
+  std::int64_t pid = 0;
+  std::int64_t start = 0;  ///< clock ticks from boot to the start of the process: another process has another one
+  std::string run;
+  std::uint64_t beats = 0;  ///< counts while the process lives
+
+  bool operator==(const LockHolder&) const = default;
+};
+
+/// Clock ticks from boot to the start of a process of this machine; nothing if no such process lives. Linux's /proc.
+std::optional<std::int64_t> start_of_process(std::int64_t pid);
+
+/// The calling process.
+LockHolder this_process(std::string run);
+
+/// The text of a lock, always of the same length; and what such a text says, nothing if it is malformed.
+std::string lock_text(const LockHolder& holder);
+std::optional<LockHolder> parse_lock(std::string_view text);
+
+struct LockOptions {
+  /// A holder that cannot be examined from here is dead if it does not beat for so long. Chosen: six beats of ten
+  /// seconds, so that a stall of a file system does not look like a death.
+  double limit_s = 60;
+  double poll_s = 0.5;  ///< how often the lock is read meanwhile
+  /// Is told why the constructor waits.
+  std::function<void(const std::string&)> say = {};
+};
+
+/// The right to write to a checkpoint directory. One process holds it until the object is destroyed or the process
+/// dies.
+///
+/// A lock that is there is taken over if its holder is dead. On this machine (the same boot and the same process ids)
+/// this is seen at once, from the process id and the start time. Elsewhere the heartbeat is watched: it is a counter in
+/// the file, and no clock is compared. The file is also locked with flock(), where the file system has that.
+class Lock {
+ public:
+  /// Takes the lock of a folder that exists. Error(checkpoint) names the holder if it lives; Error(environment) if the
+  /// file cannot be written. Waits up to limit_s where a heartbeat must be watched.
+  Lock(const std::string& folder, const std::string& run, LockOptions options = {});
+  /// Removes the file if it is still this process's.
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  /// Counts the heartbeat. Call it every limit_s / 6 or so, and before a commit. Error(checkpoint) if the lock is lost:
+  /// the file is gone or another process's, because this process did not beat for limit_s or somebody removed it. Then
+  /// this process must not write to the folder. Error(environment) if the file cannot be written.
+  void beat();
+
+ private:
+  bool create();
+  bool take_over();
+  void watch(const std::string& found, const std::string& who);
+  void write();
+  bool is_ours() const;
+  void close() noexcept;
+
+  std::string path_;
+  LockOptions options_;
+  LockHolder self_;
+  std::string text_;  // as it was written last
+  int descriptor_ = -1;
+  bool has_flock_ = false;
+};
+
+}  // namespace shard8::checkpoint
