@@ -96,6 +96,7 @@ void Lock::beat() {
   }
   ++self_.beats;
   write();
+  if (!has_flock_) has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;  // create() may have missed it
 }
 
 /// Makes the file; false if there is one.
@@ -105,7 +106,7 @@ bool Lock::create() {
     if (errno == EEXIST) return false;
     cannot(path_, "create", errno);
   }
-  // If another process holds it, that one saw the file while it was still empty, and gives way when it is not.
+  // If another process has locked it, that one saw the file while it was still empty, and gives way when it is not.
   has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   try {
     write();
@@ -124,11 +125,16 @@ bool Lock::take_over() {
     if (errno == ENOENT) return false;
     cannot(path_, "open", errno);
   }
+  struct stat opened = {}, there = {};
+  if (::fstat(descriptor_, &opened) != 0 || !S_ISREG(opened.st_mode)) {
+    cannot(path_, "use it as a lock, since it is no regular file", EINVAL);
+  }
   const std::string found = text_at(path_).value_or("");
   const auto holder = parse_lock(found);
   const std::string who = describe(holder);
   has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  if (!has_flock_ && errno == EWOULDBLOCK) refuse(path_, who, "which holds it");
+  // On this machine that is certain. A file server may keep the flock() of a node that died, for minutes or for ever.
+  if (!has_flock_ && errno == EWOULDBLOCK && holder && holder->boot == self_.boot) refuse(path_, who, "which holds it");
   switch (state_of(holder, self_)) {
     case State::alive:
       refuse(path_, who, "which is alive");
@@ -138,12 +144,10 @@ bool Lock::take_over() {
     case State::dead:
       break;
   }
-  struct stat opened = {}, there = {};
-  if (::fstat(descriptor_, &opened) != 0 || ::stat(path_.c_str(), &there) != 0 || opened.st_ino != there.st_ino ||
-      opened.st_dev != there.st_dev || text_at(path_) != found) {
+  if (::stat(path_.c_str(), &there) != 0 || opened.st_ino != there.st_ino || opened.st_dev != there.st_dev ||
+      text_at(path_) != found) {
     return false;
   }
-  if (!S_ISREG(opened.st_mode)) cannot(path_, "use it as a lock: not a regular file", EINVAL);
   write();
   if (::ftruncate(descriptor_, static_cast<off_t>(text_.size())) != 0) cannot(path_, "truncate", errno);
   if (has_flock_) return true;

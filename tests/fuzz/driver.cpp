@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -47,11 +48,12 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw Violation(what);
 }
 
-void require_good_error(const base::Error& error, const std::vector<std::string>& names) {
+void require_good_error(const base::Error& error, const std::vector<std::string>& names,
+                        const std::vector<base::ExitCode>& codes) {
   const std::string message = error.what();
   const std::string shown = "; the message: " + message.substr(0, 1000);
-  const int code = base::to_int(error.code());
-  require(code == 2 || code == 4 || code == 5, "exit code " + std::to_string(code) + shown);
+  require(std::find(codes.begin(), codes.end(), error.code()) != codes.end(),
+          "exit code " + std::to_string(base::to_int(error.code())) + shown);
   bool named = false;
   for (const auto& name : names) named = named || message.find(name) != std::string::npos;
   require(named, "a message names no file" + shown);

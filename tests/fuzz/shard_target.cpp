@@ -22,7 +22,7 @@ std::string text_of(const io::ShardIndex& index) { return shard_index_text(index
 
 void require_refusal(const base::Error& error) {
   require(error.code() == base::ExitCode::checkpoint, fmt::format("not exit code 4: {}", error.what()));
-  require_good_error(error, {"w.h5'"});
+  require_good_error(error, {"w.h5'"}, {base::ExitCode::checkpoint, base::ExitCode::failed});
 }
 
 std::optional<io::ShardIndex> parse(const std::string& text, const std::string& path) {
