@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "checkpoint/digest.hpp"
+#include "io/digest.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 
@@ -74,7 +74,7 @@ std::string manifest_text(const Manifest& m) {
   text += lines("deck", m.deck, to_json);
   text += lines("tensors", m.tensors, to_json);
   text += lines("files", m.files, to_json);
-  return text + fmt::format("\"digest\": \"{}\"\n}}\n", digest_of(text));
+  return text + fmt::format("\"digest\": \"{}\"\n}}\n", io::digest128(text));
 }
 
 std::string read_manifest_text(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/shard_box.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::checkpoint {
@@ -18,16 +19,8 @@ inline constexpr std::int64_t kManifestFormat = 1;
 /// The manifest's name in the folder of a checkpoint.
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
-/// What the manifest holds of one shard file: together these cover every byte of the file outside the data blocks,
-/// whose digests are in the file's index.
-struct ShardSummary {
-  std::string file;          ///< name in the checkpoint's folder, without '/'
-  std::uint64_t length = 0;  ///< bytes of the file
-  std::uint64_t index_offset = 0, index_bytes = 0;
-  std::string index_digest;  ///< hex
-  std::string rest_digest;   ///< hex; of what is neither in a data block nor in the index
-  bool operator==(const ShardSummary&) const = default;
-};
+/// What the manifest holds of one shard file; its name is in the checkpoint's folder, without '/'.
+using io::ShardSummary;
 
 /// One persistent tensor. The boxes of a tensor are in the indexes of the shard files.
 struct ManifestTensor {

@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/digest.hpp"
 #include "checkpoint/manifest.hpp"
+#include "io/digest.hpp"
 
 namespace shard8::checkpoint {
 
@@ -82,7 +82,7 @@ class Parser {
     if (text.size() < tail || key != kDigestKey || !text.ends_with(kEnd)) {
       damaged("does not end with its digest: it was cut short or changed");
     }
-    if (text.substr(at + kDigestKey.size(), kHexDigits) != digest_of(text.substr(0, at))) {
+    if (text.substr(at + kDigestKey.size(), kHexDigits) != io::digest128(text.substr(0, at))) {
       damaged("its {} bytes do not match the digest at its end: it was changed or damaged", text.size());
     }
   }

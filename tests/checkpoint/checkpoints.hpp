@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "checkpoint/digest.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/manifest.hpp"
+#include "io/digest.hpp"
 #include "tests/io/files.hpp"
 
 namespace shard8::test {
@@ -40,7 +40,7 @@ inline checkpoint::Manifest small_manifest() {
 inline std::string with_digest(std::string_view text) {
   const auto at = text.rfind("\"digest\": \"");
   const std::string body(text.substr(0, at == std::string_view::npos ? text.size() : at));
-  return body + fmt::format("\"digest\": \"{}\"\n}}\n", checkpoint::digest_of(body));
+  return body + fmt::format("\"digest\": \"{}\"\n}}\n", io::digest128(body));
 }
 
 /// Fills a folder as a run does before a commit: one file with `content`, and the manifest.

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/digest.hpp"
+#include "io/digest.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 
 namespace shard8 {
@@ -32,8 +32,8 @@ void expect_refused(const std::string& text, const std::vector<std::string>& par
 }
 
 TEST(Digest, IsXxh3) {  // as `xxhsum -H2` prints it
-  EXPECT_EQ(checkpoint::digest_of(""), "99aa06d3014798d86001c324468d497f");
-  EXPECT_EQ(checkpoint::digest_of("shard8").size(), 32U);
+  EXPECT_EQ(io::digest128(""), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(io::digest128("shard8").size(), 32U);
 }
 
 TEST(Manifest, RoundTrip) {

@@ -5,10 +5,10 @@
 // written with the same values again. The other two are refused or understood.
 #include <fmt/format.h>
 
-#include "checkpoint/digest.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/lock.hpp"
 #include "checkpoint/manifest.hpp"
+#include "io/digest.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

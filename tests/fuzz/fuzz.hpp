@@ -42,8 +42,8 @@ class Violation : public std::runtime_error {
 /// Throws Violation(what) unless `holds`.
 void require(bool holds, const std::string& what);
 
-/// Throws Violation unless a user can act on the error: one of the codes, and a message that contains one of `names`, has
-/// at most 100,000 bytes, and no control characters other than line ends and tabs.
+/// Throws Violation unless a user can act on the error: one of the codes, and a message that contains one of `names`,
+/// has at most 100,000 bytes, and no control characters other than line ends and tabs.
 void require_good_error(const base::Error& error, const std::vector<std::string>& names,
                         const std::vector<base::ExitCode>& codes = {base::ExitCode::deck, base::ExitCode::failed});
 
