@@ -64,7 +64,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     const int device = choose_device(world, deck.config.mesh, node);
     const tensor::Runtime runtime({.threads = threads, .device = device});
     attach_device(world, runtime.exec(), environment, limits);
-    Job job{node, deck, log, std::move(world), runtime};
+    Job job{environment, node, deck, log, std::move(world), runtime};
     return body(job);
   });
 }

@@ -17,6 +17,7 @@ namespace shard8::app {
 /// What a rank has once ranks, deck and devices are checked and Kokkos runs. If the program was built for devices, each
 /// rank has a device of its own. The references are valid until the body of run_job() returns.
 struct Job {
+  const comm::Environment& environment;
   comm::Node node;
   const deck::LoadResult& deck;
   profile::CollectiveLog& log;

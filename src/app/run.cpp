@@ -15,6 +15,7 @@
 #include "app/job.hpp"
 #include "app/process.hpp"
 #include "app/run_report.hpp"
+#include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
@@ -29,6 +30,7 @@
 #include "train/assembly.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
+#include "train/stopping.hpp"
 #include "train/verify.hpp"
 
 namespace shard8::app {
@@ -62,14 +64,16 @@ std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : p
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  explicit Run(Job& job)
-      : deck_(job.deck),
+  Run(Job& job, const StopRequests& requests)
+      : requests_(requests),
+        deck_(job.deck),
         node_(job.node),
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
         assembly_(deck_.config, std::move(job.world), job.runtime.exec(), job.runtime.threads()),
         baseline_(memory_taken()),
-        steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip} {
+        steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip},
+        stopping_(assembly_.mesh().world, deck_.config.run, requests.sources(assembly_.mesh().world)) {
     log_.set_measuring(false);  // until the first timed step
   }
 
@@ -77,8 +81,8 @@ class Run {
     open();
     print_header();
     start_output();
-    const auto results = train();
-    return report(results);
+    const train::LoopResult loop = train();
+    return report(loop);
   }
 
  private:
@@ -90,11 +94,15 @@ class Run {
   void open() {
     comm::agree_on_root(world(), 0, [&] { check_output(); });  // first, since the rest may take minutes
     comm::agree(world(), [&] {
+      requests_.refuse_start();
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
     assembly_.open_files();
+    comm::agree(world(), [&] { requests_.refuse_start(); });
     entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
+    comm::agree(world(), [&] { requests_.refuse_start(); });
     assembly_.start();
+    comm::agree(world(), [&] { requests_.refuse_start(); });
   }
 
   /// Throws if an output file could not be written. Changes no file.
@@ -130,7 +138,7 @@ class Run {
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
   }
 
-  std::vector<train::StepResult> train() {
+  train::LoopResult train() {
     std::optional<profile::Progress> progress;
     if (world().rank() == 0) progress.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     train::LoopHooks hooks;
@@ -140,6 +148,7 @@ class Run {
       assembly_.timer().clear_issues();
     };
     hooks.after = [&](const train::StepResult& r) {
+      stopping_.step_over(r.seconds);
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
                                          r.loss,
@@ -151,7 +160,14 @@ class Run {
       metrics_->write(metrics);
       progress->step(metrics);
     };
-    return train::train(assembly_.trainer(), steps_, hooks).steps;
+    hooks.stops_before = [&](std::int64_t) {
+      stop_ = stopping_.agree();
+      if (!stop_) return false;
+      world().record_device_calls();  // of the last step, but not the gathers of the next one, which was begun
+      log_.set_measuring(false);
+      return true;
+    };
+    return train::train(assembly_.trainer(), steps_, hooks);
   }
 
   MemoryFigures memory_figures() const {
@@ -174,20 +190,25 @@ class Run {
     return bf16 ? profile::Products::bf16 : profile::Products::fp32;
   }
 
-  profile::SummaryInput summary(const MemoryFigures& memory, double final_loss) const {
+  profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) const {
     profile::SummaryInput input = summary_input(deck_.echo, memory);
     input.run = {.backend = tensor::kDevice ? "nccl" : "mpi",
                  .device = tensor::kDevice ? "cuda" : "host",
                  .threads_per_rank = setup().threads,
                  .waiting = std::string(comm::name_of(world().waiting())),
                  .data = assembly_.loader().dataset().description()};
-    input.final_loss = final_loss;
+    input.end = {.reason = train::name_of(stop_),
+                 .next_step = loop.steps.back().step + 1,
+                 .steps = steps_.end,
+                 .checkpoint = loop.saved};
+    input.final_loss = loop.steps.back().loss;
     input.unigram_entropy = entropy_;
     return input;
   }
 
-  int report(const std::vector<train::StepResult>& results) {
+  int report(const train::LoopResult& loop) {
     profile::ReportInput input;
+    const auto& results = loop.steps;
     input.first_step = steps_.first;
     input.timing_skip = steps_.timing_skip;
     input.tokens_per_step = static_cast<double>(assembly_.loader().tokens_per_step());
@@ -197,7 +218,7 @@ class Run {
     if (tensor::kDevice) input.issues = &assembly_.timer().issues();
     input.casts = assembly_.trainer().state().scaling.figures(assembly_.exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
-    input.verification = train::verify(config().verify, results, entropy_, gold_);
+    input.verification = train::verify(config().verify, results, entropy_, gold_, !stop_);
     world().record_device_calls();
     const auto report = profile::make_report(assembly_.timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
@@ -205,18 +226,20 @@ class Run {
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
+    if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     comm::agree_on_root(world(), 0, [&] {
       metrics_->close();
       profile::write_timing(output(config().output.timing), report);
-      profile::write_summary(output(config().output.summary), report, summary(memory, loss));
+      profile::write_summary(output(config().output.summary), report, summary(memory, loop));
     });
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
     comm::agree_on_root(world(), 0, require_standard_output);
-    return static_cast<int>(base::ExitCode::ok);
+    return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
+  const StopRequests& requests_;
   const deck::LoadResult& deck_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
@@ -224,6 +247,8 @@ class Run {
   train::Assembly assembly_;
   std::uint64_t baseline_;  ///< memory_taken() before training takes memory
   train::Steps steps_;
+  train::Stopping stopping_;
+  train::StopReason stop_;
   std::vector<double> gold_;
   std::unique_ptr<profile::MetricsFile> metrics_;
   std::optional<double> entropy_;
@@ -232,7 +257,11 @@ class Run {
 }  // namespace
 
 int run_command(int argc, char** argv, const DeckArguments& arguments) {
-  return run_job(argc, argv, arguments, [](Job& job) { return Run(job)(); });
+  StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
+  return run_job(argc, argv, arguments, [&](Job& job) {
+    const auto ends = requests.end_job_on_second(job.environment);
+    return Run(job, requests)();
+  });
 }
 
 }  // namespace shard8::app

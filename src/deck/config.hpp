@@ -113,6 +113,9 @@ struct DataConfig {
 
 struct RunConfig {
   std::int64_t steps = 0;           ///< optimizer steps
+  std::int64_t stop_after = 0;      ///< steps of this run after which it stops; 0: never
+  double time_limit_min = 0.0;      ///< minutes from the begin of the process; 0: none
+  double margin_s = 0.0;            ///< left of a time limit when a run stops; 0: from the times of steps and writes
   std::int64_t log_every = 10;      ///< steps between two lines of progress
   std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded default: at most steps - 1
   std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits longer for other ranks ends the job

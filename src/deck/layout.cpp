@@ -70,6 +70,15 @@ std::string describe_state(const OptimizerConfig& o) {
                      o.master == Master::fp32 ? "fp32" : "bf16 with a 16-bit remainder");
 }
 
+std::string describe_stops(const RunConfig& run) {
+  std::string text;
+  if (run.stop_after > 0) text = fmt::format("after {}", count(run.stop_after, "step", "steps"));
+  if (run.time_limit_min > 0)
+    text += fmt::format("{}{} min after the start, less {}", text.empty() ? "" : "; ", format_real(run.time_limit_min),
+                        run.margin_s > 0 ? format_real(run.margin_s) + " s" : "1.5 of the longest steps");
+  return text;
+}
+
 std::string describe_checks(const VerifyConfig& v) {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -116,6 +125,7 @@ std::string describe(const Config& config) {
   if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
   line("training", describe_schedule(config));
+  if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {
     line("optimizer", describe_state(config.optimizer));
   }

@@ -69,6 +69,10 @@ void WeightStore::gather_ahead() {
   for (const auto& gather : schedule_.ahead()) start(gather);
 }
 
+void WeightStore::wait() {
+  for (Slot& slot : slots_) slot.request.wait();
+}
+
 GatheredUnit WeightStore::acquire(int unit, Pass pass) {
   int& in_use_copy = copy_in_use_[static_cast<std::size_t>(unit)];
   SHARD8_REQUIRE(in_use_copy < 0, "unit {} is acquired again before it was released", unit);

@@ -49,6 +49,9 @@ class WeightStore {
   /// weights of this step.
   void gather_ahead();
 
+  /// Waits for the gathers under way. Their units can be acquired afterwards as before.
+  void wait();
+
   /// The weights of `unit`. It must be the unit of the next visit. Starts the gathers of the next visits and waits for
   /// the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit, if the unit is in use,
   /// or if no slot is free.

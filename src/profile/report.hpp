@@ -15,7 +15,8 @@ namespace shard8::profile {
 
 /// Whether the run reached what its deck asks for.
 struct Verification {
-  enum class Status : std::uint8_t { not_configured, passed, failed };
+  /// not_reached: the run stopped before its last step, and nothing that was checked so far has failed.
+  enum class Status : std::uint8_t { not_configured, passed, failed, not_reached };
   Status status = Status::not_configured;
   std::string why{};  ///< reason of a failure
 };

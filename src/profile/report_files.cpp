@@ -29,6 +29,15 @@ Json run_of(const SummaryInput::Run& run) {
           {"data", run.data}};
 }
 
+Json end_of(const SummaryInput::End& end) {
+  Json object{{"finished", end.reason.empty()}};
+  if (!end.reason.empty()) object["reason"] = end.reason;
+  object["next_step"] = end.next_step;
+  object["steps"] = end.steps;
+  object["checkpoint"] = end.checkpoint;
+  return object;
+}
+
 bool is_secret(std::string_view name) {
   constexpr std::string_view kSecrets[] = {"JWT", "TOKEN", "KEY", "SECRET", "PASSWORD"};
   return std::any_of(std::begin(kSecrets), std::end(kSecrets),
@@ -127,6 +136,8 @@ Json verification_of(const Verification& v) {
       return {{"status", "passed"}};
     case Verification::Status::failed:
       return {{"status", "failed"}, {"why", v.why}};
+    case Verification::Status::not_reached:
+      return {{"status", "not reached"}};
     case Verification::Status::not_configured:
       break;
   }
@@ -176,6 +187,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["run"] = run_of(input.run);
   summary["environment"] = object_of(input.environment);
   summary["slurm"] = object_of(input.slurm);
+  summary["end"] = end_of(input.end);
   Json steps;
   steps["first"] = report.first_step;
   steps["measured"] = report.measured_steps();

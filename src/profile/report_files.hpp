@@ -31,6 +31,13 @@ struct SummaryInput {
     int threads_per_rank = 0;
     std::string waiting, data;
   };
+  /// How the run ended.
+  struct End {
+    std::string reason{};        ///< why it stopped before its last step; empty: it did not
+    std::int64_t next_step = 0;  ///< number of the first step that was not trained
+    std::int64_t steps = 0;      ///< all that the deck asks for
+    bool checkpoint = false;     ///< a checkpoint of this run exists
+  };
   struct Memory {
     std::string kind;
     std::uint64_t bytes = 0;
@@ -41,6 +48,7 @@ struct SummaryInput {
   std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that influence a run
   std::vector<std::pair<std::string, std::string>> slurm{};
   std::vector<Memory> memory{};  ///< per rank
+  End end{};
   double final_loss = 0;
   std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was computed
 };

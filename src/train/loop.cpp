@@ -41,6 +41,8 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
   for (std::int64_t s = steps.first; s < steps.end; ++s) {
     if (s > steps.first && hooks.stops_before && hooks.stops_before(s)) {
       loop.why = Stop::asked;
+      trainer.settle();
+      loop.saved = hooks.save && hooks.save();
       break;
     }
     if (hooks.before) hooks.before(s);

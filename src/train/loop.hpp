@@ -26,6 +26,9 @@ struct LoopHooks {
   /// Whether the run is to stop before the step `next`, although steps are left. Called between two steps. Every rank
   /// must return the same.
   std::function<bool(std::int64_t next)> stops_before;
+  /// Called when the run stops in this way, with no collective under way. Returns whether a checkpoint of this run
+  /// exists, from which it can go on; writing one has its place here. Every rank must answer alike.
+  std::function<bool()> save;
 };
 
 enum class Stop : std::uint8_t {
@@ -36,6 +39,7 @@ enum class Stop : std::uint8_t {
 struct LoopResult {
   std::vector<StepResult> steps;  ///< one for each step that was trained
   Stop why = Stop::finished;
+  bool saved = false;  ///< what LoopHooks::save said
 };
 
 /// Trains steps.first, steps.first + 1, ... Collective. AgreedError(failed) when the loss or the gradient norm of a

@@ -128,6 +128,11 @@ void Trainer::begin_next_step(std::int64_t step) {
   weights_.gather_ahead();
 }
 
+void Trainer::settle() {
+  weights_.wait();
+  tensor::finish(exec_);
+}
+
 void Trainer::add_squares(int unit, optim::Held held) {
   auto phase = timer_.phase(Phase::optimizer);
   optim::add_squares(exec_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);

@@ -53,6 +53,9 @@ class Trainer {
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
+  /// Waits for the gathers of the next step that the last step has begun, and for the device. A next step may follow.
+  /// Collective.
+  void settle();
 
   int ranks() const { return mesh_.world.size(); }
   const State& state() const { return state_; }

@@ -170,6 +170,20 @@ TEST(Summary, holds_casts_and_what_is_emulated) {
   for (const auto& row : plain["phases"]) EXPECT_FALSE(row.contains("emulated"));
 }
 
+TEST(Summary, says_how_the_run_ended) {
+  const auto end = [](const SummaryInput::End& e) {
+    return ordered_json::parse(to_json(synthetic_report(), {.end = e}))["end"];
+  };
+  EXPECT_EQ(end({.next_step = 30, .steps = 30}),
+            (ordered_json{{"finished", true}, {"next_step", 30}, {"steps", 30}, {"checkpoint", false}}));
+  EXPECT_EQ(end({.reason = "SIGTERM", .next_step = 12, .steps = 30, .checkpoint = true}),
+            (ordered_json{
+                {"finished", false}, {"reason", "SIGTERM"}, {"next_step", 12}, {"steps", 30}, {"checkpoint", true}}));
+  const Verification not_reached{Verification::Status::not_reached, ""};
+  EXPECT_EQ(ordered_json::parse(to_json(synthetic_report(not_reached), {}))["verification"],
+            (ordered_json{{"status", "not reached"}}));
+}
+
 TEST(Summary, holds_everything) {
   const Folder folder;
   const SummaryInput input{.version = {{"number", "0.1.0"}, {"git_hash", "abc"}},

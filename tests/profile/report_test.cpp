@@ -247,6 +247,7 @@ TEST(Text, ends_with_the_verification) {
   EXPECT_EQ(last_line(to_text(synthetic_report({Status::failed, "final loss 5.5 > 3"}))),
             "VERIFICATION: FAILED: final loss 5.5 > 3\n");
   EXPECT_EQ(last_line(to_text(synthetic_report())), "VERIFICATION: NOT CONFIGURED\n");
+  EXPECT_EQ(last_line(to_text(synthetic_report({Status::not_reached, ""}))), "VERIFICATION: NOT REACHED\n");
 }
 
 TEST(Text, says_when_nothing_was_measured) {

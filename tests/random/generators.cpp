@@ -221,6 +221,10 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) {
        d.config.run.steps = d.config.fp8.recipe == Recipe::block ? 3 : draw.between(3, 5);
      }},
+    {"run.stop_after",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.run.stop_after = draw.chance(0.4) ? draw.between(1, d.config.run.steps - 1) : 0;
+     }},
     {"optimizer.lr", [](RandomDeck& d, Draw& draw) { d.config.optimizer.lr = draw.log_real(1e-4, 3e-3); }},
     {"optimizer.min_lr",
      [](RandomDeck& d, Draw& draw) {
@@ -296,6 +300,8 @@ constexpr Generator kGenerators[] = {
 
 constexpr NotDrawn kNotDrawn[] = {
     {"model.init_file", "needs a file with every weight: train.golden and io.tensor_file read such files"},
+    {"run.time_limit_min", "stops a run by the clock: train.stopping and train.time_left"},
+    {"run.margin_s", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.log_every", "only what is printed: a training does not read it"},
     {"run.timing_skip", "only which steps figures count: a training does not read it"},
     {"run.hang_limit_s", "bounds how long a rank waits for others: comm.environment stops ranks"},

@@ -145,14 +145,17 @@ class Program {
   void run_round(std::int64_t first, std::int64_t end) {
     std::vector<RandomDeck> decks;
     std::vector<Job> jobs;
+    std::vector<std::size_t> first_job;  // of each deck
     for (std::int64_t number = first; number < end; ++number) {
       decks.push_back(accepted(number));
+      first_job.push_back(jobs.size());
       for (Job& job : jobs_of(decks.back(), name(number))) jobs.push_back(std::move(job));
     }
+    first_job.push_back(jobs.size());
     const std::vector<Outcome> outcomes = ranks_.train(jobs);
     for (std::size_t i = 0; i < decks.size(); ++i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
-      const Verdict verdict = judge(decks[i], std::span(outcomes).subspan(3 * i, 3));
+      const Verdict verdict = judge(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]));
       progress_.add(number, decks[i], verdict);
       if (options_.only >= 0 && verdict.failure == Failure::none)
         print(fmt::format("{}\n", short_yaml(decks[i].config)));

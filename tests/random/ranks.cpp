@@ -18,6 +18,8 @@
 #include "deck/layout.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/train/training.hpp"
+#include "train/loop.hpp"
+#include "train/stopping.hpp"
 
 namespace shard8::test {
 
@@ -104,6 +106,16 @@ void take(std::string_view& in, T& values) {
   take(in, &count, sizeof(count));
   values.resize(count);
   take(in, values.data(), count * sizeof(values[0]));
+}
+
+/// All steps of the deck, or those until run.stop_after stops them, as the program stops.
+std::vector<train::StepResult> train_to_stop(Training& training) {
+  const deck::RunConfig& run = training.setup().config.run;
+  train::Stopping stopping(training.mesh().world, run, {{}, [] { return train::ClockTimes{}; }});
+  train::LoopHooks hooks;
+  hooks.after = [&](const train::StepResult& result) { stopping.step_over(result.seconds); };
+  hooks.stops_before = [&](std::int64_t) { return static_cast<bool>(stopping.agree()); };
+  return train::train(training.trainer(), {.first = 0, .end = run.steps}, hooks).steps;
 }
 
 char crash_text[512];  // names the job that runs; printed by the handler of a signal
@@ -216,7 +228,7 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
   watch_.begin(job.name);
   try {
     Training training(job.config, comm);
-    for (const auto& result : training.run(0, job.config.run.steps)) {
+    for (const auto& result : train_to_stop(training)) {
       outcome.losses.push_back(result.loss);
       outcome.norms.push_back(result.gradient_norm);
     }

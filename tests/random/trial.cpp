@@ -32,6 +32,16 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
+/// Whether a run that stopped trained `steps` steps, and those of the whole run bit for bit.
+bool is_beginning_of(const Outcome& whole, const Outcome& stopped, std::int64_t steps) {
+  const auto first = [steps](const std::vector<double>& all) {
+    const auto count = std::min(all.size(), static_cast<std::size_t>(steps));
+    return std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  return stopped.losses.size() == static_cast<std::size_t>(steps) && same_bits(first(whole.losses), stopped.losses) &&
+         same_bits(first(whole.norms), stopped.norms);
+}
+
 std::string both(const char* what, const std::vector<double>& got, const char* got_name,
                  const std::vector<double>& want, const char* want_name) {
   std::string text = fmt::format("  {:<14} {:>24} {:>24} {:>10}\n", what, got_name, want_name, "relative");
@@ -95,10 +105,15 @@ void Spread::raise(const Spread& other) {
 }
 
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name) {
-  const Config second = with_schedule(deck.config, deck.second), one = alone(deck.config);
-  return {{deck.config, name + ", on its mesh\n" + short_yaml(deck.config)},
-          {second, name + ", on its mesh with the second schedule\n" + short_yaml(second)},
-          {one, name + ", on one rank\n" + short_yaml(one)}};
+  Config whole = deck.config;
+  whole.run.stop_after = 0;
+  const Config second = with_schedule(whole, deck.second), one = alone(whole);
+  std::vector<Job> jobs{{whole, name + ", on its mesh\n" + short_yaml(whole)},
+                        {second, name + ", on its mesh with the second schedule\n" + short_yaml(second)},
+                        {one, name + ", on one rank\n" + short_yaml(one)}};
+  if (deck.config.run.stop_after > 0)
+    jobs.push_back({deck.config, name + ", on its mesh, stopped\n" + short_yaml(deck.config)});
+  return jobs;
 }
 
 Spread difference_of(const Outcome& a, const Outcome& b) {
@@ -135,6 +150,10 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes) {
         "later norms {:.1e}\n{}",
         bounds.kind, most.first_loss, most.first_norm, most.loss, most.norm,
         table(mesh, "on the mesh", one, "on one rank"));
+  } else if (outcomes.size() > 3 && !is_beginning_of(mesh, outcomes[3], deck.config.run.stop_after)) {
+    v.failure = Failure::stopped_badly;
+    v.text = fmt::format("run.stop_after = {} does not give the first steps of the whole run\n{}",
+                         deck.config.run.stop_after, table(outcomes[3], "stopped", mesh, "whole"));
   }
   return v;
 }

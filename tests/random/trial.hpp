@@ -37,7 +37,7 @@ Bounds bounds_of(const deck::Config& config);
 /// bound that no gradient reaches, so that no unit is updated before all gradients are reduced.
 deck::Config alone(const deck::Config& config);
 
-enum class Failure { none, threw, differs, other_bits };
+enum class Failure { none, threw, differs, other_bits, stopped_badly };
 
 struct Verdict {
   Failure failure = Failure::none;
@@ -45,7 +45,8 @@ struct Verdict {
   Spread difference;  ///< from the training on one rank
 };
 
-/// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank.
+/// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank; and on its mesh until
+/// run.stop_after stops it, if that is not 0. The others train all steps.
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name);
 /// Compares the outcomes of jobs_of() with each other.
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes);

@@ -30,7 +30,7 @@ deck::Config config() {
 }
 
 LoopHooks stop_before(std::int64_t step) {
-  return {.before = {}, .after = {}, .stops_before = [step](std::int64_t next) { return next == step; }};
+  return {.before = {}, .after = {}, .stops_before = [step](std::int64_t next) { return next == step; }, .save = {}};
 }
 
 Numbers numbers(const LoopResult& loop) {
@@ -59,6 +59,31 @@ TEST(Loop, StartsAtAnyStepAndStopsWhenAsked) {
   for (const LoopResult* part : {&first, &middle, &last})
     for (const auto& result : part->steps) got.push_back(result.loss);
   EXPECT_TRUE(tests::same_bits(got, wanted));
+}
+
+// The last step has begun gathers of the next one, which does not come.
+TEST(Loop, StopsWithNothingUnderWay) {
+  test::Training training(config(), MPI_COMM_WORLD);
+  std::int64_t under_way = 0, begun = 0;
+  training.log().set_watcher({[&](const profile::CollectiveKey&) { ++under_way; },
+                              [&](const profile::CollectiveKey&) { --under_way; }});
+  LoopHooks hooks = stop_before(4);
+  hooks.after = [&](const train::StepResult&) { begun = under_way; };
+  int saves = 0;
+  hooks.save = [&] {
+    ++saves;
+    training.mesh().world.record_device_calls();
+    EXPECT_EQ(under_way, 0);
+    return true;
+  };
+  const LoopResult stopped = train::train(training.trainer(), {.first = 0, .end = kSteps}, hooks);
+  EXPECT_EQ(numbers(stopped).size(), 4U);
+  EXPECT_TRUE(stopped.saved);
+  EXPECT_EQ(saves, 1);
+  if (test::world_size() > 1) {
+    EXPECT_GT(begun, 0);
+  }
+  EXPECT_FALSE(train::train(training.trainer(), {.first = 4, .end = kSteps}, {}).saved);
 }
 
 TEST(Loop, CallsHooksAroundEveryStep) {

@@ -46,6 +46,24 @@ TEST(Verify, FinalLossBounds) {
   EXPECT_EQ(below.why, "final loss 1.25 is below verify.final_loss_min 1.5");
 }
 
+// Of a run that stopped the final loss is not judged, the steps it has trained are.
+TEST(Verify, ARunThatStoppedIsNotJudgedByItsFinalLoss) {
+  deck::VerifyConfig config;
+  config.final_loss_max = 2.5;
+  EXPECT_EQ(train::verify(config, losses({9, 2}), {}, {}, false).status, Status::not_reached);
+  EXPECT_EQ(train::verify(config, losses({9, 8}), {}, {}, false).status, Status::not_reached);
+  config.gold = "gold.jsonl";
+  config.tolerance = 1e-3;
+  const std::vector<double> gold{9, 8, 2};
+  EXPECT_EQ(train::verify(config, losses({9, 8}), {}, gold, false).status, Status::not_reached);
+  const auto far = train::verify(config, losses({9, 7}), {}, gold, false);
+  EXPECT_EQ(far.status, Status::failed);
+  EXPECT_TRUE(has(far.why, "loss 7 of step 1 differs")) << far.why;
+  EXPECT_FALSE(has(far.why, "final")) << far.why;
+  EXPECT_EQ(train::verify(config, losses({9, 8, 2, 1}), {}, gold, false).status, Status::failed);
+  EXPECT_EQ(train::verify({}, losses({9}), {}, {}, false).status, Status::not_configured);
+}
+
 TEST(Verify, NotANumberFailsEverything) {
   deck::VerifyConfig config;
   config.final_loss_max = 2.5;

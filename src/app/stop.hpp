@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/stop_signals.hpp"
+#include "comm/environment.hpp"
+#include "train/stopping.hpp"
+
+namespace shard8::app {
+
+/// What asks this process to stop: signals and clocks. Made at the begin of a run's process.
+class StopRequests {
+ public:
+  /// Gives back, at its destruction, what a second signal did before.
+  class Guard {
+   public:
+    explicit Guard(base::StopSignals& signals) : signals_(signals) {}
+    ~Guard() { signals_.on_second({}); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    base::StopSignals& signals_;
+  };
+  /// As long as the guard lives a second signal ends all ranks, with the exit code 5.
+  [[nodiscard]] Guard end_job_on_second(const comm::Environment& environment);
+
+  /// Throws Error(failed) when a signal came: the run ends before its first step.
+  void refuse_start() const;
+  /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) when a rank's
+  /// value is no number. Collective.
+  train::Stopping::Sources sources(const comm::Communicator& world) const;
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  base::StopSignals signals_;
+};
+
+/// The line of a report on a run that stopped before step number `next` of `steps`.
+std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint);
+
+/// The exit code of a run that stopped.
+base::ExitCode stop_code(bool checkpoint);
+
+}  // namespace shard8::app

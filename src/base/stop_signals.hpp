@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace shard8::base {
+
+/// Catches the signals that ask a run to stop, SIGTERM, SIGUSR1 and SIGINT, from its construction to its destruction,
+/// which restores what they did before. The first signal is remembered, and the run asks for it. A second one ends the
+/// process. One object at a time in a process.
+class StopSignals {
+ public:
+  static constexpr std::array<int, 3> kSignals{SIGTERM, SIGUSR1, SIGINT};
+  /// A signal that comes sooner after the first one is the same request: `timeout` sends each signal to its child and to
+  /// the child's process group. Chosen: longer than launchers take to pass a signal on, shorter than a person who has
+  /// waited for the first one.
+  static constexpr std::chrono::milliseconds kSameRequest{500};
+
+  /// Error(environment) when the handlers cannot be installed or no thread can be started.
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The signal that came first, 0 for none.
+  int first() const;
+
+  /// Ends the process when a second signal comes. A thread of this object calls it with what happened, in words.
+  using End = std::function<void(const std::string& what)>;
+  /// From now on a second signal calls `end`. Before that, and with an empty `end`, the process prints "shard8: " and
+  /// what happened on standard error and leaves with exit code 5. Returns when no earlier function runs any more.
+  void on_second(End end);
+
+ private:
+  void wait_for_second();
+
+  std::mutex mutex_;
+  End end_;
+  std::atomic<bool> over_ = false;
+  std::array<struct sigaction, kSignals.size()> before_{};
+  std::thread thread_;  // last: it uses the others
+};
+
+/// "SIGTERM", or "signal 40" for one without a name here.
+std::string signal_name(int signal);
+
+}  // namespace shard8::base

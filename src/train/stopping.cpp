@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/stopping.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/stop_signals.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+// A reason as a number, for the maximum over ranks.
+constexpr std::uint64_t kSignals = 256;  // more than there are
+
+std::uint64_t code_of(const StopReason& reason) {
+  return static_cast<std::uint64_t>(reason.kind) * kSignals + static_cast<std::uint64_t>(reason.signal);
+}
+
+StopReason reason_of(std::uint64_t code) {
+  return {static_cast<StopReason::Kind>(code / kSignals), static_cast<int>(code % kSignals)};
+}
+
+}  // namespace
+
+std::string name_of(const StopReason& reason) {
+  switch (reason.kind) {
+    case StopReason::Kind::none:
+      return "";
+    case StopReason::Kind::stop_after:
+      return "run.stop_after";
+    case StopReason::Kind::time_limit:
+      return "run.time_limit_min";
+    case StopReason::Kind::job_end:
+      return "SLURM_JOB_END_TIME";
+    case StopReason::Kind::signal:
+      return base::signal_name(reason.signal);
+  }
+  return "?";
+}
+
+std::optional<double> job_end(const char* text, double now) {
+  const std::string_view all = text == nullptr ? "" : text;
+  if (all.empty()) return std::nullopt;
+  std::int64_t end = 0;
+  const auto [rest, error] = std::from_chars(all.data(), all.data() + all.size(), end);
+  if (error != std::errc() || rest != all.data() + all.size())
+    base::fail(base::ExitCode::environment,
+               "SLURM_JOB_END_TIME is '{}': it must be a whole number of seconds since 1970; unset it to run without",
+               all);
+  if (static_cast<double>(end) <= now) return std::nullopt;
+  return static_cast<double>(end);
+}
+
+Stopping::Stopping(const comm::Communicator& world, const deck::RunConfig& run, Sources sources)
+    : world_(world), sources_(std::move(sources)), stop_after_(run.stop_after) {
+  constexpr double kSecondsPerMinute = 60;
+  if (run.time_limit_min > 0) limits_.run_s = kSecondsPerMinute * run.time_limit_min;
+  limits_.job_end = sources_.job_end;
+  if (run.margin_s > 0) limits_.margin_s = run.margin_s;
+  limits_.start = sources_.clock();
+}
+
+void Stopping::step_over(double seconds) {
+  ++steps_;
+  longest_.step = std::max(longest_.step, seconds);
+}
+
+void Stopping::checkpoint_over(double seconds) {
+  longest_.checkpoint_write = std::max(longest_.checkpoint_write, seconds);
+}
+
+StopReason Stopping::own() const {
+  if (const int signal = sources_.signal ? sources_.signal() : 0; signal != 0)
+    return {StopReason::Kind::signal, signal};
+  switch (reached(limits_, sources_.clock(), longest_)) {
+    case TimeLimit::run:
+      return {StopReason::Kind::time_limit};
+    case TimeLimit::job_end:
+      return {StopReason::Kind::job_end};
+    case TimeLimit::none:
+      break;
+  }
+  if (stop_after_ > 0 && steps_ >= stop_after_) return {StopReason::Kind::stop_after};
+  return {};
+}
+
+StopReason Stopping::agree() const {
+  std::array<std::uint64_t, 1> worst{code_of(own())};
+  world_.all_reduce(worst, comm::Communicator::Reduce::max);
+  return reason_of(worst[0]);
+}
+
+}  // namespace shard8::train
