@@ -20,9 +20,9 @@ namespace shard8::base {
 class StopSignals {
  public:
   static constexpr std::array<int, 3> kSignals{SIGTERM, SIGUSR1, SIGINT};
-  /// A signal that comes sooner after the first one is the same request: `timeout` sends each signal to its child and to
-  /// the child's process group. Chosen: longer than launchers take to pass a signal on, shorter than a person who has
-  /// waited for the first one.
+  /// A signal that comes sooner after the first one is the same request: `timeout` sends each signal to its child and
+  /// to the child's process group. Chosen: longer than launchers take to pass a signal on, shorter than a person who
+  /// has waited for the first one.
   static constexpr std::chrono::milliseconds kSameRequest{500};
 
   /// Error(environment) when the handlers cannot be installed or no thread can be started.

@@ -9,7 +9,7 @@ namespace shard8::train {
 
 /// Two clocks of this rank, in seconds.
 struct ClockTimes {
-  double steady = 0;     ///< since the process began; never goes back
+  double steady = 0;      ///< since the process began; never goes back
   double since_1970 = 0;  ///< the system's, which may be set forward and back
 };
 

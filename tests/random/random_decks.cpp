@@ -155,7 +155,8 @@ class Program {
     const std::vector<Outcome> outcomes = ranks_.train(jobs);
     for (std::size_t i = 0; i < decks.size(); ++i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
-      const Verdict verdict = judge(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]));
+      const Verdict verdict =
+          judge(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]));
       progress_.add(number, decks[i], verdict);
       if (options_.only >= 0 && verdict.failure == Failure::none)
         print(fmt::format("{}\n", short_yaml(decks[i].config)));

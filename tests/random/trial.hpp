@@ -34,7 +34,8 @@ struct Bounds {
 Bounds bounds_of(const deck::Config& config);
 
 /// The same training on one rank with the default schedule. Keys that change the numbers stay. A clip of 0 becomes a
-/// bound that no gradient reaches, so that no unit is updated before all gradients are reduced.
+/// bound that no gradient reaches, so that no unit is updated before all gradients are reduced. All steps
+/// are trained.
 deck::Config alone(const deck::Config& config);
 
 enum class Failure { none, threw, differs, other_bits, stopped_badly };

@@ -65,8 +65,8 @@ TEST(Loop, StartsAtAnyStepAndStopsWhenAsked) {
 TEST(Loop, StopsWithNothingUnderWay) {
   test::Training training(config(), MPI_COMM_WORLD);
   std::int64_t under_way = 0, begun = 0;
-  training.log().set_watcher({[&](const profile::CollectiveKey&) { ++under_way; },
-                              [&](const profile::CollectiveKey&) { --under_way; }});
+  training.log().set_watcher(
+      {[&](const profile::CollectiveKey&) { ++under_way; }, [&](const profile::CollectiveKey&) { --under_way; }});
   LoopHooks hooks = stop_before(4);
   hooks.after = [&](const train::StepResult&) { begun = under_way; };
   int saves = 0;

@@ -88,7 +88,7 @@ TEST(Stopping, BeforeTheEndOfTheJob) {
 // A margin that is not given: 1.5 times the longest step and the longest write.
 TEST(Stopping, MarginFollowsTheLongestStep) {
   Simulated run({.steps = 100, .time_limit_min = 2});
-  EXPECT_FALSE(run.train(1, 20));              // until 30 s; the margin is 30 s
+  EXPECT_FALSE(run.train(1, 20));  // until 30 s; the margin is 30 s
   EXPECT_EQ(run.train(100, 1).kind, Kind::time_limit);
   EXPECT_EQ(run.now.steady, 90);
 }
