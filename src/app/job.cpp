@@ -9,6 +9,7 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/process.hpp"
+#include "app/stop.hpp"
 #include "comm/agree.hpp"
 
 namespace shard8::app {
@@ -48,9 +49,11 @@ int agreed_threads(const comm::Environment& environment, const comm::Node& node)
 
 }  // namespace
 
-int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body) {
+int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
+            StopRequests* requests) {
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
-  return comm::run_guarded(environment, [&] {
+  if (requests != nullptr) requests->begin_job(environment);
+  const int code = comm::run_guarded(environment, [&] {
     const comm::Node node = comm::survey_node(environment.world(), &environment.waits());
     const int threads = agreed_threads(environment, node);
     profile::CollectiveLog log;
@@ -64,9 +67,11 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     const int device = choose_device(world, deck.config.mesh, node);
     const tensor::Runtime runtime({.threads = threads, .device = device});
     attach_device(world, runtime.exec(), environment, limits);
-    Job job{environment, node, deck, log, std::move(world), runtime};
+    Job job{node, deck, log, std::move(world), runtime};
     return body(job);
   });
+  if (requests != nullptr) requests->end_job();
+  return code;
 }
 
 }  // namespace shard8::app

@@ -14,10 +14,11 @@
 
 namespace shard8::app {
 
+class StopRequests;
+
 /// What a rank has once ranks, deck and devices are checked and Kokkos runs. If the program was built for devices, each
 /// rank has a device of its own. The references are valid until the body of run_job() returns.
 struct Job {
-  const comm::Environment& environment;
   comm::Node node;
   const deck::LoadResult& deck;
   profile::CollectiveLog& log;
@@ -27,7 +28,9 @@ struct Job {
 
 /// Starts MPI, reads the deck on rank 0, checks the deck, the number of ranks and the devices on every rank, starts
 /// Kokkos, and calls `body` on every rank. Returns what `body` returns, which is the process's exit code. An error that
-/// all ranks agreed on is printed and its exit code returned; any other error ends the job (comm::run_guarded).
-int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body);
+/// all ranks agreed on is printed and its exit code returned; any other error ends the job (comm::run_guarded). A
+/// second of the `requests` ends the job, too; null: signals do what they did before.
+int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
+            StopRequests* requests = nullptr);
 
 }  // namespace shard8::app

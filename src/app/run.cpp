@@ -258,10 +258,8 @@ class Run {
 
 int run_command(int argc, char** argv, const DeckArguments& arguments) {
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
-  return run_job(argc, argv, arguments, [&](Job& job) {
-    const auto ends = requests.end_job_on_second(job.environment);
-    return Run(job, requests)();
-  });
+  return run_job(
+      argc, argv, arguments, [&](Job& job) { return Run(job, requests)(); }, &requests);
 }
 
 }  // namespace shard8::app

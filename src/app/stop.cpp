@@ -13,9 +13,9 @@ namespace shard8::app {
 
 using base::ExitCode;
 
-StopRequests::Guard StopRequests::end_job_on_second(const comm::Environment& environment) {
+void StopRequests::begin_job(const comm::Environment& environment) {
+  signals_.take_back();
   signals_.on_second([&environment](const std::string& what) { environment.abort(ExitCode::failed, what); });
-  return Guard(signals_);
 }
 
 void StopRequests::refuse_start() const {

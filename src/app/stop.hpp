@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "base/error.hpp"
@@ -17,19 +16,10 @@ namespace shard8::app {
 /// What asks this process to stop: signals and clocks. Made at the begin of a run's process.
 class StopRequests {
  public:
-  /// Gives back, at its destruction, what a second signal did before.
-  class Guard {
-   public:
-    explicit Guard(base::StopSignals& signals) : signals_(signals) {}
-    ~Guard() { signals_.on_second({}); }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-
-   private:
-    base::StopSignals& signals_;
-  };
-  /// As long as the guard lives a second signal ends all ranks, with the exit code 5.
-  [[nodiscard]] Guard end_job_on_second(const comm::Environment& environment);
+  /// From now on a second signal ends all ranks, with the exit code 5. Before that it ends this process.
+  void begin_job(const comm::Environment& environment);
+  /// From now on a second signal ends this process alone. To be called before the environment goes.
+  void end_job() { signals_.on_second({}); }
 
   /// Throws Error(failed) when a signal came: the run ends before its first step.
   void refuse_start() const;

@@ -59,11 +59,16 @@ StopSignals::StopSignals() {
     in_use = false;
     fail(ExitCode::environment, "cannot start the thread that waits for signals: {}", e.what());
   }
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before_[i]);
+  take_back();
+}
+
+void StopSignals::take_back() {
   struct sigaction action {};
   action.sa_handler = &note_signal;
   action.sa_flags = SA_RESTART;  // system calls of libraries that expect no signals go on
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {

@@ -31,6 +31,10 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  /// Installs the handlers again. To be called after MPI_Init: MPICH installs one for SIGUSR1, by which its launcher
+  /// can tell of dead processes, and after a signal asks the launcher for them. Without a launcher it waits for ever.
+  void take_back();
+
   /// The signal that came first, 0 for none.
   int first() const;
 

@@ -50,6 +50,15 @@ TEST(StopSignals, RestoresWhatWasThereBefore) {
   for (const int signal : StopSignals::kSignals) EXPECT_EQ(handler_of(signal), SIG_DFL);
 }
 
+// A library that is initialised later may install a handler of its own.
+TEST(StopSignals, TakesSignalsBack) {
+  StopSignals signals;
+  ::signal(SIGUSR1, [](int) { ::_exit(1); });
+  signals.take_back();
+  ::kill(::getpid(), SIGUSR1);
+  EXPECT_EQ(signals.first(), SIGUSR1);
+}
+
 // What ends a process is tested in a child.
 TEST(StopSignalsDeathTest, ASecondOneEndsTheProcess) {
   EXPECT_EXIT(

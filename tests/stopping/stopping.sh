@@ -103,7 +103,7 @@ reported() {
   steps=$(sed -nE 's/^stopped by .* before step ([0-9]+) of .*/\1/p' "$job/out")
   once out '^final loss [0-9.]+'
   once out '^memory per rank'
-  [[ $(tail -n 1 "$job/out") == 'VERIFICATION: NOT REACHED' ]] || fail "the last line is another one"
+  [[ $(sed '/^$/d' "$job/out" | tail -n 1) == 'VERIFICATION: NOT REACHED' ]] || fail "the last line is another one"
   if ((steps > 2)); then once out '^Figure of Merit'; else once out "no step was measured: all $steps were left out"; fi
   [[ $(wc -l <"$job/results/metrics.jsonl") == "$steps" ]] || fail "metrics.jsonl has not $steps lines"
   last=$(tail -n 1 "$job/results/metrics.jsonl")
@@ -225,7 +225,8 @@ case_limits() {
 # A second signal ends a run in the middle of a step.
 case_second() {
   start one_rank program 1 "${long[@]}"
-  wait_for 20 "the handlers" rank_catches 0
+  wait_for 20 "the first step" test -e "$job/results/metrics.jsonl"
+  sleep 0.2
   kill -TERM "$(pid_of 0)"
   sleep 0.6
   kill -TERM "$(pid_of 0)"
@@ -255,13 +256,8 @@ case_second() {
   once err '^shard8: rank 1: ended at once by a second signal, SIGTERM$'
 
   # timeout sends the signal twice at once, which is one request.
-  start timeout program 1 "${long[@]}"
-  kill -KILL "$started"
-  wait "$started" || true
-  job=$folder/timeout_twice
-  mkdir -p "$job"
-  timeout --preserve-status 1 "$here/rank.sh" "$program" run deck.yaml "output.dir=$job/results" \
-    >"$job/out" 2>"$job/err" & started=$!
+  launch=(timeout --preserve-status 3 "${launch[@]}")
+  start timeout mpiexec 2
   ends_with 5
   reported SIGTERM
 }
@@ -292,7 +288,7 @@ case_start() {
   wait_for 20 "the handlers" rank_catches 0
   sleep 0.5
   kill -INT "$(pid_of 0)"
-  timeout 20 bash -c 'echo >gold.jsonl' || true
+  timeout 20 bash -c 'echo "{\"step\": 0, \"loss\": 1}" >gold.jsonl' || true
   ends_with 5
   once err '^shard8: .*stopped by SIGINT before the first step$'
 }
