@@ -73,7 +73,7 @@ class Run {
         assembly_(deck_.config, std::move(job.world), job.runtime.exec(), job.runtime.threads()),
         baseline_(memory_taken()),
         steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip},
-        stopping_(assembly_.mesh().world, deck_.config.run, requests.sources(assembly_.mesh().world)) {
+        stopping_(deck_.config.run, requests.sources(assembly_.mesh().world)) {
     log_.set_measuring(false);  // until the first timed step
   }
 
@@ -142,13 +142,16 @@ class Run {
     std::optional<profile::Progress> progress;
     if (world().rank() == 0) progress.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     train::LoopHooks hooks;
+    std::uint64_t asked = 0;
+    assembly_.trainer().ask([&] { return train::code_of(stopping_.end_step()); });
     hooks.before = [&](std::int64_t s) {
+      stopping_.begin_step();
       if (s != steps_.first_timed()) return;
       log_.set_measuring(true);
       assembly_.timer().clear_issues();
     };
     hooks.after = [&](const train::StepResult& r) {
-      stopping_.step_over(r.seconds);
+      asked = r.asked;
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
                                          r.loss,
@@ -161,13 +164,15 @@ class Run {
       progress->step(metrics);
     };
     hooks.stops_before = [&](std::int64_t) {
-      stop_ = stopping_.agree();
+      stop_ = train::reason_of(asked);
       if (!stop_) return false;
       world().record_device_calls();  // of the last step, but not the gathers of the next one, which was begun
       log_.set_measuring(false);
       return true;
     };
-    return train::train(assembly_.trainer(), steps_, hooks);
+    train::LoopResult loop = train::train(assembly_.trainer(), steps_, hooks);
+    assembly_.trainer().ask({});
+    return loop;
   }
 
   MemoryFigures memory_figures() const {

@@ -18,8 +18,9 @@ StepResult Trainer::step(std::int64_t step) {
   quantize_weights();                                  // FP8 shards and scales for the next step
   begin_next_step(step);                               // its first gathers
   const double norm = clipped ? *clipped : norm_of_update();
-  const double loss = mean_loss();
-  return {step, loss, norm, rate, loader_.tokens_per_step(), end_step()};
+  std::uint64_t asked = 0;
+  const double loss = mean_loss(asked);  // with what ranks have to say
+  return {step, loss, norm, rate, loader_.tokens_per_step(), end_step(), asked};
 }
 
 }  // namespace shard8::train

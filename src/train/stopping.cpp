@@ -3,7 +3,6 @@
 #include "train/stopping.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -13,9 +12,7 @@
 
 namespace shard8::train {
 
-namespace {
-
-// A reason as a number, for the maximum over ranks.
+// Codes of a kind's signals follow each other.
 constexpr std::uint64_t kSignals = 256;  // more than there are
 
 std::uint64_t code_of(const StopReason& reason) {
@@ -25,8 +22,6 @@ std::uint64_t code_of(const StopReason& reason) {
 StopReason reason_of(std::uint64_t code) {
   return {static_cast<StopReason::Kind>(code / kSignals), static_cast<int>(code % kSignals)};
 }
-
-}  // namespace
 
 std::string name_of(const StopReason& reason) {
   switch (reason.kind) {
@@ -57,28 +52,25 @@ std::optional<double> job_end(const char* text, double now) {
   return static_cast<double>(end);
 }
 
-Stopping::Stopping(const comm::Communicator& world, const deck::RunConfig& run, Sources sources)
-    : world_(world), sources_(std::move(sources)), stop_after_(run.stop_after) {
+Stopping::Stopping(const deck::RunConfig& run, Sources sources)
+    : sources_(std::move(sources)), stop_after_(run.stop_after) {
   constexpr double kSecondsPerMinute = 60;
   if (run.time_limit_min > 0) limits_.run_s = kSecondsPerMinute * run.time_limit_min;
   limits_.job_end = sources_.job_end;
   if (run.margin_s > 0) limits_.margin_s = run.margin_s;
   limits_.start = sources_.clock();
+  begin_step();
 }
 
-void Stopping::step_over(double seconds) {
+void Stopping::begin_step() { step_began_ = sources_.clock().steady; }
+
+StopReason Stopping::end_step() {
+  const ClockTimes now = sources_.clock();
   ++steps_;
-  longest_.step = std::max(longest_.step, seconds);
-}
-
-void Stopping::checkpoint_over(double seconds) {
-  longest_.checkpoint_write = std::max(longest_.checkpoint_write, seconds);
-}
-
-StopReason Stopping::own() const {
+  longest_.step = std::max(longest_.step, now.steady - step_began_);
   if (const int signal = sources_.signal ? sources_.signal() : 0; signal != 0)
     return {StopReason::Kind::signal, signal};
-  switch (reached(limits_, sources_.clock(), longest_)) {
+  switch (reached(limits_, now, longest_)) {
     case TimeLimit::run:
       return {StopReason::Kind::time_limit};
     case TimeLimit::job_end:
@@ -90,10 +82,8 @@ StopReason Stopping::own() const {
   return {};
 }
 
-StopReason Stopping::agree() const {
-  std::array<std::uint64_t, 1> worst{code_of(own())};
-  world_.all_reduce(worst, comm::Communicator::Reduce::max);
-  return reason_of(worst[0]);
+void Stopping::checkpoint_written(double seconds) {
+  longest_.checkpoint_write = std::max(longest_.checkpoint_write, seconds);
 }
 
 }  // namespace shard8::train

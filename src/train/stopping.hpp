@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "comm/communicator.hpp"
 #include "deck/config.hpp"
 #include "train/time_left.hpp"
 
@@ -32,8 +31,12 @@ std::string name_of(const StopReason& reason);
 /// Error(environment) when the value is no number.
 std::optional<double> job_end(const char* text, double now);
 
-/// Decides between steps whether a run stops, alike on every rank. Each rank has its own signals and clocks: where any
-/// rank has a reason, all stop.
+/// A reason as a number that is not negative, 0 for none. The largest number of several ranks is the reason that
+/// counts.
+std::uint64_t code_of(const StopReason& reason);
+StopReason reason_of(std::uint64_t code);
+
+/// Whether this rank wants its run to stop. Ranks have signals and clocks of their own; Trainer::ask() has them agree.
 class Stopping {
  public:
   struct Sources {
@@ -41,23 +44,20 @@ class Stopping {
     std::function<ClockTimes()> clock;  ///< of this rank
     std::optional<double> job_end{};    ///< see train::job_end()
   };
-  /// `world`, the group of all ranks, must outlive the object.
-  Stopping(const comm::Communicator& world, const deck::RunConfig& run, Sources sources);
+  Stopping(const deck::RunConfig& run, Sources sources);
 
-  /// A step of this run is over; it took so many seconds on this rank.
-  void step_over(double seconds);
-  /// A checkpoint was written, and the ranks took so many seconds for it.
-  void checkpoint_over(double seconds);
-  /// Whether the run stops before its next step. Collective: one all-reduce of a value in host memory.
-  StopReason agree() const;
+  /// A step of this run begins.
+  void begin_step();
+  /// The step ends. Returns why the run is to stop behind it.
+  StopReason end_step();
+  /// Writing a checkpoint held ranks up for so many seconds.
+  void checkpoint_written(double seconds);
 
  private:
-  StopReason own() const;
-
-  const comm::Communicator& world_;
   Sources sources_;
   std::int64_t stop_after_ = 0;  ///< steps of this run, 0 for none
-  std::int64_t steps_ = 0;       ///< of this run so far
+  std::int64_t steps_ = 0;       ///< of this run that ended
+  double step_began_ = 0;        ///< on the steady clock
   TimeLimits limits_;
   LongestTimes longest_;
 };

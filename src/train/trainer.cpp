@@ -3,7 +3,11 @@
 
 #include "train/trainer.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "kernels/elementwise.hpp"
 #include "model/initialise.hpp"
@@ -164,10 +168,19 @@ void Trainer::quantize_weights() {
   state_.scaling.update(exec_);
 }
 
-double Trainer::mean_loss() const {
+double Trainer::mean_loss(std::uint64_t& asked) const {
   auto phase = timer_.phase(Phase::reduce_wait);
-  auto sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
-  mesh_.data.all_reduce({&sum, 1}, comm::Communicator::Reduce::sum);
+  const auto own_sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
+  const std::array<double, 2> own{own_sum, asks_ ? static_cast<double>(asks_()) : 0};
+  std::vector<double> all(own.begin(), own.end());
+  if (mesh_.world.size() > 1) all = mesh_.world.all_gather(own);
+  double sum = 0, most = 0;
+  for (int rank = 0; rank < mesh_.world.size(); ++rank) {
+    const double* const values = all.data() + 2 * static_cast<std::ptrdiff_t>(rank);
+    if (comm::place_of(mesh_.shape, rank).tensor == mesh_.place.tensor) sum += values[0];
+    most = std::max(most, values[1]);
+  }
+  asked = static_cast<std::uint64_t>(most);
   return sum / static_cast<double>(loader_.tokens_per_step());
 }
 

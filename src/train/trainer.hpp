@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "comm/mesh.hpp"
 #include "data/batch.hpp"
@@ -27,6 +30,7 @@ struct StepResult {
   double learning_rate = 0;
   std::int64_t tokens = 0;  ///< of the global batch
   double seconds = 0;       ///< on this rank
+  std::uint64_t asked = 0;  ///< the largest number that a rank gave at the end of the step (Trainer::ask)
 };
 
 /// Trains on one rank, step by step: the model over this rank's memory, with its weights, gradients and optimizer. What
@@ -53,6 +57,9 @@ class Trainer {
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
+  /// From now on every rank calls its `number` at the end of each step, when the device is done; below 2^53. How ranks
+  /// agree on whether to stop: the numbers travel with the loss.
+  void ask(std::function<std::uint64_t()> number) { asks_ = std::move(number); }
   /// Waits for the gathers of the next step that the last step has begun, and for the device. A next step may follow.
   /// Collective.
   void settle();
@@ -87,7 +94,8 @@ class Trainer {
   /// the step, because it waits for the device.
   double norm_of_update();
   /// The mean over the global batch's tokens.
-  double mean_loss() const;
+  /// Puts the largest number that a rank gives into `asked`.
+  double mean_loss(std::uint64_t& asked) const;
   /// Seconds of the step.
   double end_step();
 
@@ -109,7 +117,8 @@ class Trainer {
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
-  bool begun_ = false;  ///< begin_next_step() has begun the next step
+  std::function<std::uint64_t()> asks_;  ///< empty: 0
+  bool begun_ = false;                   ///< begin_next_step() has begun the next step
   bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;

@@ -111,10 +111,12 @@ void take(std::string_view& in, T& values) {
 /// All steps of the deck, or those until run.stop_after stops them, as the program stops.
 std::vector<train::StepResult> train_to_stop(Training& training) {
   const deck::RunConfig& run = training.setup().config.run;
-  train::Stopping stopping(training.mesh().world, run, {{}, [] { return train::ClockTimes{}; }});
+  train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
+  std::uint64_t asked = 0;
+  training.trainer().ask([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;
-  hooks.after = [&](const train::StepResult& result) { stopping.step_over(result.seconds); };
-  hooks.stops_before = [&](std::int64_t) { return static_cast<bool>(stopping.agree()); };
+  hooks.after = [&](const train::StepResult& result) { asked = result.asked; };
+  hooks.stops_before = [&](std::int64_t) { return asked != 0; };
   return train::train(training.trainer(), {.first = 0, .end = run.steps}, hooks).steps;
 }
 

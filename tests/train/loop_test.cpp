@@ -86,6 +86,20 @@ TEST(Loop, StopsWithNothingUnderWay) {
   EXPECT_FALSE(train::train(training.trainer(), {.first = 4, .end = kSteps}, {}).saved);
 }
 
+// Every rank hears what any of them asks for at the end of a step, in that step.
+TEST(Loop, TellsEveryRankTheLargestNumberThatIsAsked) {
+  test::Training training(config(), MPI_COMM_WORLD);
+  const int ranks = test::world_size();
+  const auto rank = static_cast<std::uint64_t>(training.mesh().world.rank());
+  std::int64_t step = 0;
+  training.trainer().ask([&]() -> std::uint64_t { return step % 2 == 0 ? 0 : 1000 + rank; });
+  LoopHooks hooks;
+  hooks.before = [&](std::int64_t s) { step = s; };
+  const LoopResult loop = train::train(training.trainer(), {.first = 0, .end = 4}, hooks);
+  for (const train::StepResult& result : loop.steps)
+    EXPECT_EQ(result.asked, result.step % 2 == 0 ? 0U : static_cast<std::uint64_t>(1000 + ranks - 1));
+}
+
 TEST(Loop, CallsHooksAroundEveryStep) {
   test::Training training(config(), MPI_COMM_WORLD);
   Numbers before, after, asked;

@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "base/error.hpp"
-#include "tests/support/cases.hpp"
+#include <cstddef>
+#include <iterator>
+#include <optional>
 
 namespace shard8 {
 namespace {
@@ -15,34 +16,30 @@ namespace {
 using train::StopReason;
 using Kind = StopReason::Kind;
 
-comm::Communicator world() { return {MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr}; }
-
-/// Decisions of a run whose clock and signal a test sets.
+/// Decisions of a rank whose clock and signal a test sets.
 class Simulated {
  public:
   explicit Simulated(const deck::RunConfig& run, std::optional<double> job_end = {})
-      : world_(world()), stopping_(world_, run, {[this] { return signal; }, [this] { return now; }, job_end}) {}
+      : stopping_(run, {[this] { return signal; }, [this] { return now; }, job_end}) {}
 
   /// Trains steps of so many seconds each until the run stops or has trained all.
   StopReason train(int steps, double seconds) {
     for (int s = 0; s < steps; ++s) {
+      stopping_.begin_step();
       now.steady += seconds;
       now.since_1970 += seconds;
-      stopping_.step_over(seconds);
       ++trained;
-      if (const StopReason reason = stopping_.agree()) return reason;
+      if (const StopReason reason = stopping_.end_step()) return reason;
     }
     return {};
   }
-  int rank() const { return world_.rank(); }
-  int ranks() const { return world_.size(); }
+  train::Stopping& stopping() { return stopping_; }
 
   int signal = 0;
   train::ClockTimes now{.steady = 10, .since_1970 = 1e9};
   int trained = 0;
 
  private:
-  comm::Communicator world_;
   train::Stopping stopping_;
 };
 
@@ -58,24 +55,17 @@ TEST(Stopping, AfterStepsOfThisRun) {
   EXPECT_EQ(run.trained, 7);
 }
 
-// Whichever rank gets a signal, and whatever another one gets.
-TEST(Stopping, OnEveryRankForASignalToOne) {
-  for (int victim = 0; victim < Simulated({}).ranks(); ++victim) {
-    Simulated run({.steps = 100, .stop_after = 4});
-    EXPECT_FALSE(run.train(3, 1));
-    if (run.rank() == victim) run.signal = SIGUSR1;
-    EXPECT_EQ(run.train(100, 1), (StopReason{Kind::signal, SIGUSR1}));  // not stop_after, which comes at the same step
-    EXPECT_EQ(run.trained, 4);
-  }
-  Simulated run({.steps = 100});
-  run.signal = run.rank() == 0 ? SIGINT : SIGTERM;
-  EXPECT_EQ(run.train(100, 1), (StopReason{Kind::signal, run.ranks() == 1 ? SIGINT : SIGTERM}));
+TEST(Stopping, AfterTheStepInWhichASignalCame) {
+  Simulated run({.steps = 100, .stop_after = 4});
+  EXPECT_FALSE(run.train(3, 1));
+  run.signal = SIGUSR1;
+  EXPECT_EQ(run.train(100, 1), (StopReason{Kind::signal, SIGUSR1}));  // not stop_after, which comes at the same step
+  EXPECT_EQ(run.trained, 4);
 }
 
-TEST(Stopping, ForTheTimeOfTheSlowestRank) {
+TEST(Stopping, BeforeTheTimeIsOver) {
   Simulated run({.steps = 100, .time_limit_min = 1, .margin_s = 5});
-  const bool slow = run.rank() == run.ranks() - 1;
-  EXPECT_EQ(run.train(100, slow ? 9 : 1).kind, Kind::time_limit);
+  EXPECT_EQ(run.train(100, 9).kind, Kind::time_limit);
   EXPECT_EQ(run.trained, 5);  // 10 + 5 · 9 s
 }
 
@@ -91,6 +81,37 @@ TEST(Stopping, MarginFollowsTheLongestStep) {
   EXPECT_FALSE(run.train(1, 20));  // until 30 s; the margin is 30 s
   EXPECT_EQ(run.train(100, 1).kind, Kind::time_limit);
   EXPECT_EQ(run.now.steady, 90);
+}
+
+// A step that is long while it lasts counts, too: the margin is 60 s after the first one.
+TEST(Stopping, MarginCountsTheStepThatEnds) {
+  Simulated run({.steps = 100, .time_limit_min = 1.5});
+  EXPECT_EQ(run.train(1, 40).kind, Kind::time_limit);
+}
+
+TEST(Stopping, MarginFollowsTheLongestWrite) {
+  Simulated run({.steps = 100, .time_limit_min = 2});
+  EXPECT_FALSE(run.train(1, 20));
+  run.stopping().checkpoint_written(20);  // 1.5 · (20 + 20) s
+  EXPECT_EQ(run.train(100, 1).kind, Kind::time_limit);
+  EXPECT_EQ(run.now.steady, 60);
+}
+
+TEST(StopReason, OfTheLargestNumberCounts) {
+  const StopReason reasons[] = {{},
+                                {Kind::stop_after},
+                                {Kind::time_limit},
+                                {Kind::job_end},
+                                {Kind::signal, SIGINT},
+                                {Kind::signal, SIGUSR1},
+                                {Kind::signal, SIGTERM}};
+  EXPECT_EQ(train::code_of({}), 0U);
+  for (std::size_t i = 0; i < std::size(reasons); ++i) {
+    EXPECT_EQ(train::reason_of(train::code_of(reasons[i])), reasons[i]);
+    if (i > 0) {
+      EXPECT_LT(train::code_of(reasons[i - 1]), train::code_of(reasons[i]));
+    }
+  }
 }
 
 TEST(StopReason, Names) {
