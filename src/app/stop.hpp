@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/stop_signals.hpp"
+#include "comm/communicator.hpp"
 #include "comm/environment.hpp"
 #include "train/stopping.hpp"
 
