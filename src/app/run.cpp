@@ -263,8 +263,10 @@ class Run {
 
 int run_command(int argc, char** argv, const DeckArguments& arguments) {
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
-  return run_job(
+  const int code = run_job(
       argc, argv, arguments, [&](Job& job) { return Run(job, requests)(); }, &requests);
+  requests.leave_launcher();
+  return code;
 }
 
 }  // namespace shard8::app

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/stop.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -13,9 +16,38 @@ namespace shard8::app {
 
 using base::ExitCode;
 
+namespace {
+
+/// Starts a process that holds this process's standard error, and with `both` its standard output, for so many seconds.
+/// Nothing is said where it cannot be started.
+void hold_outputs(const char* seconds, bool both) {
+  posix_spawn_file_actions_t actions;
+  if (::posix_spawn_file_actions_init(&actions) != 0) return;
+  std::string program = "sleep", time = seconds;
+  char* const arguments[] = {program.data(), time.data(), nullptr};
+  pid_t process = 0;
+  if (both || ::posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO) == 0)
+    static_cast<void>(::posix_spawnp(&process, program.c_str(), &actions, nullptr, arguments, environ));
+  ::posix_spawn_file_actions_destroy(&actions);
+}
+
+}  // namespace
+
 void StopRequests::begin_job(const comm::Environment& environment) {
   signals_.take_back();
   signals_.on_second([&environment](const std::string& what) { environment.abort(ExitCode::failed, what); });
+}
+
+void StopRequests::leave_launcher() const {
+  constexpr const char* kSetByHydra = "MPI_LOCALNRANKS";
+  if (signals_.first() == 0 || std::getenv(kSetByHydra) == nullptr) return;
+  // Hydra leaves pipes of all ranks open in every rank.
+  constexpr int kDescriptors = 1024;
+  for (int file = STDERR_FILENO + 1; file < kDescriptors; ++file) ::fcntl(file, F_SETFD, FD_CLOEXEC);
+  // Chosen: by then all ranks have left MPI_Finalize and ended. Hydra looks for ended ranks when the first of the two
+  // ends, and takes 0 for those that it finds after the second one.
+  hold_outputs("0.3", true);
+  hold_outputs("0.4", false);
 }
 
 void StopRequests::refuse_start() const {

@@ -22,6 +22,11 @@ class StopRequests {
   /// From now on a second signal ends this process alone. To be called before the environment goes.
   void end_job() { signals_.on_second({}); }
 
+  /// To be called last, when MPI has ended. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only
+  /// of ranks that it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a
+  /// signal came, this starts processes that hold the outputs a moment longer than this rank.
+  void leave_launcher() const;
+
   /// Throws Error(failed) when a signal came: the run ends before its first step.
   void refuse_start() const;
   /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) when a rank's

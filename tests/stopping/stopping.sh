@@ -79,14 +79,14 @@ start() {
   began=$SECONDS
 }
 
-# The run ends within 20 s with this code, and no rank remains.
+# The run ends within 20 s with this code (a pattern), and no rank remains.
 ends_with() {
   local wanted=$1 code=0 pid
   (sleep 20; kill -KILL "$started") 2>/dev/null &
   local killer=$!
   wait "$started" || code=$?
   kill "$killer" 2>/dev/null || true
-  [[ $code == "$wanted" ]] || fail "exit code $code instead of $wanted"
+  [[ $code =~ ^($wanted)$ ]] || fail "exit code $code instead of $wanted"
   for pid in "$job"/pid.*; do
     [[ -e $pid ]] || continue
     wait_for 5 "rank $pid" gone "$(cat "$pid")"
@@ -278,7 +278,7 @@ case_start() {
   kill -TERM "$(pid_of 0)"
   sleep 0.6
   kill -TERM "$(pid_of 0)"
-  ends_with 5
+  ends_with '5|9|13'  # MPICH's mpiexec kills rank 1, and may add its code
   once err '^shard8: ended at once by a second signal, SIGTERM$'
   unset SHARD8_TEST_HOLD
 
