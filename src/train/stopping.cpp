@@ -2,26 +2,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/stopping.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/stop_signals.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::train {
 
-// Codes of a kind's signals follow each other.
-constexpr std::uint64_t kSignals = 256;  // more than there are
+namespace {
+
+constexpr StopReason kReasons[] = {
+    {},
+    {StopReason::Kind::stop_after},
+    {StopReason::Kind::time_limit},
+    {StopReason::Kind::job_end},
+    {StopReason::Kind::signal, SIGINT},
+    {StopReason::Kind::signal, SIGUSR1},
+    {StopReason::Kind::signal, SIGTERM},
+};
+static_assert(std::size(kReasons) <= Trainer::kAsked);
+
+}  // namespace
 
 std::uint64_t code_of(const StopReason& reason) {
-  return static_cast<std::uint64_t>(reason.kind) * kSignals + static_cast<std::uint64_t>(reason.signal);
+  const auto* const found = std::find(std::begin(kReasons), std::end(kReasons), reason);
+  SHARD8_REQUIRE(found != std::end(kReasons), "no run stops by signal {}", reason.signal);
+  return static_cast<std::uint64_t>(found - std::begin(kReasons));
 }
 
-StopReason reason_of(std::uint64_t code) {
-  return {static_cast<StopReason::Kind>(code / kSignals), static_cast<int>(code % kSignals)};
-}
+StopReason reason_of(std::uint64_t code) { return kReasons[code]; }
 
 std::string name_of(const StopReason& reason) {
   switch (reason.kind) {

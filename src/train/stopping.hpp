@@ -31,8 +31,8 @@ std::string name_of(const StopReason& reason);
 /// Error(environment) when the value is no number.
 std::optional<double> job_end(const char* text, double now);
 
-/// A reason as a number that is not negative, 0 for none. The largest number of several ranks is the reason that
-/// counts.
+/// A reason as a number below Trainer::kAsked, 0 for none. The largest number of several ranks is the reason that
+/// counts. A signal must be one of base::StopSignals.
 std::uint64_t code_of(const StopReason& reason);
 StopReason reason_of(std::uint64_t code);
 

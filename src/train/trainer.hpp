@@ -57,8 +57,10 @@ class Trainer {
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
-  /// From now on every rank calls its `number` at the end of each step, when the device is done; below 2^53. How ranks
-  /// agree on whether to stop: the numbers travel with the loss.
+  /// Numbers that ranks may give in ask() are below this one.
+  static constexpr std::uint64_t kAsked = 8;
+  /// From now on every rank calls its `number` at the end of each step, when the device is done. How ranks agree on
+  /// whether to stop: the numbers travel with the loss.
   void ask(std::function<std::uint64_t()> number) { asks_ = std::move(number); }
   /// Waits for the gathers of the next step that the last step has begun, and for the device. A next step may follow.
   /// Collective.

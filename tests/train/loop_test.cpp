@@ -92,12 +92,12 @@ TEST(Loop, TellsEveryRankTheLargestNumberThatIsAsked) {
   const int ranks = test::world_size();
   const auto rank = static_cast<std::uint64_t>(training.mesh().world.rank());
   std::int64_t step = 0;
-  training.trainer().ask([&]() -> std::uint64_t { return step % 2 == 0 ? 0 : 1000 + rank; });
+  training.trainer().ask([&]() -> std::uint64_t { return step % 2 == 0 ? 0 : 1 + rank; });
   LoopHooks hooks;
   hooks.before = [&](std::int64_t s) { step = s; };
   const LoopResult loop = train::train(training.trainer(), {.first = 0, .end = 4}, hooks);
   for (const train::StepResult& result : loop.steps)
-    EXPECT_EQ(result.asked, result.step % 2 == 0 ? 0U : static_cast<std::uint64_t>(1000 + ranks - 1));
+    EXPECT_EQ(result.asked, result.step % 2 == 0 ? 0U : static_cast<std::uint64_t>(ranks));
 }
 
 TEST(Loop, CallsHooksAroundEveryStep) {
