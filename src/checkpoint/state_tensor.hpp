@@ -57,6 +57,7 @@ struct StateTensor {
   tensor::Shape shape;  ///< of the whole tensor, one or two dimensions
   Copies copies = Copies::replicas;
   bool in_host_memory = false;   ///< the parts are not in memory of the execution space
+  int group = 0;                 ///< a step changes all tensors of a group at the same time; numbered from 0
   std::vector<LocalPart> parts;  ///< disjoint; none is empty
 
   /// Whether the rank at `place` is the first of the ranks that hold the same boxes. The parts of the ranks for which

@@ -136,6 +136,8 @@ void add_scaling(std::vector<StateTensor>& list, fp8::ScalingState& scaling) {
 
 }  // namespace
 
+int scaling_group(const Setup& setup) { return static_cast<int>(setup.units.size()); }
+
 std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
   std::vector<StateTensor> list;
   for (std::size_t u = 0; u < setup.units.size(); ++u) {
@@ -143,10 +145,14 @@ std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
       const int unit = static_cast<int>(u);
       Lister lister(list, setup.units[u].parameters[p], state.units.layout(unit, static_cast<int>(p)),
                     setup.place.shard);
+      const std::size_t begin = list.size();
       add_parameter(lister, setup, state, unit, p);
+      for (std::size_t i = begin; i < list.size(); ++i) list[i].group = unit;
     }
   }
+  const std::size_t begin = list.size();
   add_scaling(list, state.scaling);
+  for (std::size_t i = begin; i < list.size(); ++i) list[i].group = scaling_group(setup);
   return list;
 }
 

@@ -16,6 +16,11 @@ namespace shard8::train {
 ///
 /// Not listed is what every step computes for itself: activations, gradients, amaxes of a step, counts for the report.
 /// With a state of measuring arenas the parts have no data. Parts are views of `state`, which must outlive them.
+///
+/// StateTensor::group is the unit, or scaling_group() for tensors of all matrices.
 std::vector<checkpoint::StateTensor> state_tensors(const Setup& setup, State& state);
+
+/// The group of the tensors that a step changes when all units have been updated.
+int scaling_group(const Setup& setup);
 
 }  // namespace shard8::train

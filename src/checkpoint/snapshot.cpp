@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/snapshot.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "tensor/alignment.hpp"
+
+namespace shard8::checkpoint {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<Snapshot::Piece> pieces_of(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
+  std::vector<Snapshot::Piece> pieces;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (!tensors[t].counts(place)) continue;
+    for (std::size_t p = 0; p < tensors[t].parts.size(); ++p)
+      pieces.push_back({t, p, tensors[t].parts[p].local.bytes()});
+  }
+  return pieces;
+}
+
+std::size_t total(const std::vector<Snapshot::Piece>& pieces) {
+  std::size_t bytes = 0;
+  for (const auto& piece : pieces) bytes += tensor::aligned(piece.bytes);
+  return bytes;
+}
+
+int group_count(const std::vector<StateTensor>& tensors) {
+  int count = 0;
+  for (const StateTensor& t : tensors) count = std::max(count, t.group + 1);
+  return count;
+}
+
+/// out[i] = the elements of a row-major (rows, cols) tensor of `size`-byte elements, read by columns: elements
+/// [first, first + count) of its transpose.
+void read_transposed(const std::byte* from, std::int64_t rows, std::int64_t cols, std::size_t size, std::int64_t first,
+                     std::int64_t count, std::byte* out) {
+  const auto copy_as = [&](auto element) {
+    using T = decltype(element);
+    const auto* const data = reinterpret_cast<const T*>(from);
+    auto* const to = reinterpret_cast<T*>(out);
+    std::int64_t col = first / rows, row = first % rows;
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = data[row * cols + col];
+      if (++row == rows) row = 0, ++col;
+    }
+  };
+  switch (size) {
+    case 1:
+      return copy_as(std::uint8_t{});
+    case 2:
+      return copy_as(std::uint16_t{});
+    case 4:
+      return copy_as(std::uint32_t{});
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "elements of {} bytes cannot be transposed", size);
+}
+
+}  // namespace
+
+Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place)
+    : tensors_(tensors),
+      pieces_(pieces_of(tensors, place)),
+      groups_(static_cast<std::size_t>(group_count(tensors))),
+      copies_(total(pieces_), group_count(tensors)),
+      sources_(pieces_.size()) {
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    offsets_.push_back(offset);
+    offset += tensor::aligned(pieces_[i].bytes);
+    groups_[static_cast<std::size_t>(tensor_of(pieces_[i]).group)].push_back(i);
+  }
+}
+
+std::size_t Snapshot::bytes(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
+  return total(pieces_of(tensors, place));
+}
+
+void Snapshot::take(const tensor::Exec& exec) {
+  SHARD8_REQUIRE(!held_, "a snapshot of the training state is taken while one is held");
+  copies_.begin(exec);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const std::byte* data = part_of(pieces_[i]).local.data;
+    sources_[i] = {data, 0, false};
+  }
+  if (tensor::kDevice) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (const std::size_t i : groups_[g]) copy(i);
+      copies_.end_group(static_cast<int>(g));
+    }
+  }
+  held_ = true;
+}
+
+/// Copies a piece, or what is left of it to be read.
+void Snapshot::copy(std::size_t piece) {
+  Source& source = sources_[piece];
+  const Piece& p = pieces_[piece];
+  std::byte* const to = copies_.data() + offsets_[piece];
+  if (tensor_of(p).in_host_memory)
+    std::memcpy(to, part_of(p).local.data, p.bytes);
+  else
+    copies_.copy(to, part_of(p).local);
+  source.data = to;
+  source.copied = true;
+}
+
+double Snapshot::before_change(const tensor::Exec& exec, int group) {
+  if (!held_ || static_cast<std::size_t>(group) >= groups_.size()) return 0;  // no tensor is in the group
+  if (tensor::kDevice) {
+    copies_.hold(exec, group);
+    return 0;
+  }
+  const auto begin = Clock::now();
+  for (const std::size_t i : groups_[static_cast<std::size_t>(group)]) {
+    const std::lock_guard lock(mutex_);
+    if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
+  }
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void Snapshot::release() { held_ = false; }
+
+void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, std::byte* out) {
+  const Piece& p = pieces_[piece];
+  const LocalPart& part = part_of(p);
+  const std::size_t size = tensor::size_of(tensor_of(p).dtype);
+  if (tensor::kDevice) copies_.wait(tensor_of(p).group);
+  const std::lock_guard lock(mutex_);
+  Source& source = sources_[piece];
+  SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
+                 "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
+                 source.read);
+  if (part.transposed)
+    read_transposed(source.data, part.local.rows(), part.local.cols(), size, first, count, out);
+  else
+    std::memcpy(out, source.data + static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size);
+  source.read = first + count;
+}
+
+}  // namespace shard8::checkpoint

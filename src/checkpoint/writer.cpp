@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "io/shard_file.hpp"
+
+namespace shard8::checkpoint {
+
+namespace {
+
+/// Blocks that one task of the I/O thread writes: tasks that read tokens run in between.
+constexpr std::uint64_t kBlocksOfTask = 4;
+
+/// A summary as text, for the other ranks.
+std::string pack(const io::ShardSummary& s) {
+  return fmt::format("{} {} {} {} {} {}", s.file, s.length, s.index_offset, s.index_bytes, s.index_digest,
+                     s.rest_digest);
+}
+io::ShardSummary unpack(const std::string& text) {
+  io::ShardSummary s;
+  std::istringstream in(text);
+  in >> s.file >> s.length >> s.index_offset >> s.index_bytes >> s.index_digest >> s.rest_digest;
+  return s;
+}
+
+/// The digests of boxes as text, for the rank that writes the index: 8 bytes each.
+std::string pack_digests(std::span<const io::ShardBox> boxes) {
+  std::string text;
+  for (const io::ShardBox& box : boxes)
+    text.append(reinterpret_cast<const char*>(box.digests.data()), box.digests.size() * sizeof(std::uint64_t));
+  return text;
+}
+
+}  // namespace
+
+/// The work of this rank's I/O thread for one checkpoint. The main thread uses it only while `state` is not working.
+struct Writer::Work {
+  enum class State { ended, working, failed };
+  /// A part of a stage; true when the stage has ended on this rank.
+  using Task = bool (*)(Work&);
+
+  Work(io::IoThread& thread, Snapshot& of_state) : io(thread), snapshot(of_state) {}
+
+  /// Runs `task` on the I/O thread until it returns true. Tasks of others, which read tokens, run in between. An
+  /// exception fails the stage.
+  static void start(const std::shared_ptr<Work>& work, Task task) {
+    work->state = State::working;
+    post(work, task);
+  }
+  static void post(const std::shared_ptr<Work>& work, Task task) {
+    work->io.post([work, task] {
+      try {
+        if (!work->cancelled && !task(*work)) return post(work, task);
+        work->state = State::ended;
+      } catch (const std::exception& e) {
+        work->error = e.what();
+        work->state = State::failed;
+      }
+    });
+  }
+
+  static bool lay_out(Work& w) {
+    w.file = std::make_unique<io::ShardWriter>(w.io, w.path, w.identity, std::move(w.boxes));
+    w.boxes = w.file->boxes();
+    return true;
+  }
+
+  static bool write(Work& w) {
+    for (std::uint64_t n = 0; n < kBlocksOfTask && w.piece < w.snapshot.pieces().size(); ++n) {
+      const io::ShardBox& box = w.boxes[w.first_box + w.piece];
+      const std::uint64_t first = w.block * io::kShardBlock, bytes = box.block_bytes(w.block);
+      const auto size = static_cast<std::uint64_t>(box.element_bytes);
+      w.buffer.resize(bytes);
+      w.snapshot.read(w.piece, static_cast<std::int64_t>(first / size), static_cast<std::int64_t>(bytes / size),
+                      w.buffer.data());
+      if (w.file != nullptr)
+        w.file->write(w.first_box + w.piece, first, w.buffer);
+      else
+        w.guest->write(w.first_box + w.piece, first, w.buffer);
+      if (++w.block == box.blocks()) {
+        w.block = 0;
+        ++w.piece;
+      }
+    }
+    if (w.piece < w.snapshot.pieces().size()) return false;
+    w.snapshot.release();
+    if (w.guest != nullptr) w.guest->file().sync();
+    return true;
+  }
+
+  /// For a file of one rank.
+  static bool write_file(Work& w) {
+    if (w.file == nullptr) return !lay_out(w);
+    return write(w) && index(w);
+  }
+
+  static bool index(Work& w) {
+    w.summary = w.file->finish();
+    return true;
+  }
+
+  static bool commit(Work& w) {
+    w.manifest.serial = w.directory->next_serial();
+    write_manifest(w.folder, w.manifest);
+    const auto note = [&](const Directory::Done& done) {
+      w.warnings.insert(w.warnings.end(), done.trouble.begin(), done.trouble.end());
+    };
+    note(w.directory->commit(w.manifest.step));
+    note(w.directory->retain(w.keep, w.manifest.run));
+    return true;
+  }
+
+  io::IoThread& io;
+  Snapshot& snapshot;
+  std::atomic<State> state = State::ended;
+  std::atomic<bool> cancelled = false;
+  std::string error;
+
+  std::string path;  ///< of the shard file
+  io::ShardIdentity identity;
+  std::vector<io::ShardBox> boxes;              ///< in the file
+  std::size_t first_box = 0;                    ///< the first of this rank
+  std::unique_ptr<io::ShardWriter> file;        ///< of the rank that makes the file
+  std::unique_ptr<io::ShardBlockWriter> guest;  ///< of another rank of the node
+  std::size_t piece = 0;                        ///< of the snapshot, the next to be written
+  std::uint64_t block = 0;                      ///< of that piece
+  std::vector<std::byte> buffer;
+  std::optional<io::ShardSummary> summary;
+
+  // Of rank 0, for the commit.
+  Manifest manifest;
+  std::string folder;
+  std::optional<Directory> directory;
+  std::int64_t keep = 1;
+  std::vector<std::string> warnings;
+};
+
+Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
+               Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep)
+    : world_(world),
+      node_(node),
+      tensors_(tensors),
+      snapshot_(snapshot),
+      io_(io),
+      directory_(std::move(directory)),
+      common_(std::move(common)),
+      keep_(keep) {
+  for (const StateTensor& t : tensors) {
+    ManifestTensor& m =
+        common_.tensors.emplace_back(ManifestTensor{t.name, std::string(name_of(t.content)), t.dtype, {}});
+    for (int d = 0; d < t.shape.rank(); ++d) m.shape.push_back(t.shape[d]);
+  }
+  // Nodes are numbered in the order of their first ranks.
+  const std::array<double, 1> leads{leads_node() ? 1.0 : 0.0};
+  const std::vector<double> leaders = world.all_gather(leads);
+  std::array<double, 1> index{0};
+  for (int r = 0; r < world.rank(); ++r) index[0] += leaders[static_cast<std::size_t>(r)];
+  node_index_ = static_cast<int>(node == nullptr ? index[0] : node->all_gather(index)[0]);
+}
+
+/// Waits for the I/O thread, which uses the tensors.
+Writer::~Writer() {
+  if (work_ == nullptr) return;
+  work_->cancelled = true;
+  while (work_->state == Work::State::working) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+std::string Writer::file_name() const { return node_ == nullptr ? rank_file(world_.rank()) : node_file(node_index_); }
+
+std::vector<io::ShardBox> Writer::own_boxes() const {
+  std::vector<io::ShardBox> boxes;
+  for (const Snapshot::Piece& piece : snapshot_.pieces()) {
+    const StateTensor& t = tensors_[piece.tensor];
+    io::ShardBox& box = boxes.emplace_back();
+    box.name = t.name;
+    box.content = name_of(t.content);
+    box.dtype = tensor::name_of(t.dtype);
+    box.element_bytes = static_cast<std::int64_t>(tensor::size_of(t.dtype));
+    for (int d = 0; d < t.shape.rank(); ++d) box.shape.push_back(t.shape[d]);
+    box.box = t.parts[piece.part].box;
+  }
+  return boxes;
+}
+
+void Writer::begin(const tensor::Exec& exec, std::int64_t step) {
+  SHARD8_REQUIRE(!under_way(), "a checkpoint is begun while one is being written");
+  began_ = std::chrono::steady_clock::now();
+  step_ = step;
+  bytes_ = 0;
+  comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+  snapshot_.take(exec);
+  work_ = std::make_shared<Work>(io_, snapshot_);
+  work_->folder = directory_.folder_of(step) + ".tmp";
+  work_->path = work_->folder + "/" + file_name();
+  work_->identity = {common_.run, step};
+  if (node_ == nullptr) {
+    stage_ = Stage::write;
+    work_->boxes = own_boxes();
+    Work::start(work_, Work::write_file);
+  } else {
+    begin_layout();
+  }
+}
+
+/// The node's first rank lays the file out with the boxes of all ranks of the node, in the order of ranks.
+void Writer::begin_layout() {
+  stage_ = Stage::layout;
+  const auto texts = node_->all_gather(io::shard_index_text(work_->identity, own_boxes()));
+  for (int r = 0; r < node_->size(); ++r) {
+    if (r == node_->rank()) work_->first_box = work_->boxes.size();
+    const auto boxes = io::parse_shard_index(texts[static_cast<std::size_t>(r)], "the boxes of a rank").boxes;
+    work_->boxes.insert(work_->boxes.end(), boxes.begin(), boxes.end());
+  }
+  if (leads_node()) Work::start(work_, Work::lay_out);
+}
+
+/// The file is laid out: the other ranks of the node learn where their boxes are.
+void Writer::begin_write() {
+  stage_ = Stage::write;
+  std::string text;
+  if (leads_node()) text = io::shard_index_text(work_->identity, work_->boxes);
+  node_->broadcast(text, 0);
+  if (leads_node()) return Work::start(work_, Work::write);
+  work_->boxes = io::parse_shard_index(text, "the layout of " + work_->path).boxes;
+  Work::start(work_, [](Work& w) {
+    if (w.guest == nullptr) w.guest = std::make_unique<io::ShardBlockWriter>(w.path, w.boxes);
+    return Work::write(w);
+  });
+}
+
+/// All data are written: the node's first rank gets the digests of the others.
+void Writer::begin_index() {
+  stage_ = Stage::index;
+  std::string mine;
+  if (!leads_node()) {
+    const auto& boxes = work_->guest->boxes();
+    mine = pack_digests(std::span(boxes).subspan(work_->first_box, snapshot_.pieces().size()));
+  }
+  const auto texts = node_->all_gather(mine);
+  if (!leads_node()) return;
+  std::size_t box = snapshot_.pieces().size();  // this rank's are first
+  for (std::size_t r = 1; r < texts.size(); ++r) {
+    std::size_t at = 0;
+    while (at < texts[r].size()) {
+      std::vector<std::uint64_t> digests(work_->boxes[box].blocks());
+      std::memcpy(digests.data(), texts[r].data() + at, digests.size() * sizeof(std::uint64_t));
+      at += digests.size() * sizeof(std::uint64_t);
+      work_->file->adopt(box++, 0, digests);
+    }
+  }
+  Work::start(work_, Work::index);
+}
+
+void Writer::begin_commit() {
+  stage_ = Stage::commit;
+  const auto texts = world_.all_gather(leads_node() ? pack(*work_->summary) : std::string());
+  Manifest manifest = common_;
+  manifest.step = step_;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    manifest.files.push_back(unpack(text));
+    bytes_ += manifest.files.back().length;
+  }
+  if (world_.rank() != 0) return;
+  work_->manifest = std::move(manifest);
+  work_->directory = directory_;
+  work_->keep = keep_;
+  Work::start(work_, Work::commit);
+}
+
+void Writer::begin_stage_after() {
+  switch (stage_) {
+    case Stage::layout:
+      return begin_write();
+    case Stage::write:
+      return node_ == nullptr ? begin_commit() : begin_index();
+    case Stage::index:
+      return begin_commit();
+    case Stage::none:
+    case Stage::commit:
+      break;
+  }
+}
+
+Outcome Writer::advance() {
+  if (!under_way()) return {};
+  const Work::State state = work_->state;
+  std::array<std::uint64_t, 2> any{state == Work::State::working, state == Work::State::failed};
+  world_.all_reduce(any, comm::Communicator::Reduce::max);
+  const bool working = any[0] != 0, failed = any[1] != 0;
+  if (failed) work_->cancelled = true;
+  if (working) return {};
+  if (failed) return end_failed();
+  if (stage_ == Stage::commit) return end_written();
+  begin_stage_after();
+  return {};
+}
+
+Outcome Writer::finish() {
+  while (under_way()) {
+    Outcome outcome = advance();
+    if (!under_way()) return outcome;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
+}
+
+Outcome Writer::end_failed() {
+  Outcome outcome;
+  const auto errors = world_.all_gather(work_->error);
+  for (std::size_t r = 0; r < errors.size() && outcome.failed.empty(); ++r)
+    if (!errors[r].empty()) outcome.failed = fmt::format("rank {}: {}", r, errors[r]);
+  snapshot_.release();
+  work_.reset();  // closes and removes unfinished files
+  world_.barrier();
+  if (world_.rank() == 0) directory_.abandon(step_);
+  stage_ = Stage::none;
+  return outcome;
+}
+
+Outcome Writer::end_written() {
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began_;
+  Outcome outcome;
+  outcome.written = Written{step_, seconds.count(), bytes_};
+  outcome.warnings = std::move(work_->warnings);
+  work_.reset();
+  stage_ = Stage::none;
+  return outcome;
+}
+
+}  // namespace shard8::checkpoint

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/directory.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "comm/communicator.hpp"
+#include "io/io_thread.hpp"
+#include "io/shard_box.hpp"
+
+namespace shard8::checkpoint {
+
+/// A checkpoint that was written.
+struct Written {
+  std::int64_t step = 0;    ///< steps done
+  double seconds = 0;       ///< from the snapshot until the checkpoint was durable, as the main thread saw it
+  std::uint64_t bytes = 0;  ///< of all files
+};
+
+/// What became of a checkpoint; both empty while it is under way or when there is none.
+struct Outcome {
+  std::optional<Written> written;
+  std::string failed;                 ///< why no checkpoint was written; training may go on
+  std::vector<std::string> warnings;  ///< on rank 0
+};
+
+/// Writes checkpoints, one at a time, while training goes on. The I/O thread of each rank writes; it calls no MPI. The
+/// main threads agree on what the I/O threads have done whenever all ranks call advance(): then the next stage begins.
+///
+/// Stages: with a file for each node the node's first rank lays the file out; every rank writes its tensors and fsyncs;
+/// with a file for each node the first rank writes the index; rank 0 writes the manifest and commits.
+class Writer {
+ public:
+  /// `world` has all ranks, `node` those of this node if one file serves a node, else null. `common` is the manifest of
+  /// all checkpoints of the run, without step, serial, tensors and files. All that is passed by reference must outlive
+  /// the writer. Rank 0 holds the lock of the directory.
+  Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
+         Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep);
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Begins to write the checkpoint of the state behind `step` steps; none may be under way. Collective. AgreedError
+  /// when rank 0 cannot make the folder.
+  void begin(const tensor::Exec& exec, std::int64_t step);
+  bool under_way() const { return stage_ != Stage::none; }
+  /// Looks what all ranks have done, and begins the next stage when all have ended one. Waits for no I/O. Collective.
+  Outcome advance();
+  /// Calls advance() until the checkpoint is written or has failed. Collective.
+  Outcome finish();
+
+ private:
+  enum class Stage { none, layout, write, index, commit };
+  struct Work;
+
+  bool leads_node() const { return node_ == nullptr || node_->rank() == 0; }
+  std::string file_name() const;
+  std::vector<io::ShardBox> own_boxes() const;
+  void begin_layout();
+  void begin_write();
+  void begin_index();
+  void begin_commit();
+  void begin_stage_after();
+  Outcome end_failed();
+  Outcome end_written();
+
+  const comm::Communicator& world_;
+  const comm::Communicator* node_;
+  const std::vector<StateTensor>& tensors_;
+  Snapshot& snapshot_;
+  io::IoThread& io_;
+  Directory directory_;
+  Manifest common_;
+  std::int64_t keep_;
+  int node_index_ = 0;  ///< this node's number among the nodes
+
+  Stage stage_ = Stage::none;
+  std::int64_t step_ = 0;
+  std::uint64_t bytes_ = 0;  ///< of all files
+  std::chrono::steady_clock::time_point began_;
+  std::shared_ptr<Work> work_;
+};
+
+}  // namespace shard8::checkpoint
