@@ -6,9 +6,12 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
+#include <variant>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -28,6 +31,7 @@
 #include "profile/output_file.hpp"
 #include "profile/report_files.hpp"
 #include "train/assembly.hpp"
+#include "train/checkpoints.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
@@ -80,6 +84,10 @@ class Run {
   int operator()() {
     open();
     print_header();
+    if (steps_.first >= steps_.end) {
+      logger_.info("nothing to train: the checkpoint has all {} steps of run.steps", steps_.end);
+      return base::to_int(base::ExitCode::ok);
+    }
     start_output();
     const train::LoopResult loop = train();
     return report(loop);
@@ -101,8 +109,44 @@ class Run {
     comm::agree(world(), [&] { requests_.refuse_start(); });
     entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });
+    find_restart();
     assembly_.start();
     comm::agree(world(), [&] { requests_.refuse_start(); });
+    restart();
+    comm::agree(world(), [&] { requests_.refuse_start(); });
+  }
+
+  train::Say say() {
+    return [this](const std::string& text) { logger_.warn("{}", text); };
+  }
+
+  void find_restart() {
+    const std::string folder = train::checkpoint_folder(config(), world());
+    if (!folder.empty()) folder_.emplace(world(), folder, say());
+    restart_ = train::find_restart(config(), folder, world(), description(), say());
+  }
+
+  /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
+  void restart() {
+    const auto point = train::restore(restart_, assembly_, say());
+    if (point) {
+      steps_.first = point->manifest.step;
+      restarted_from_ =
+          fmt::format("{}, step {} of {}, written on the mesh {} x {} x {}", point->folder, point->manifest.step,
+                      steps_.end, point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
+    }
+    if (folder_)
+      checkpoints_.emplace(assembly_, *folder_, description(), point ? point->manifest.run : std::string(), say());
+  }
+
+  train::RunDescription description() const {
+    const base::Version v = base::version();
+    train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
+    for (const deck::Echo& e : deck_.echo) {
+      const std::string value = std::visit([](const auto& x) { return fmt::format("{}", x); }, e.value);
+      run.deck.push_back({e.group + "." + e.key, value, std::string(deck::to_string(e.origin))});
+    }
+    return run;
   }
 
   /// Throws if an output file could not be written. Changes no file.
@@ -118,7 +162,17 @@ class Run {
     comm::agree_on_root(world(), 0, [&] {
       require_standard_output();
       for (const auto& name : {config().output.timing, config().output.summary}) profile::remove_output(output(name));
-      metrics_ = std::make_unique<profile::MetricsFile>(output(config().output.metrics));
+      const fs::path metrics = output(config().output.metrics);
+      if (steps_.first == 0) {
+        metrics_ = std::make_unique<profile::MetricsFile>(metrics);
+      } else {  // cut back to the step from which the run goes on
+        std::ifstream in(metrics);
+        std::stringstream text;
+        text << in.rdbuf();
+        fs::create_directories(metrics.parent_path());
+        io::write_durably(metrics.string(), profile::metrics_before(text.str(), steps_.first));
+        metrics_ = std::make_unique<profile::MetricsFile>(metrics, profile::OutputFile::Existing::continued);
+      }
     });
   }
 
@@ -136,6 +190,7 @@ class Run {
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
     logger_.info("found      {}", assembly_.loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
+    if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
   }
 
   train::LoopResult train() {
@@ -170,9 +225,31 @@ class Run {
       log_.set_measuring(false);
       return true;
     };
+    if (checkpoints_) {
+      hooks.between = [&](std::int64_t done) {
+        const double before = checkpoints_->figures().longest_write_s;
+        checkpoints_->between_steps(done);
+        if (checkpoints_->figures().longest_write_s > before)
+          stopping_.checkpoint_written(checkpoints_->figures().longest_write_s);
+      };
+      hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done); };
+    }
     train::LoopResult loop = train::train(assembly_.trainer(), steps_, hooks);
+    if (checkpoints_) checkpoints_->finish();
     assembly_.trainer().ask({});
     return loop;
+  }
+
+  /// The checkpoints of this run; the stall is the longest of all ranks. Collective.
+  std::string text_of_checkpoints() const {
+    const train::Checkpoints::Figures& f = checkpoints_->figures();
+    std::array<double, 1> stall{f.stall_s};
+    world().all_reduce(stall, comm::Communicator::Reduce::max);
+    return fmt::format(
+        "checkpoints: {} written, {} failed; the last of {:.1f} MB; training was held up for {:.3f} s in all; the "
+        "longest "
+        "was on disk after {:.3f} s",
+        f.written, f.failed, 1e-6 * static_cast<double>(f.bytes), stall[0], f.longest_write_s);
   }
 
   MemoryFigures memory_figures() const {
@@ -232,6 +309,10 @@ class Run {
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
+    if (checkpoints_) {
+      const std::string text = text_of_checkpoints();
+      logger_.info("{}", text);
+    }
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     comm::agree_on_root(world(), 0, [&] {
       metrics_->close();
@@ -257,6 +338,10 @@ class Run {
   std::vector<double> gold_;
   std::unique_ptr<profile::MetricsFile> metrics_;
   std::optional<double> entropy_;
+  std::optional<train::CheckpointFolder> folder_;
+  train::RestartPoints restart_;
+  std::string restarted_from_;  ///< empty for a new run
+  std::optional<train::Checkpoints> checkpoints_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Reader {
 };
 
 bool in_fp8(const Config& c) { return c.fp8.on(); }
+bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
 constexpr Reader kReaders[] = {
@@ -34,6 +35,11 @@ constexpr Reader kReaders[] = {
     {"fp8.first_layers_bf16", "fp8.recipe", in_fp8},
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
+    {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},
+    {"checkpoint.async", "checkpoint.dir", writes_checkpoints},
+    {"checkpoint.files", "checkpoint.dir", writes_checkpoints},
+    {"checkpoint.allow_changes", "checkpoint.restart",
+     [](const Config& c) { return c.checkpoint.restart != CheckpointConfig::kNoRestart; }},
     {"verify.tolerance", "verify.gold", [](const Config& c) { return !c.verify.gold.empty(); }},
 };
 

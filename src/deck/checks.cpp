@@ -242,6 +242,10 @@ void resolve_defaults(Reading& reading) {
   if (derived("run.timing_skip", "run.steps")) {
     c.run.timing_skip = std::min(c.run.timing_skip, c.run.steps - 1);
   }
+  if ((c.checkpoint.every > 0 || c.run.stop_after > 0) && c.checkpoint.dir.empty()) {
+    if (reading.broken.count("output.dir") > 0) reading.broken.emplace("checkpoint.dir");
+    c.checkpoint.dir = c.output.dir + "/" + CheckpointConfig::kDefaultDir;
+  }
   if (c.fp8.format == Fp8Format::automatic) c.fp8.format = format_of(c.fp8.recipe);
   if (derived("fp8.power_of_2_scales", "fp8.recipe")) {
     c.fp8.power_of_2_scales = c.fp8.recipe == Recipe::block || c.fp8.recipe == Recipe::mxfp8;

@@ -83,6 +83,15 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
     }
   }
   if (!verify.gold.empty()) files.find("verify.gold", verify.gold);
+  CheckpointConfig& checkpoint = reading.config.checkpoint;
+  if (check.sound({"checkpoint.restart"}) && checkpoint.restarts_from_path()) {
+    const std::string given = checkpoint.restart;
+    files.find("checkpoint.restart", checkpoint.restart, {}, true);
+    if (is_there(checkpoint.restart) && !is_folder(checkpoint.restart)) {
+      check.fail({"checkpoint.restart"}, fmt::format("checkpoint.restart: '{}' is not a folder", given),
+                 "expected auto, none, or the folder of a checkpoint");
+    }
+  }
   if (!check.sound({"data.kind", "data.path"}) || data.kind == DataKind::synthetic) return;
   if (data.path.empty()) {
     check.fail({"data.path", "data.kind"}, fmt::format("data.kind = {} needs data.path", to_string(data.kind)));
@@ -128,6 +137,33 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
   }
 }
 
+// The folder of checkpoints must not be one that the run reads from or puts other files of the same names in.
+void check_checkpoint_folder(const Checker& check, const FileChecker& files, const Config& config) {
+  const std::string& dir = config.checkpoint.dir;
+  if (dir.empty() || !check.sound({"checkpoint.dir"})) return;
+  if (is_there(dir) && !is_folder(dir)) {
+    check.fail({"checkpoint.dir"}, fmt::format("{} is not a folder", check.shown("checkpoint.dir")));
+  }
+  for (const auto& [input, path] : files.found()) {
+    if (input == "data.path" && is_folder(path) && same(dir, path)) {
+      check.fail({"checkpoint.dir", "data.path"},
+                 fmt::format("{} is the folder of data.path", check.shown("checkpoint.dir")),
+                 "what is written there would be read as text: another folder");
+    }
+  }
+  if (fs::path(dir).lexically_normal() != fs::path(config.output.dir).lexically_normal()) return;
+  const std::pair<std::string_view, const std::string*> outputs[] = {{"output.metrics", &config.output.metrics},
+                                                                     {"output.timing", &config.output.timing},
+                                                                     {"output.summary", &config.output.summary}};
+  for (const auto& [key, name] : outputs) {
+    if (*name != "latest" && *name != "lock" && *name != "latest.tmp" && !name->starts_with("step_")) continue;
+    check.fail({key, "checkpoint.dir"},
+               fmt::format("{} is a name that checkpoints use, and {} is output.dir", check.shown(key),
+                           check.shown("checkpoint.dir")),
+               "change the name or checkpoint.dir");
+  }
+}
+
 }  // namespace
 
 void check_files(Diagnostics& errors, Reading& reading, const std::string& deck) {
@@ -135,6 +171,7 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& deck)
   FileChecker files(check, deck);
   find_inputs(check, files, reading);
   check_outputs(check, files, reading.config, deck);
+  check_checkpoint_folder(check, files, reading.config);
 }
 
 }  // namespace shard8::deck

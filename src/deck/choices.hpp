@@ -62,6 +62,10 @@ template <>
 struct Choices<DataKind> {
   static constexpr std::array<std::string_view, 3> names = {"synthetic", "bytes", "tokens"};
 };
+template <>
+struct Choices<CheckpointFiles> {
+  static constexpr std::array<std::string_view, 2> names = {"rank", "node"};
+};
 
 /// The name that a value has in a deck.
 template <class E>

@@ -19,6 +19,7 @@ enum class AmaxAlgo { max, most_recent };
 enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
+enum class CheckpointFiles { rank, node };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
@@ -121,6 +122,25 @@ struct RunConfig {
   std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits longer for other ranks ends the job
 };
 
+/// What a run saves, and what it goes on from.
+struct CheckpointConfig {
+  static constexpr const char* kDefaultDir = "checkpoints";  ///< in output.dir
+  static constexpr const char* kAutoRestart = "auto";
+  static constexpr const char* kNoRestart = "none";
+
+  std::string dir;                                ///< folder, created if missing; loaded: empty only if every and run.stop_after are 0
+  std::int64_t every = 0;                         ///< steps from one checkpoint to the next; 0: none on the way
+  std::int64_t keep = 2;                          ///< checkpoints of a run that stay, those written last
+  bool async = true;                              ///< written while training goes on
+  CheckpointFiles files = CheckpointFiles::rank;  ///< one a rank, or one a node
+  /// kAutoRestart, kNoRestart, or the folder of one checkpoint or of several. A relative path is looked for as
+  /// data.path is; load() stores where it was found.
+  std::string restart = kAutoRestart;
+  bool allow_changes = false;  ///< of keys that change the training
+
+  bool restarts_from_path() const { return restart != kAutoRestart && restart != kNoRestart; }
+};
+
 /// Checks of a run's result. If none is set, the run reports VERIFICATION: NOT CONFIGURED.
 struct VerifyConfig {
   double final_loss_max = 0.0;     ///< nats; 0: not checked
@@ -154,6 +174,7 @@ struct Config {
   OptimizerConfig optimizer;
   DataConfig data;
   RunConfig run;
+  CheckpointConfig checkpoint;
   VerifyConfig verify;
   OutputConfig output;
 };

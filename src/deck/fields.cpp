@@ -66,7 +66,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::span<const Group> all_groups() {
-  static const std::array<Group, 10> groups = {{
+  static const std::array<Group, 11> groups = {{
       {"model", "The transformer that is trained.", model_fields()},
       {"mesh", "How ranks are laid out: replicate * shard * tensor of them.", mesh_fields()},
       {"precision", "Number formats.", precision_fields()},
@@ -75,6 +75,7 @@ std::span<const Group> all_groups() {
       {"optimizer", "AdamW and the learning rate.", optimizer_fields()},
       {"data", "What is read, and how much of it in a step.", data_fields()},
       {"run", "How long, and what is printed on the way.", run_fields()},
+      {"checkpoint", "What a run saves, and what it goes on from.", checkpoint_fields()},
       {"verify", "What the end of a run is held against.", verify_fields()},
       {"output", "What a run writes.", output_fields()},
   }};

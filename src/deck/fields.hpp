@@ -128,6 +128,7 @@ std::span<const Field> fsdp_fields();
 std::span<const Field> optimizer_fields();
 std::span<const Field> data_fields();
 std::span<const Field> run_fields();
+std::span<const Field> checkpoint_fields();
 std::span<const Field> verify_fields();
 std::span<const Field> output_fields();
 

@@ -14,6 +14,10 @@ constexpr Slot data() {
   return slot<&Config::data, member>();
 }
 template <auto member>
+constexpr Slot checkpoint() {
+  return slot<&Config::checkpoint, member>();
+}
+template <auto member>
 constexpr Slot verify() {
   return slot<&Config::verify, member>();
 }
@@ -152,6 +156,37 @@ constexpr Field kRun[] = {
              "at least 600 until the first step is over"},
 };
 
+constexpr Field kCheckpoint[] = {
+    {.key = "dir",
+     .slot = checkpoint<&CheckpointConfig::dir>(),
+     .default_note = "none, or output.dir/checkpoints if every or run.stop_after is not 0",
+     .help = "folder of the checkpoints, relative to the working directory, made if missing; empty: the default"},
+    {.key = "every",
+     .slot = checkpoint<&CheckpointConfig::every>(),
+     .bounds = at_least(0),
+     .unit = "steps",
+     .help = "steps from one checkpoint to the next; 0: none on the way"},
+    {.key = "keep",
+     .slot = checkpoint<&CheckpointConfig::keep>(),
+     .bounds = at_least(1),
+     .unit = "checkpoints",
+     .help = "checkpoints of the run that stay, those written last; older ones are removed"},
+    {.key = "async",
+     .slot = checkpoint<&CheckpointConfig::async>(),
+     .help = "write from a copy while training goes on; false: training waits until the checkpoint is on disk"},
+    {.key = "files",
+     .slot = checkpoint<&CheckpointConfig::files>(),
+     .help = "rank: each rank writes a file; node: the ranks of a node write one"},
+    {.key = "restart",
+     .slot = checkpoint<&CheckpointConfig::restart>(),
+     .not_empty = true,
+     .help = "auto: go on from the last checkpoint in dir if there is one; none: begin at step 0; else the folder of "
+             "one checkpoint or of several, looked for as data.path is"},
+    {.key = "allow_changes",
+     .slot = checkpoint<&CheckpointConfig::allow_changes>(),
+     .help = "go on from a checkpoint although keys that change the training differ from those of its deck"},
+};
+
 constexpr Field kVerify[] = {
     {.key = "final_loss_max",
      .slot = verify<&VerifyConfig::final_loss_max>(),
@@ -203,6 +238,7 @@ std::span<const Field> fsdp_fields() { return kFsdp; }
 std::span<const Field> optimizer_fields() { return kOptimizer; }
 std::span<const Field> data_fields() { return kData; }
 std::span<const Field> run_fields() { return kRun; }
+std::span<const Field> checkpoint_fields() { return kCheckpoint; }
 std::span<const Field> verify_fields() { return kVerify; }
 std::span<const Field> output_fields() { return kOutput; }
 

@@ -91,6 +91,16 @@ std::string describe_checks(const VerifyConfig& v) {
   return text.empty() ? "not configured" : text;
 }
 
+std::string describe_checkpoints(const CheckpointConfig& c) {
+  const std::string begin = c.restart == CheckpointConfig::kNoRestart     ? "begins at step 0"
+                            : c.restart == CheckpointConfig::kAutoRestart ? "goes on from the last one"
+                                                                          : "goes on from " + c.restart;
+  if (c.dir.empty()) return begin;
+  const std::string when = c.every == 0 ? "at a stop only" : "every " + count(c.every, "step", "steps");
+  return fmt::format("{} in {}, a file for each {}, {}; {} kept; {}", when, c.dir, to_string(c.files),
+                     c.async ? "written while training goes on" : "training waits", c.keep, begin);
+}
+
 }  // namespace
 
 Layout lay_out(const Config& config) {
@@ -128,6 +138,9 @@ std::string describe(const Config& config) {
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {
     line("optimizer", describe_state(config.optimizer));
+  }
+  if (!config.checkpoint.dir.empty() || config.checkpoint.restarts_from_path()) {
+    line("checkpoint", describe_checkpoints(config.checkpoint));
   }
   line("verify", describe_checks(config.verify));
   line("output", config.output.dir);

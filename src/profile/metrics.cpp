@@ -3,6 +3,7 @@
 #include "profile/metrics.hpp"
 
 #include <fmt/format.h>
+#include <charconv>
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,20 @@ void Progress::end_line() {
   std::fputc('\n', out_);
   std::fflush(out_);
   line_open_ = false;
+}
+
+std::string metrics_before(std::string_view text, std::int64_t first) {
+  constexpr std::string_view kBegin = R"({"step":)";
+  std::string kept;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return kept;
+    const std::string_view line = text.substr(0, end + 1);
+    text.remove_prefix(end + 1);
+    std::int64_t step = first;
+    if (line.starts_with(kBegin)) std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step);
+    if (step < first) kept += line;
+  }
 }
 
 }  // namespace shard8::profile

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "profile/output_file.hpp"
 
@@ -29,13 +30,18 @@ std::string to_json_line(const StepMetrics& metrics);
 /// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::filesystem::path& path) : file_(path) {}
+  explicit MetricsFile(const std::filesystem::path& path,
+                       OutputFile::Existing existing = OutputFile::Existing::replaced)
+      : file_(path, existing) {}
   void write(const StepMetrics& metrics) { file_.write(to_json_line(metrics) + '\n'); }
   void close() { file_.close(); }
 
  private:
   OutputFile file_;
 };
+
+/// The lines of a metrics.jsonl for the steps before `first`, as they are. A line that is cut short is left out.
+std::string metrics_before(std::string_view text, std::int64_t first);
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
 /// Other outputs get a line for the first and the last step and for every `log_every`-th step.

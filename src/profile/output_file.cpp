@@ -58,9 +58,9 @@ std::FILE* open_file(const fs::path& path, const char* mode) {
 
 }  // namespace
 
-OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
+OutputFile::OutputFile(fs::path path, Existing existing) : path_(std::move(path)) {
   create_folder_of(path_);
-  file_.reset(open_file(path_, "w"));
+  file_.reset(open_file(path_, existing == Existing::replaced ? "w" : "a"));
 }
 
 void OutputFile::write(std::string_view text) {

@@ -13,8 +13,9 @@ namespace shard8::profile {
 /// do. The destructor closes the file without reporting errors.
 class OutputFile {
  public:
-  /// Creates the file, and its folder if it is missing. Replaces a file that exists.
-  explicit OutputFile(std::filesystem::path path);
+  enum class Existing { replaced, continued };
+  /// Creates the file, and its folder if it is missing. A file that exists is replaced, or written to at its end.
+  explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced);
 
   /// Passes the text to the system before it returns.
   void write(std::string_view text);

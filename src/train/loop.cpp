@@ -42,7 +42,7 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
     if (s > steps.first && hooks.stops_before && hooks.stops_before(s)) {
       loop.why = Stop::asked;
       trainer.settle();
-      loop.saved = hooks.save && hooks.save();
+      loop.saved = hooks.save && hooks.save(s);
       break;
     }
     if (hooks.before) hooks.before(s);
@@ -50,6 +50,7 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
     if (hooks.after) hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw comm::AgreedError(base::ExitCode::failed, divergence(result), trainer.ranks());
+    if (hooks.between) hooks.between(s + 1);
   }
   return loop;
 }

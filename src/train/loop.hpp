@@ -23,12 +23,15 @@ struct Steps {
 struct LoopHooks {
   std::function<void(std::int64_t step)> before;        ///< called before each step
   std::function<void(const StepResult& result)> after;  ///< called after each step, also one that diverged
+  /// Called after each step when `done` steps have been trained in all, the last one included. The next step's first
+  /// gathers may be under way.
+  std::function<void(std::int64_t done)> between;
   /// Whether the run is to stop before the step `next`, although steps are left. Called between two steps. Every rank
   /// must return the same.
   std::function<bool(std::int64_t next)> stops_before;
   /// Called when the run stops in this way, with no collective under way. Returns whether a checkpoint of this run
   /// exists, from which it can go on; writing one has its place here. Every rank must answer alike.
-  std::function<bool()> save;
+  std::function<bool(std::int64_t done)> save;
 };
 
 enum class Stop : std::uint8_t {

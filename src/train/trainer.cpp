@@ -10,6 +10,7 @@
 #include "model/initialise.hpp"
 #include "optim/schedule.hpp"
 #include "tensor/transfer.hpp"
+#include "train/state_tensors.hpp"
 
 namespace shard8::train {
 
@@ -115,6 +116,7 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
 }
 
 void Trainer::update(int unit, std::int64_t step, double learning_rate, double gradient_scale) {
+  if (before_change_) before_change_(unit);
   auto phase = timer_.phase(Phase::optimizer);
   const auto issue = timer_.issue(profile::Issue::optimizer);
   state_.optimizer.step(exec_, unit, step, learning_rate, gradient_scale,
@@ -160,6 +162,7 @@ void Trainer::quantize_weights() {
     fp8_weights_.reduce_amaxes(mesh_.model);
     state_.scaling.reduce(mesh_.world);
   }
+  if (before_change_) before_change_(scaling_group(setup_));
   auto phase = timer_.phase(Phase::quantize);
   fp8_weights_.after_update();
   state_.scaling.update(exec_);

@@ -71,6 +71,9 @@ class Trainer {
   State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
+  /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
+  /// execution space work that changes these tensors. Empty: nothing is called.
+  void before_change(std::function<void(int group)> tell) { before_change_ = std::move(tell); }
   /// Tells `observer` of products and attention from now on (model::Observer); null: nobody. It must outlive the
   /// trainer or be replaced before its end.
   void observe(const model::Observer* observer) { context_.observer = observer; }
@@ -126,6 +129,7 @@ class Trainer {
   fsdp::GradientStore gradients_;
   fp8::Quantizer quantizer_;
   std::unique_ptr<kernels::Libraries> libraries_;
+  std::function<void(int group)> before_change_;
   model::Context context_;
 };
 

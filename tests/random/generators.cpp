@@ -225,6 +225,16 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) {
        d.config.run.stop_after = draw.chance(0.4) ? draw.between(1, d.config.run.steps - 1) : 0;
      }},
+    {"checkpoint.every",  // at times never, or only after the last step
+     [](RandomDeck& d, Draw& draw) {
+       d.config.checkpoint.every = draw.chance(0.3) ? 0 : draw.between(1, d.config.run.steps + 1);
+     }},
+    {"checkpoint.keep", [](RandomDeck& d, Draw& draw) { d.config.checkpoint.keep = draw.between(1, 3); }},
+    {"checkpoint.async", [](RandomDeck& d, Draw& draw) { d.config.checkpoint.async = draw.chance(0.6); }},
+    {"checkpoint.files",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.checkpoint.files = draw.one_of({deck::CheckpointFiles::rank, deck::CheckpointFiles::node});
+     }},
     {"optimizer.lr", [](RandomDeck& d, Draw& draw) { d.config.optimizer.lr = draw.log_real(1e-4, 3e-3); }},
     {"optimizer.min_lr",
      [](RandomDeck& d, Draw& draw) {
@@ -305,6 +315,9 @@ constexpr NotDrawn kNotDrawn[] = {
     {"run.log_every", "only what is printed: a training does not read it"},
     {"run.timing_skip", "only which steps figures count: a training does not read it"},
     {"run.hang_limit_s", "bounds how long a rank waits for others: comm.environment stops ranks"},
+    {"checkpoint.dir", "the name of what a run writes: each training has a folder of its own"},
+    {"checkpoint.restart", "chosen by each training: the first part of a stopped one begins, the second goes on"},
+    {"checkpoint.allow_changes", "only whether an edited deck is refused: a training does not read it"},
     {"verify.final_loss_max", "held against the losses after the run: train.verify"},
     {"verify.final_loss_min", "held against the losses after the run: train.verify"},
     {"verify.unigram_ratio_max", "held against the losses after the run: train.verify"},

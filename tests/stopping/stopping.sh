@@ -96,10 +96,12 @@ ends_with() {
 says() { grep -qE -- "$2" "$job/$1" || fail "$1 does not say: $2"; }
 once() { [[ $(grep -cE -- "$2" "$job/$1") == 1 ]] || fail "$1 does not say exactly once: $2"; }
 
-# The report of a run that stopped for a reason, and its files.
+# reported REASON [CHECKPOINT]: the report of a run that stopped, and its files; CHECKPOINT: true if it wrote one.
 reported() {
-  local reason=$1 steps last summary=$job/results/summary.json
-  once out "^stopped by $reason before step [0-9]+ of $many; without a checkpoint"
+  local reason=$1 checkpoint=${2:-false} steps last summary=$job/results/summary.json
+  local saved="without a checkpoint"
+  [[ $checkpoint == false ]] || saved="a checkpoint of this run is there"
+  once out "^stopped by $reason before step [0-9]+ of $many; $saved"
   steps=$(sed -nE 's/^stopped by .* before step ([0-9]+) of .*/\1/p' "$job/out")
   once out '^final loss [0-9.]+'
   once out '^memory per rank'
@@ -110,7 +112,7 @@ reported() {
   [[ $last == "{\"step\":$((steps - 1)),"*"}" ]] || fail "the last line of metrics.jsonl is $last"
   [[ $(head -c 1 "$summary")$(tail -n 1 "$summary") == '{}' ]] || fail "summary.json is no whole object"
   [[ $(sed -n '/^  "end": {/,/^  }/p' "$summary" | tr -d ' \n') == \
-    "\"end\":{\"finished\":false,\"reason\":\"$reason\",\"next_step\":$steps,\"steps\":$many,\"checkpoint\":false}," ]] ||
+    "\"end\":{\"finished\":false,\"reason\":\"$reason\",\"next_step\":$steps,\"steps\":$many,\"checkpoint\":$checkpoint}," ]] ||
     fail "summary.json does not say how the run ended"
   says results/summary.json '^    "status": "not reached"'
   says results/timing.csv '^step,phase,part'
@@ -183,13 +185,23 @@ case_limits() {
   local ranks
   for ranks in 1 2; do
     start "stop_after_$ranks" mpiexec "$ranks" run.stop_after=7
-    ends_with 5
-    reported run.stop_after
+    ends_with 75
+    reported run.stop_after true
     once out '^stopped by run.stop_after before step 7 '
   done
   start fewer_than_skipped mpiexec 2 run.stop_after=1
-  ends_with 5
-  reported run.stop_after
+  ends_with 75
+  reported run.stop_after true
+
+  # A signal stops a run that writes checkpoints with one of them, from which it goes on and stops again.
+  start with_checkpoints mpiexec 2 checkpoint.dir=kept
+  wait_for 20 "steps" trains
+  kill -s TERM "$(pid_of 1)"
+  ends_with 75
+  reported SIGTERM true
+  start goes_on mpiexec 2 checkpoint.dir=kept run.stop_after=3
+  ends_with 75
+  once out "^restart    from kept/step_[0-9]+, step [0-9]+ of $many"
 
   start time_limit mpiexec 2 run.time_limit_min=0.03 run.margin_s=0.1
   ends_with 5
@@ -213,7 +225,7 @@ case_limits() {
   # Steps of a run that stopped are held against gold losses: those that are there are right.
   start gold mpiexec 2 "verify.gold=$folder/over/results/metrics.jsonl" verify.tolerance=0 run.steps=4 run.stop_after=2 \
     optimizer.decay_steps=4
-  ends_with 5
+  ends_with 75
   says out '^VERIFICATION: NOT REACHED$'
   sed 's/"loss":[0-9]/"loss":9/' over/results/metrics.jsonl >wrong.jsonl
   start wrong_gold mpiexec 2 "verify.gold=$folder/wrong.jsonl" verify.tolerance=0 run.steps=4 run.stop_after=2

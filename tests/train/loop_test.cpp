@@ -30,7 +30,9 @@ deck::Config config() {
 }
 
 LoopHooks stop_before(std::int64_t step) {
-  return {.before = {}, .after = {}, .stops_before = [step](std::int64_t next) { return next == step; }, .save = {}};
+  LoopHooks hooks;
+  hooks.stops_before = [step](std::int64_t next) { return next == step; };
+  return hooks;
 }
 
 Numbers numbers(const LoopResult& loop) {
@@ -70,7 +72,8 @@ TEST(Loop, StopsWithNothingUnderWay) {
   LoopHooks hooks = stop_before(4);
   hooks.after = [&](const train::StepResult&) { begun = under_way; };
   int saves = 0;
-  hooks.save = [&] {
+  hooks.save = [&](std::int64_t done) {
+    EXPECT_EQ(done, 4);
     ++saves;
     training.mesh().world.record_device_calls();
     EXPECT_EQ(under_way, 0);

@@ -25,6 +25,7 @@ class Training {
   /// Trains `steps` steps from number `first` on.
   std::vector<train::StepResult> run(std::int64_t first, std::int64_t steps);
 
+  train::Assembly& assembly() { return assembly_; }
   const tensor::Exec& exec() const { return assembly_.exec(); }
   const comm::Mesh& mesh() const { return assembly_.mesh(); }
   const train::Setup& setup() const { return assembly_.setup(); }

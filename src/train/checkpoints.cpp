@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/agree.hpp"
+#include "comm/node.hpp"
+#include "train/state_tensors.hpp"
+
+namespace shard8::train {
+
+using checkpoint::Manifest;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// 16 hexadecimal digits that no other run has.
+std::string new_run_id(const comm::Communicator& world) {
+  std::string id;
+  comm::agree_on_root(world, 0, [&] {
+    std::random_device random;
+    id = fmt::format("{:08x}{:08x}", random(), random());
+  });
+  world.broadcast(id, 0);
+  return id;
+}
+
+/// The ranks of this rank's node, ordered as in the world.
+comm::Communicator make_node_group(const comm::Communicator& world) {
+  std::string mine;
+  comm::agree(world, [&] { mine = comm::node_identity(); });
+  const auto all = world.all_gather(mine);
+  int color = 0;
+  while (all[static_cast<std::size_t>(color)] != mine) ++color;
+  return world.split(color, world.rank(), "node");
+}
+
+std::string plan_text(const deck::Config& config) {
+  std::ifstream in(std::filesystem::path(config.output.dir) / deck::OutputConfig::kAlgorithms);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+/// Holds the lock of a directory, and counts its heartbeat from a thread of its own.
+class CheckpointFolder::Heartbeat {
+ public:
+  Heartbeat(const std::string& folder, const std::string& run, checkpoint::LockOptions options)
+      : lock_(folder, run, options), thread_([this, every = options.limit_s / 6](const std::stop_token& stop) {
+          beat(stop, std::chrono::duration<double>(every));
+        }) {}
+  ~Heartbeat() {
+    thread_.request_stop();
+    wake_.notify_all();
+  }
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  /// Why the lock is lost; empty while it is held.
+  std::string lost() {
+    const std::lock_guard guard(mutex_);
+    return lost_;
+  }
+
+ private:
+  void beat(const std::stop_token& stop, std::chrono::duration<double> every) {
+    std::unique_lock guard(mutex_);
+    while (!wake_.wait_for(guard, stop, every, [&] { return stop.stop_requested(); })) {
+      if (stop.stop_requested() || !lost_.empty()) return;
+      guard.unlock();
+      std::string problem;
+      try {
+        lock_.beat();
+      } catch (const base::Error& e) {
+        if (e.code() == base::ExitCode::checkpoint) problem = e.what();
+      }
+      guard.lock();
+      lost_ = problem;
+    }
+  }
+
+  checkpoint::Lock lock_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::string lost_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say)
+    : directory_(path) {
+  const std::string id = new_run_id(world);
+  comm::agree_on_root(world, 0, [&] {
+    directory_.make();
+    checkpoint::LockOptions options;
+    options.say = say;
+    heartbeat_ = std::make_unique<Heartbeat>(path, id, options);
+    const auto done = directory_.recover();
+    for (const std::string& name : done.removed)
+      say(fmt::format("removed {}/{}, which a run that was killed had left", path, name));
+    for (const std::string& change : done.renamed) say(fmt::format("renamed in {}: {}", path, change));
+    for (const std::string& trouble : done.trouble) say(trouble);
+  });
+}
+
+CheckpointFolder::~CheckpointFolder() = default;
+
+std::string CheckpointFolder::lost() const { return heartbeat_ ? heartbeat_->lost() : std::string(); }
+
+Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run,
+                         std::string run_id, Say say)
+    : assembly_(assembly),
+      folder_(folder),
+      say_(std::move(say)),
+      every_(assembly.setup().config.checkpoint.every),
+      async_(assembly.setup().config.checkpoint.async),
+      tensors_(state_tensors(assembly.setup(), assembly.trainer().state())) {
+  const deck::Config& config = assembly.setup().config;
+  const comm::Communicator& world = assembly.mesh().world;
+  if (run_id.empty()) run_id = new_run_id(world);
+  comm::agree(world, [&] { snapshot_ = std::make_unique<checkpoint::Snapshot>(tensors_, assembly.setup().place); });
+  if (config.checkpoint.files == deck::CheckpointFiles::node) node_.emplace(make_node_group(world));
+  writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
+                                                 folder.directory(), common(run, run_id), config.checkpoint.keep);
+  assembly.trainer().before_change(
+      [this](int group) { figures_.stall_s += snapshot_->before_change(assembly_.exec(), group); });
+}
+
+Checkpoints::~Checkpoints() { assembly_.trainer().before_change({}); }
+
+Manifest Checkpoints::common(const RunDescription& run, const std::string& run_id) const {
+  const deck::Config& config = assembly_.setup().config;
+  Manifest m;
+  m.program = run.program;
+  m.git_hash = run.git_hash;
+  m.run = run_id;
+  m.replicate = config.mesh.replicate;
+  m.shard = config.mesh.shard;
+  m.tensor = config.mesh.tensor;
+  m.data_seed = config.data.seed;
+  m.init_seed = config.model.init_seed;
+  m.deck = run.deck;
+  if (assembly_.mesh().world.rank() == 0) m.plan = plan_text(config);
+  return m;
+}
+
+void Checkpoints::note(const checkpoint::Outcome& outcome) {
+  const bool speaks = assembly_.mesh().world.rank() == 0;
+  for (const std::string& warning : outcome.warnings) say_(warning);
+  if (outcome.written) {
+    ++figures_.written;
+    figures_.bytes = outcome.written->bytes;
+    figures_.last_step = outcome.written->step;
+    figures_.longest_write_s = std::max(figures_.longest_write_s, outcome.written->seconds);
+  }
+  if (!outcome.failed.empty()) {
+    ++figures_.failed;
+    if (speaks) say_(fmt::format("no checkpoint was written: {}; training goes on", outcome.failed));
+  }
+}
+
+void Checkpoints::begin(std::int64_t done) {
+  std::array<std::uint64_t, 1> lost{0};
+  const std::string why = folder_.lost();
+  lost[0] = !why.empty();
+  assembly_.mesh().world.all_reduce(lost, comm::Communicator::Reduce::max);
+  if (lost[0] != 0) {
+    ++figures_.failed;
+    if (!why.empty()) say_(fmt::format("no checkpoint is written: {}; training goes on", why));
+    return;
+  }
+  writer_->begin(assembly_.exec(), done);
+}
+
+void Checkpoints::between_steps(std::int64_t done) {
+  const bool due = every_ > 0 && done % every_ == 0;
+  if (!due && !writer_->under_way()) return;
+  const auto began = Clock::now();
+  note(due ? writer_->finish() : writer_->advance());  // one at a time
+  if (due) {
+    begin(done);
+    if (!async_) note(writer_->finish());
+  }
+  figures_.stall_s += seconds_since(began);
+}
+
+bool Checkpoints::write_now(std::int64_t done) {
+  const auto began = Clock::now();
+  note(writer_->finish());
+  if (figures_.last_step != done) {
+    begin(done);
+    note(writer_->finish());
+  }
+  figures_.stall_s += seconds_since(began);
+  return figures_.last_step == done;
+}
+
+void Checkpoints::finish() {
+  const auto began = Clock::now();
+  note(writer_->finish());
+  figures_.stall_s += seconds_since(began);
+}
+
+}  // namespace shard8::train

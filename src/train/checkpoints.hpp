@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/directory.hpp"
+#include "checkpoint/lock.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/writer.hpp"
+#include "train/assembly.hpp"
+
+namespace shard8::train {
+
+/// What a manifest says of the program and the deck, which app knows.
+struct RunDescription {
+  std::string program, git_hash;
+  std::vector<checkpoint::ManifestKey> deck;
+};
+
+/// The keys of which a restart allows another value without checkpoint.allow_changes: they change neither what is
+/// trained nor on which data. A group's name stands for all its keys.
+bool may_change_at_restart(const std::string& key);
+
+/// The keys whose values differ between the deck of a checkpoint and the deck of this run and that may not, one line
+/// each; empty if the run may go on from the checkpoint.
+std::string deck_differences(const std::vector<checkpoint::ManifestKey>& saved,
+                             const std::vector<checkpoint::ManifestKey>& now);
+
+/// Tells the user something; called on rank 0.
+using Say = std::function<void(const std::string&)>;
+
+/// The folder checkpoint.dir, to which this run alone writes while the object lives. Rank 0 holds the folder's lock and
+/// counts its heartbeat from a thread of its own. The constructor and the destructor are collective.
+class CheckpointFolder {
+ public:
+  /// Makes the folder if it is missing, takes its lock and puts it in order after a run that was killed. AgreedError:
+  /// (checkpoint) when another run that lives holds the lock, (environment) when the folder cannot be written.
+  CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  const checkpoint::Directory& directory() const { return directory_; }
+  /// Why the lock is lost; empty while it is held, and on other ranks than 0.
+  std::string lost() const;
+
+ private:
+  class Heartbeat;
+  checkpoint::Directory directory_;
+  std::unique_ptr<Heartbeat> heartbeat_;  ///< on rank 0
+};
+
+/// The checkpoint from which a run goes on, and the others that it may fall back to.
+struct RestartPoints {
+  struct Point {
+    std::string folder;  ///< of the checkpoint
+    checkpoint::Manifest manifest;
+  };
+  std::vector<Point> points;  ///< the one to try first is first
+  bool required = false;      ///< the deck names one: there is no start without it
+};
+
+/// Where this run looks for checkpoints and writes them: checkpoint.dir. If the deck names none and restart is `auto`,
+/// the folder that an earlier run of this deck used by default, if there is one; else empty. Collective.
+std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world);
+
+/// Finds the checkpoints that checkpoint.restart means: `none`, `auto` (the last written in `folder`) or a path, of a
+/// checkpoint or of a folder of checkpoints. `say` is told of checkpoints that cannot be used. Collective.
+/// AgreedError(checkpoint) when the deck names a checkpoint that cannot be used, when all that are there are unusable,
+/// or when the deck of the first one differs in keys that may not change.
+RestartPoints find_restart(const deck::Config& config, const std::string& folder, const comm::Communicator& world,
+                           const RunDescription& run, const Say& say);
+
+/// Fills the training state from the first of the points that can be read, after Assembly::start(). Returns that point;
+/// none if there are no points. Collective. AgreedError(checkpoint) when none can be read.
+std::optional<RestartPoints::Point> restore(const RestartPoints& restart, Assembly& assembly, const Say& say);
+
+/// Writes the checkpoints of a run. Every function is collective.
+class Checkpoints {
+ public:
+  struct Figures {
+    int written = 0, failed = 0;
+    double stall_s = 0;          ///< for which the loop was held up, on this rank
+    double longest_write_s = 0;  ///< from a snapshot until it was durable
+    std::uint64_t bytes = 0;     ///< of the last checkpoint
+    std::int64_t last_step = -1;
+  };
+
+  /// `run_id` is that of the checkpoint from which the run goes on, or empty for a new one. The assembly has started.
+  /// All that is passed by reference must outlive the object. AgreedError(environment) when the memory for copies of
+  /// the state cannot be had.
+  Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run, std::string run_id,
+              Say say);
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  /// Between steps, when `done` steps have been trained: looks after the checkpoint that is being written, and begins
+  /// one if one is due.
+  void between_steps(std::int64_t done);
+  /// Writes a checkpoint of the state behind `done` steps and waits for it, unless there is one. True if there is one
+  /// now.
+  bool write_now(std::int64_t done);
+  /// Waits for the checkpoint that is being written.
+  void finish();
+
+  const Figures& figures() const { return figures_; }
+
+ private:
+  void begin(std::int64_t done);
+  void note(const checkpoint::Outcome& outcome);
+  checkpoint::Manifest common(const RunDescription& run, const std::string& run_id) const;
+
+  Assembly& assembly_;
+  const CheckpointFolder& folder_;
+  Say say_;
+  std::int64_t every_;
+  bool async_;
+  std::vector<checkpoint::StateTensor> tensors_;
+  std::unique_ptr<checkpoint::Snapshot> snapshot_;
+  std::optional<comm::Communicator> node_;
+  std::unique_ptr<checkpoint::Writer> writer_;
+  Figures figures_;
+};
+
+}  // namespace shard8::train
