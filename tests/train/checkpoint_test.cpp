@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "tests/train/fp8_decks.hpp"
+#include "tests/train/training.hpp"
+#include "train/checkpoints.hpp"
+#include "train/state_tensors.hpp"
+
+// Checkpoints as runs write and read them, on one mesh and from each mesh to each other.
+
+namespace shard8 {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Training;
+
+using Hashes = std::map<std::string, std::uint64_t>;
+
+/// The mesh-independent hash of each persistent tensor. Collective over `comm`.
+Hashes hashes_of(Training& training, MPI_Comm comm) {
+  std::vector<std::string> labels;
+  std::vector<std::uint64_t> sums;
+  for (const auto& t : train::state_tensors(training.setup(), training.trainer().state())) {
+    labels.push_back(t.label());
+    sums.push_back(t.counts(training.mesh().place) ? hash_parts(training.exec(), t) : 0);
+  }
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T, MPI_SUM, comm);
+  Hashes hashes;
+  for (std::size_t i = 0; i < sums.size(); ++i) hashes[labels[i]] = sums[i];
+  return hashes;
+}
+
+/// A barrier in which ranks sleep: they leave the cores to those that train.
+void wait_for_all() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+/// The first `size` ranks of the program; MPI_COMM_NULL on others.
+class FirstRanks {
+ public:
+  explicit FirstRanks(int size) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &comm_);
+  }
+  ~FirstRanks() {
+    if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+    wait_for_all();
+  }
+  FirstRanks(const FirstRanks&) = delete;
+  FirstRanks& operator=(const FirstRanks&) = delete;
+  MPI_Comm comm() const { return comm_; }
+  bool here() const { return comm_ != MPI_COMM_NULL; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// An empty folder for all ranks of the program. Collective.
+std::string empty_folder(const std::string& name) {
+  const std::string path = "checkpoint_test_np" + std::to_string(test::world_size()) + "/" + name;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  wait_for_all();
+  return path;
+}
+
+const train::Say quiet = [](const std::string&) {};
+
+train::RunDescription described(const deck::Config&) { return {"shard8 test", "none", {}}; }
+
+/// A training with its checkpoints.
+struct Job {
+  Job(const deck::Config& config, MPI_Comm comm)
+      : training(config, comm), folder(training.mesh().world, config.checkpoint.dir, quiet) {
+    const auto points =
+        train::find_restart(config, config.checkpoint.dir, training.mesh().world, described(config), say());
+    const auto point = train::restore(points, training.assembly(), say());
+    if (point) first = point->manifest.step;
+    checkpoints.emplace(training.assembly(), folder, described(config), point ? point->manifest.run : "", say());
+  }
+  train::Say say() {
+    return [this](const std::string& text) { said += text + "\n"; };
+  }
+  std::vector<train::StepResult> train_to(std::int64_t end) {
+    std::vector<train::StepResult> results;
+    for (; first < end; ++first) {
+      results.push_back(training.run(first, 1).front());
+      checkpoints->between_steps(first + 1);
+    }
+    return results;
+  }
+
+  Training training;
+  train::CheckpointFolder folder;
+  std::int64_t first = 0;
+  std::string said;
+  std::optional<train::Checkpoints> checkpoints;
+};
+
+void expect_equal(const std::vector<train::StepResult>& results, const std::vector<train::StepResult>& expected) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].step, expected[i].step);
+    EXPECT_EQ(results[i].loss, expected[i].loss) << "step " << expected[i].step;
+    EXPECT_EQ(results[i].gradient_norm, expected[i].gradient_norm) << "step " << expected[i].step;
+  }
+}
+
+struct Case {
+  std::string name;
+  deck::Config config;
+};
+
+constexpr int kSteps = 6, kStop = 3;
+
+/// Recipes, kinds of masters and moments, and ways to write, on the meshes of as many ranks as there are.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  int count = 0;
+  const auto add = [&](std::string name, deck::Config config) {
+    config.checkpoint.every = 1 + count % 3;
+    config.checkpoint.async = count % 4 != 3;
+    config.checkpoint.files = count % 2 == 0 ? deck::CheckpointFiles::rank : deck::CheckpointFiles::node;
+    name += ", every " + std::to_string(config.checkpoint.every) + (config.checkpoint.async ? "" : ", sync") +
+            (config.checkpoint.files == deck::CheckpointFiles::node ? ", a file for each node" : "");
+    all.push_back({std::move(name), std::move(config)});
+    ++count;
+  };
+  for (const auto& mesh : {std::array{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 3, 1}, {1, 2, 2}, {2, 2, 1}}) {
+    for (const char* arch : {"llama", "gpt2"}) {
+      test::Variant v;
+      v.mesh = mesh;
+      v.arch = arch;
+      v.tied = mesh[1] == 2;
+      v.prefetch = mesh[1];
+      v.micro_batch = mesh[0] == 1 ? 2 : 0;
+      v.compute = mesh[2] == 2 ? "bf16" : "fp32";
+      if (test::ranks_of(v) == test::world_size())
+        add(test::name_of(v), test::small_deck(v, kSteps, "", arch[0] == 'l' ? ", clip: 0" : ""));
+    }
+    for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
+      test::Fp8Variant v;
+      const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
+      v.mesh = mesh;
+      v.recipe = recipe;
+      v.arch = mesh[2] == 2 || count % 2 == 1 ? "gpt2" : "llama";
+      v.weights = count % 3 == 1 ? "bf16" : "fp8";
+      if (test::ranks_of(v) != test::world_size()) continue;
+      const bool delayed = recipe == std::string("delayed");
+      add(test::name_of(v), test::fp8_deck(v, kSteps, 2, batch, delayed ? ", amax_history: 2" : "",
+                                           count % 3 == 1 ? ", master: bf16_remainder, moments: bf16" : ""));
+    }
+  }
+  return all;
+}
+
+TEST(Checkpoint, ARunGoesOnBitForBit) {
+  ASSERT_FALSE(cases().empty());
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    deck::Config config = c.config;
+    config.checkpoint.dir = empty_folder("same");
+    std::vector<train::StepResult> whole;
+    Hashes expected;
+    {
+      Training alone(config, MPI_COMM_WORLD);
+      whole = alone.run(0, kSteps);
+      expected = hashes_of(alone, MPI_COMM_WORLD);
+    }
+    const std::vector<train::StepResult> begin(whole.begin(), whole.begin() + kStop),
+        end(whole.begin() + kStop, whole.end());
+    {
+      Job first(config, MPI_COMM_WORLD);
+      expect_equal(first.train_to(kStop), begin);
+      EXPECT_TRUE(first.checkpoints->write_now(kStop)) << first.said;
+    }
+    config.model.init_seed += 1;  // nothing may come from the initial values
+    Job second(config, MPI_COMM_WORLD);
+    EXPECT_EQ(second.first, kStop) << second.said;
+    expect_equal(second.train_to(kSteps), end);
+    second.checkpoints->finish();
+    EXPECT_EQ(hashes_of(second.training, MPI_COMM_WORLD), expected);
+    EXPECT_EQ(second.checkpoints->figures().failed, 0) << second.said;
+  }
+}
+
+TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
+  const std::vector<std::array<int, 3>> meshes = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2},
+                                                  {1, 4, 1}, {1, 3, 1}, {2, 2, 1}};
+  if (test::world_size() < 4) GTEST_SKIP() << "needs four ranks";
+  for (const char* recipe : {"none", "delayed", "block"}) {
+    const auto config_of = [&](const std::array<int, 3>& mesh) {
+      if (recipe == std::string("none")) {
+        test::Variant v;
+        v.mesh = mesh;
+        v.tied = true;
+        return test::small_deck(v, kSteps);
+      }
+      test::Fp8Variant v;
+      v.mesh = mesh;
+      v.recipe = recipe;
+      v.arch = "gpt2";
+      return test::fp8_deck(v, kSteps, 1, 12, recipe == std::string("delayed") ? ", amax_history: 2" : "", "");
+    };
+    for (const auto& from : meshes) {
+      // FP8 takes longer, and the boxes of a mesh are the same for all recipes: three meshes write.
+      if (recipe != std::string("none") && from != std::array{1, 1, 1} && from != std::array{1, 3, 1} &&
+          from != std::array{1, 2, 2})
+        continue;
+      const std::string folder = empty_folder("meshes");
+      std::vector<train::StepResult> expected;
+      Hashes saved;
+      {
+        const FirstRanks ranks(from[0] * from[1] * from[2]);
+        if (ranks.here()) {
+          deck::Config config = config_of(from);
+          config.checkpoint.dir = folder;
+          Job run(config, ranks.comm());
+          run.train_to(2);
+          EXPECT_TRUE(run.checkpoints->write_now(2)) << run.said;
+          saved = hashes_of(run.training, ranks.comm());
+          expected = run.train_to(4);
+        }
+      }
+      for (const auto& to : meshes) {
+        SCOPED_TRACE(fmt::format("{}: {}x{}x{} to {}x{}x{}", recipe, from[0], from[1], from[2], to[0], to[1], to[2]));
+        const FirstRanks ranks(to[0] * to[1] * to[2]);
+        if (!ranks.here()) continue;
+        deck::Config config = config_of(to);
+        config.checkpoint.dir = folder;
+        config.model.init_seed += 1;
+        Job run(config, ranks.comm());
+        EXPECT_EQ(run.first, 2);
+        const Hashes restored = hashes_of(run.training, ranks.comm());
+        if (!saved.empty()) {
+          EXPECT_EQ(restored, saved);
+        }
+        if (recipe != std::string("none")) continue;
+        const auto results = run.train_to(4);
+        for (std::size_t i = 0; i < expected.size(); ++i)  // empty on ranks that did not write
+          EXPECT_NEAR(results[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << "step " << results[i].step;
+      }
+    }
+  }
+}
+
+/// Changes one byte of a file.
+void flip(const fs::path& path, std::uintmax_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+TEST(Checkpoint, DamageIsFoundAndTheCheckpointBeforeIsTaken) {
+  if (test::world_size() > 2) GTEST_SKIP() << "shown on one and two ranks";
+  test::Variant v;
+  v.mesh = {1, test::world_size(), 1};
+  deck::Config config = test::small_deck(v, kSteps);
+  config.checkpoint.dir = empty_folder("damage");
+  Hashes at_two;
+  {
+    Job run(config, MPI_COMM_WORLD);
+    run.train_to(2);
+    EXPECT_TRUE(run.checkpoints->write_now(2));
+    at_two = hashes_of(run.training, MPI_COMM_WORLD);
+    run.train_to(4);
+    EXPECT_TRUE(run.checkpoints->write_now(4));
+  }
+  const fs::path newest = fs::path(config.checkpoint.dir) / "step_00000004";
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (const char* name : {"manifest.json", "shard_r0000.h5"}) {
+    const auto size = fs::file_size(newest / name);
+    for (int i = 0; i < 12; ++i) {
+      const std::uintmax_t offset = size * static_cast<std::uintmax_t>(i) / 12 + 7 * static_cast<std::uintmax_t>(i) % 5;
+      SCOPED_TRACE(fmt::format("{}, byte {}", name, offset));
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (rank == 0) flip(newest / name, offset);
+      MPI_Barrier(MPI_COMM_WORLD);
+      {
+        Job run(config, MPI_COMM_WORLD);
+        EXPECT_EQ(run.first, 2);
+        EXPECT_EQ(hashes_of(run.training, MPI_COMM_WORLD), at_two);
+        if (rank == 0) {
+          EXPECT_NE(run.said.find("step_00000004"), std::string::npos) << run.said;
+        }
+      }
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (rank == 0) flip(newest / name, offset);
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  Job run(config, MPI_COMM_WORLD);
+  EXPECT_EQ(run.first, 4) << run.said;
+}
+
+}  // namespace
+}  // namespace shard8
