@@ -23,7 +23,8 @@ std::vector<Descriptor> engine_configurations(const Descriptor& graph);
 /// A graph compiled for an engine.
 class Plan {
  public:
-  /// Throws base::Error with the library's reason if the engine does not support the graph after all.
+  /// Throws base::Error with the library's reason if the engine does not support the graph. An engine that cuDNN's
+  /// heuristics proposed may still not support it.
   Plan(cudnnHandle_t handle, const Descriptor& configuration, std::span<const GraphScalar> scalars);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }

@@ -6,12 +6,9 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
-#include <variant>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -142,10 +139,8 @@ class Run {
   train::RunDescription description() const {
     const base::Version v = base::version();
     train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
-    for (const deck::Echo& e : deck_.echo) {
-      const std::string value = std::visit([](const auto& x) { return fmt::format("{}", x); }, e.value);
-      run.deck.push_back({e.group + "." + e.key, value, std::string(deck::to_string(e.origin))});
-    }
+    for (const deck::Echo& e : deck_.echo)
+      run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
     return run;
   }
 
@@ -163,16 +158,14 @@ class Run {
       require_standard_output();
       for (const auto& name : {config().output.timing, config().output.summary}) profile::remove_output(output(name));
       const fs::path metrics = output(config().output.metrics);
-      if (steps_.first == 0) {
-        metrics_ = std::make_unique<profile::MetricsFile>(metrics);
-      } else {  // cut back to the step from which the run goes on
-        std::ifstream in(metrics);
-        std::stringstream text;
-        text << in.rdbuf();
-        fs::create_directories(metrics.parent_path());
-        io::write_durably(metrics.string(), profile::metrics_before(text.str(), steps_.first));
-        metrics_ = std::make_unique<profile::MetricsFile>(metrics, profile::OutputFile::Existing::continued);
+      auto existing = profile::OutputFile::Existing::replaced;
+      if (steps_.first > 0) {  // cut back to the step from which the run goes on
+        existing = profile::OutputFile::Existing::continued;
+        if (fs::is_regular_file(metrics))  // the file itself, where `metrics` is a link
+          io::write_durably(fs::canonical(metrics).string(),
+                            profile::metrics_before(io::text_of(metrics.string()), steps_.first));
       }
+      metrics_ = std::make_unique<profile::MetricsFile>(metrics, existing);
     });
   }
 
@@ -227,10 +220,8 @@ class Run {
     };
     if (checkpoints_) {
       hooks.between = [&](std::int64_t done) {
-        const double before = checkpoints_->figures().longest_write_s;
         checkpoints_->between_steps(done);
-        if (checkpoints_->figures().longest_write_s > before)
-          stopping_.checkpoint_written(checkpoints_->figures().longest_write_s);
+        stopping_.checkpoint_written(checkpoints_->figures().longest_write_s);
       };
       hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done); };
     }
@@ -246,9 +237,8 @@ class Run {
     std::array<double, 1> stall{f.stall_s};
     world().all_reduce(stall, comm::Communicator::Reduce::max);
     return fmt::format(
-        "checkpoints: {} written, {} failed; the last of {:.1f} MB; training was held up for {:.3f} s in all; the "
-        "longest "
-        "was on disk after {:.3f} s",
+        "checkpoints: {} written, {} failed; the last of {:.1f} MB; training was held up for {:.3f} s in all; "
+        "the longest was on disk after {:.3f} s",
         f.written, f.failed, 1e-6 * static_cast<double>(f.bytes), stall[0], f.longest_write_s);
   }
 
@@ -309,10 +299,7 @@ class Run {
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
-    if (checkpoints_) {
-      const std::string text = text_of_checkpoints();
-      logger_.info("{}", text);
-    }
+    if (checkpoints_) logger_.info("{}", text_of_checkpoints());
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     comm::agree_on_root(world(), 0, [&] {
       metrics_->close();

@@ -18,15 +18,7 @@ namespace shard8::app {
 namespace {
 
 profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
-  profile::SummaryInput::DeckValue value{echo.group, echo.key, {}, false};
-  std::visit(
-      [&](const auto& v) {
-        using T = std::decay_t<decltype(v)>;
-        value.text = std::is_same_v<T, std::string>;
-        value.value = fmt::format("{}", v);
-      },
-      echo.value);
-  return value;
+  return {echo.group, echo.key, deck::value_text(echo), std::holds_alternative<std::string>(echo.value)};
 }
 
 }  // namespace

@@ -22,20 +22,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return shape.size() == 1 ? fmt::format("({})", shape[0]) : fmt::format("({}, {})", shape[0], shape[1]);
 }
 
-std::vector<std::int64_t> extents(const tensor::Shape& shape) {
-  std::vector<std::int64_t> all;
-  for (int d = 0; d < shape.rank(); ++d) all.push_back(shape[d]);
-  return all;
-}
-
-/// to (cols, rows) = the transpose of from (rows, cols).
-void transpose(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t cols, std::size_t size) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c)
-      std::memcpy(to + static_cast<std::size_t>(c * rows + r) * size,
-                  from + static_cast<std::size_t>(r * cols + c) * size, size);
-}
-
 }  // namespace
 
 Reader::Reader(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {
@@ -70,7 +56,7 @@ void Reader::require(const std::vector<StateTensor>& tensors) const {
                  "with, or with checkpoint.restart: none",
                  where(), t.label());
     const ManifestTensor& saved = *found->second;
-    const auto shape = extents(t.shape);
+    const auto shape = t.extents();
     if (saved.dtype != t.dtype || saved.shape != shape)
       base::fail(ExitCode::checkpoint,
                  "{}: tensor {} is {} of {}, and this deck needs {} of {}: restart with the deck it was made with, or "
@@ -124,7 +110,7 @@ void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const 
     tensor::Tensor to = part.local;
     if (part.transposed) {
       transposed.resize(panel.size());
-      transpose(transposed.data(), panel.data(), box.rows, box.cols, size);
+      copy_transposed(transposed.data(), panel.data(), box.rows, box.cols, size, 0, box.count());
       data = transposed.data();
     } else {
       to = part.local.slice(row, box.rows);

@@ -37,33 +37,6 @@ int group_count(const std::vector<StateTensor>& tensors) {
   return count;
 }
 
-/// out[i] = the elements of a row-major (rows, cols) tensor of `size`-byte elements, read by columns: elements
-/// [first, first + count) of its transpose.
-void read_transposed(const std::byte* from, std::int64_t rows, std::int64_t cols, std::size_t size, std::int64_t first,
-                     std::int64_t count, std::byte* out) {
-  const auto copy_as = [&](auto element) {
-    using T = decltype(element);
-    const auto* const data = reinterpret_cast<const T*>(from);
-    auto* const to = reinterpret_cast<T*>(out);
-    std::int64_t col = first / rows, row = first % rows;
-    for (std::int64_t i = 0; i < count; ++i) {
-      to[i] = data[row * cols + col];
-      if (++row == rows) row = 0, ++col;
-    }
-  };
-  switch (size) {
-    case 1:
-      return copy_as(std::uint8_t{});
-    case 2:
-      return copy_as(std::uint16_t{});
-    case 4:
-      return copy_as(std::uint32_t{});
-    default:
-      break;
-  }
-  base::fail(base::ExitCode::failed, "elements of {} bytes cannot be transposed", size);
-}
-
 }  // namespace
 
 Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place)
@@ -140,7 +113,7 @@ void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, s
                  "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
                  source.read);
   if (part.transposed)
-    read_transposed(source.data, part.local.rows(), part.local.cols(), size, first, count, out);
+    copy_transposed(out, source.data, part.local.rows(), part.local.cols(), size, first, count);
   else
     std::memcpy(out, source.data + static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size);
   source.read = first + count;

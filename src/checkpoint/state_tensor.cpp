@@ -53,6 +53,12 @@ bool StateTensor::counts(const comm::MeshPlace& place) const {
   return copies != Copies::all_ranks || place.shard == 0;
 }
 
+std::vector<std::int64_t> StateTensor::extents() const {
+  std::vector<std::int64_t> all;
+  for (int d = 0; d < shape.rank(); ++d) all.push_back(shape[d]);
+  return all;
+}
+
 std::string StateTensor::label() const { return fmt::format("{}, {}", name, name_of(content)); }
 
 namespace {
@@ -105,6 +111,31 @@ std::uint64_t hash_parts(const tensor::Exec& exec, const StateTensor& tensor) {
     }
   }
   return sum;
+}
+
+void copy_transposed(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t cols, std::size_t size,
+                     std::int64_t first, std::int64_t count) {
+  const auto copy_as = [&](auto element) {
+    using T = decltype(element);
+    const auto* const data = reinterpret_cast<const T*>(from);
+    auto* const elements = reinterpret_cast<T*>(to);
+    std::int64_t col = first / rows, row = first % rows;
+    for (std::int64_t i = 0; i < count; ++i) {
+      elements[i] = data[row * cols + col];
+      if (++row == rows) row = 0, ++col;
+    }
+  };
+  switch (size) {
+    case 1:
+      return copy_as(std::uint8_t{});
+    case 2:
+      return copy_as(std::uint16_t{});
+    case 4:
+      return copy_as(std::uint32_t{});
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "elements of {} bytes cannot be transposed", size);
 }
 
 }  // namespace shard8::checkpoint

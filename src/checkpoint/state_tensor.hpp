@@ -63,6 +63,8 @@ struct StateTensor {
   /// Whether the rank at `place` is the first of the ranks that hold the same boxes. The parts of the ranks for which
   /// this is true cover the tensor exactly once.
   bool counts(const comm::MeshPlace& place) const;
+  /// The extents of `shape`, as files hold them.
+  std::vector<std::int64_t> extents() const;
   /// "NAME, CONTENT", for messages.
   std::string label() const;
 };
@@ -75,5 +77,10 @@ std::uint64_t hash_element(std::int64_t index, std::uint64_t bits);
 /// true is the hash of the whole tensor, the same on every mesh. Copies about 4 MiB at a time to the host; waits for
 /// `exec`. The parts must have data.
 std::uint64_t hash_parts(const tensor::Exec& exec, const StateTensor& tensor);
+
+/// Copies elements [first, first + count) of the transpose of `from`, a row-major (rows, cols) tensor with elements of
+/// `size` bytes, to `to`. Error(failed) if `size` is not 1, 2 or 4.
+void copy_transposed(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t cols, std::size_t size,
+                     std::int64_t first, std::int64_t count);
 
 }  // namespace shard8::checkpoint

@@ -157,11 +157,8 @@ Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, 
       directory_(std::move(directory)),
       common_(std::move(common)),
       keep_(keep) {
-  for (const StateTensor& t : tensors) {
-    ManifestTensor& m =
-        common_.tensors.emplace_back(ManifestTensor{t.name, std::string(name_of(t.content)), t.dtype, {}});
-    for (int d = 0; d < t.shape.rank(); ++d) m.shape.push_back(t.shape[d]);
-  }
+  for (const StateTensor& t : tensors)
+    common_.tensors.push_back({t.name, std::string(name_of(t.content)), t.dtype, t.extents()});
   // Nodes are numbered in the order of their first ranks.
   const std::array<double, 1> leads{leads_node() ? 1.0 : 0.0};
   const std::vector<double> leaders = world.all_gather(leads);
@@ -188,7 +185,7 @@ std::vector<io::ShardBox> Writer::own_boxes() const {
     box.content = name_of(t.content);
     box.dtype = tensor::name_of(t.dtype);
     box.element_bytes = static_cast<std::int64_t>(tensor::size_of(t.dtype));
-    for (int d = 0; d < t.shape.rank(); ++d) box.shape.push_back(t.shape[d]);
+    box.shape = t.extents();
     box.box = t.parts[piece.part].box;
   }
   return boxes;

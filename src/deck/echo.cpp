@@ -28,6 +28,10 @@ std::string_view to_string(Origin origin) {
   }
 }
 
+std::string value_text(const Echo& echo) {
+  return std::visit([](const auto& value) { return fmt::format("{}", value); }, echo.value);
+}
+
 std::vector<Echo> make_echo(const Reading& reading) {
   std::vector<Echo> all;
   Config config = reading.config;

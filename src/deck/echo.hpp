@@ -27,6 +27,9 @@ struct Echo {
   Origin origin = Origin::fallback;
 };
 
+/// The value as text, a string without quotes.
+std::string value_text(const Echo& echo);
+
 /// One Echo for each key, in the order of the table.
 std::vector<Echo> make_echo(const Reading& reading);
 

@@ -27,8 +27,9 @@ struct Gathered {
   }
 };
 
-/// The memory of one parameter in a slot. `travel`: what a gather transfers, (padded_rows / row_block, cols).
-/// `compute`: what kernels read, (rows / row_block, cols); in the memory of `travel` unless the parameter is converted.
+/// The memory of one parameter in a slot. `travel` (padded_rows / row_block, cols) is the tensor that a gather
+/// transfers. `compute` (rows / row_block, cols) is the tensor that kernels read. Both share memory unless the
+/// parameter is converted after the gather.
 struct ParameterPlace {
   CopyTensors travel, compute;
 };

@@ -20,4 +20,7 @@ std::string temporary_of(const std::string& path);
 /// file system that has no fsync for folders. Error(environment) if the folder cannot be opened or fsync fails.
 void sync_folder(const std::string& folder);
 
+/// The bytes of a small file; empty if it cannot be opened.
+std::string text_of(const std::string& path);
+
 }  // namespace shard8::io

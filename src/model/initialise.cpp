@@ -62,7 +62,7 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
   }
 }
 
-/// Reads rows (R, C) fp32 of a master shard: their box in the file is stored.box.
+/// Fills `rows`, (R, C) fp32 rows of a master shard, from the box stored.box of the tensor `name` in the file.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
           const Tensor& rows) {
   if constexpr (tensor::kDevice) {

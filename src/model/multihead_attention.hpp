@@ -7,8 +7,8 @@
 
 namespace shard8::model {
 
-/// Norm, QKV, rotation (llama), attention, projection: y (T_local, H) = x + attention(norm(x)). Collective over the
-/// tensor group.
+/// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). It computes the norm and QKV, rotates
+/// queries and keys (llama), and computes attention and the projection. Collective over the tensor group.
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;

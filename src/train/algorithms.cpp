@@ -3,8 +3,6 @@
 
 #include "train/algorithms.hpp"
 
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -14,24 +12,12 @@
 
 namespace shard8::train {
 
-namespace {
-
-/// The text of the file; empty if the file cannot be opened.
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-}  // namespace
-
 AlgorithmsFile::AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world)
     : folder_(folder), path_(folder / deck::OutputConfig::kAlgorithms), world_(world) {}
 
 void AlgorithmsFile::load(kernels::Libraries& libraries) {
   std::string text;
-  comm::agree_on_root(world_, 0, [&] { text = read_file(path_); });
+  comm::agree_on_root(world_, 0, [&] { text = io::text_of(path_.string()); });
   world_.broadcast(text, 0);
   comm::agree(world_, [&] {
     if (!text.empty() && libraries.adopt(text)) kept_ = text;

@@ -5,19 +5,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <filesystem>
-#include <fstream>
-#include <map>
+#include <cmath>
 #include <mutex>
 #include <random>
-#include <sstream>
-#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
+#include "comm/watchdog.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::train {
@@ -50,57 +46,41 @@ comm::Communicator make_node_group(const comm::Communicator& world) {
   return world.split(color, world.rank(), "node");
 }
 
-std::string plan_text(const deck::Config& config) {
-  std::ifstream in(std::filesystem::path(config.output.dir) / deck::OutputConfig::kAlgorithms);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
-/// Holds the lock of a directory, and counts its heartbeat from a thread of its own.
+/// The lock of a folder, whose heartbeat a thread counts.
 class CheckpointFolder::Heartbeat {
  public:
-  Heartbeat(const std::string& folder, const std::string& run, checkpoint::LockOptions options)
-      : lock_(folder, run, options), thread_([this, every = options.limit_s / 6](const std::stop_token& stop) {
-          beat(stop, std::chrono::duration<double>(every));
-        }) {}
-  ~Heartbeat() {
-    thread_.request_stop();
-    wake_.notify_all();
-  }
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
+  Heartbeat(const std::string& folder, const std::string& run, const checkpoint::LockOptions& options)
+      : lock_(folder, run, options),
+        counts_(
+            std::chrono::milliseconds(std::lround(1e3 * options.limit_s / 6)), [this] { return count(); },
+            [this](const std::string& why) {
+              const std::lock_guard guard(mutex_);
+              lost_ = why;
+            }) {}
 
   /// Why the lock is lost; empty while it is held.
-  std::string lost() {
+  std::string lost() const {
     const std::lock_guard guard(mutex_);
     return lost_;
   }
 
  private:
-  void beat(const std::stop_token& stop, std::chrono::duration<double> every) {
-    std::unique_lock guard(mutex_);
-    while (!wake_.wait_for(guard, stop, every, [&] { return stop.stop_requested(); })) {
-      if (stop.stop_requested() || !lost_.empty()) return;
-      guard.unlock();
-      std::string problem;
-      try {
-        lock_.beat();
-      } catch (const base::Error& e) {
-        if (e.code() == base::ExitCode::checkpoint) problem = e.what();
-      }
-      guard.lock();
-      lost_ = problem;
+  /// Why the lock is lost, if it is. A heartbeat that could not be written is tried again.
+  std::optional<std::string> count() {
+    try {
+      lock_.beat();
+    } catch (const base::Error& e) {
+      if (e.code() == base::ExitCode::checkpoint) return e.what();
     }
+    return std::nullopt;
   }
 
   checkpoint::Lock lock_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
+  mutable std::mutex mutex_;
   std::string lost_;
-  std::jthread thread_;  // last: it uses the others
+  comm::Watchdog counts_;  // last: it uses the others
 };
 
 CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say)
@@ -156,7 +136,7 @@ Manifest Checkpoints::common(const RunDescription& run, const std::string& run_i
   m.data_seed = config.data.seed;
   m.init_seed = config.model.init_seed;
   m.deck = run.deck;
-  if (assembly_.mesh().world.rank() == 0) m.plan = plan_text(config);
+  if (const kernels::Libraries* libraries = assembly_.trainer().libraries()) m.plan = libraries->algorithms();
   return m;
 }
 

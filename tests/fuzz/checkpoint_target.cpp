@@ -92,40 +92,9 @@ std::vector<std::string> corpus() {
 }
 
 std::vector<std::string> dictionary() {
-  return {"{",
-          "}",
-          "[",
-          "]",
-          ",",
-          ":",
-          "\"",
-          "\\",
-          "\\u0000",
-          "\\ud83d",
-          "null",
-          "true",
-          "-",
-          "e9",
-          ".5",
-          "\"format\": 2,",
-          "\"step\": ",
-          "\"files\": ",
-          "\"tensors\": ",
-          "\"shape\":",
-          "\"file\":",
-          "\"..\"",
-          "\"a/b\"",
-          "\"fp32\"",
-          "\"digest\": \"",
-          "[[",
-          "{\"a\":",
-          "\xff",
-          "\xef\xbb\xbf",
-          "4294967296",
-          "pid ",
-          "beats ",
-          "\n",
-          std::string(1, '\0')};
+  return json_words({"\"format\": 2,", "\"step\": ", "\"files\": ", "\"tensors\": ", "\"shape\":", "\"file\":",
+                     "\"..\"", "\"a/b\"", "\"fp32\"", "\"digest\": \"", "[[", "{\"a\":", "\xff", "\xef\xbb\xbf",
+                     "4294967296", "pid ", "beats ", "\n", std::string(1, '\0')});
 }
 
 /// A manifest with drawn numbers in the places of some of its own.

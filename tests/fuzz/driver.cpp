@@ -48,6 +48,13 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw Violation(what);
 }
 
+std::vector<std::string> json_words(std::vector<std::string> more) {
+  std::vector<std::string> words = {"{",       "}",       "[",    "]",    ",", ":",  "\"", "\\",
+                                    "\\u0000", "\\ud83d", "null", "true", "-", "e9", ".5"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 void require_good_error(const base::Error& error, const std::vector<std::string>& names,
                         const std::vector<base::ExitCode>& codes) {
   const std::string message = error.what();

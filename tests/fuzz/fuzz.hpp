@@ -66,6 +66,9 @@ class Folder {
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);
 
+/// Words of JSON, then `more`: for dictionary().
+std::vector<std::string> json_words(std::vector<std::string> more);
+
 // The target: every target defines these functions.
 
 /// Feeds one input to the tested code. Throws Violation if a promise is broken. Any other exception, a signal, a report

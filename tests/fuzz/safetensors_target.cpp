@@ -153,39 +153,9 @@ std::vector<std::string> corpus() {
 }
 
 std::vector<std::string> dictionary() {
-  return {"{",
-          "}",
-          "[",
-          "]",
-          ",",
-          ":",
-          "\"",
-          "\\",
-          "\\u0000",
-          "\\ud83d",
-          "null",
-          "true",
-          "-",
-          "e9",
-          ".5",
-          "\"a\"",
-          "\"dtype\":",
-          "\"shape\":",
-          "\"data_offsets\":",
-          "\"__metadata__\":",
-          "\"weight_map\":",
-          "\"F32\"",
-          "\"BF16\"",
-          "[0,8]",
-          "[[",
-          "]]",
-          "{\"a\":",
-          "\xff",
-          "\xef\xbb\xbf",
-          std::string(1, '\0'),
-          std::string(8, '\xff'),
-          "4294967296,",
-          "0,"};
+  return json_words({"\"a\"", "\"dtype\":", "\"shape\":", "\"data_offsets\":", "\"__metadata__\":", "\"weight_map\":",
+                     "\"F32\"", "\"BF16\"", "[0,8]", "[[", "]]", "{\"a\":", "\xff", "\xef\xbb\xbf",
+                     std::string(1, '\0'), std::string(8, '\xff'), "4294967296,", "0,"});
 }
 
 std::string generate(Random& random) {

@@ -5,13 +5,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <thread>
 
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"
-#include "train/state_tensors.hpp"
 
 // Checkpoints as runs write and read them, on one mesh and from each mesh to each other.
 
@@ -19,23 +17,11 @@ namespace shard8 {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Case;
+using test::hashes_of;
 using test::Training;
 
-using Hashes = std::map<std::string, std::uint64_t>;
-
-/// The mesh-independent hash of each persistent tensor. Collective over `comm`.
-Hashes hashes_of(Training& training, MPI_Comm comm) {
-  std::vector<std::string> labels;
-  std::vector<std::uint64_t> sums;
-  for (const auto& t : train::state_tensors(training.setup(), training.trainer().state())) {
-    labels.push_back(t.label());
-    sums.push_back(t.counts(training.mesh().place) ? hash_parts(training.exec(), t) : 0);
-  }
-  MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T, MPI_SUM, comm);
-  Hashes hashes;
-  for (std::size_t i = 0; i < sums.size(); ++i) hashes[labels[i]] = sums[i];
-  return hashes;
-}
+using Hashes = std::vector<test::Hashed>;
 
 /// A barrier in which ranks sleep: they leave the cores to those that train.
 void wait_for_all() {
@@ -123,11 +109,6 @@ void expect_equal(const std::vector<train::StepResult>& results, const std::vect
   }
 }
 
-struct Case {
-  std::string name;
-  deck::Config config;
-};
-
 constexpr int kSteps = 6, kStop = 3;
 
 /// Recipes, kinds of masters and moments, and ways to write, on the meshes of as many ranks as there are.
@@ -143,7 +124,7 @@ std::vector<Case> cases() {
     all.push_back({std::move(name), std::move(config)});
     ++count;
   };
-  for (const auto& mesh : {std::array{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 3, 1}, {1, 2, 2}, {2, 2, 1}}) {
+  for (const auto& mesh : test::kResumedMeshes) {
     for (const char* arch : {"llama", "gpt2"}) {
       test::Variant v;
       v.mesh = mesh;
@@ -155,17 +136,10 @@ std::vector<Case> cases() {
       if (test::ranks_of(v) == test::world_size())
         add(test::name_of(v), test::small_deck(v, kSteps, "", arch[0] == 'l' ? ", clip: 0" : ""));
     }
+    if (!test::has_ranks_of(mesh)) continue;
     for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
-      test::Fp8Variant v;
-      const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
-      v.mesh = mesh;
-      v.recipe = recipe;
-      v.arch = mesh[2] == 2 || count % 2 == 1 ? "gpt2" : "llama";
-      v.weights = count % 3 == 1 ? "bf16" : "fp8";
-      if (test::ranks_of(v) != test::world_size()) continue;
-      const bool delayed = recipe == std::string("delayed");
-      add(test::name_of(v), test::fp8_deck(v, kSteps, 2, batch, delayed ? ", amax_history: 2" : "",
-                                           count % 3 == 1 ? ", master: bf16_remainder, moments: bf16" : ""));
+      Case one = test::resumed_fp8_case(mesh, recipe, count % 2 == 1 ? "gpt2" : "llama", count % 3 == 1, kSteps);
+      add(std::move(one.name), std::move(one.config));
     }
   }
   return all;
@@ -182,7 +156,7 @@ TEST(Checkpoint, ARunGoesOnBitForBit) {
     {
       Training alone(config, MPI_COMM_WORLD);
       whole = alone.run(0, kSteps);
-      expected = hashes_of(alone, MPI_COMM_WORLD);
+      expected = hashes_of(alone);
     }
     const std::vector<train::StepResult> begin(whole.begin(), whole.begin() + kStop),
         end(whole.begin() + kStop, whole.end());
@@ -196,7 +170,7 @@ TEST(Checkpoint, ARunGoesOnBitForBit) {
     EXPECT_EQ(second.first, kStop) << second.said;
     expect_equal(second.train_to(kSteps), end);
     second.checkpoints->finish();
-    EXPECT_EQ(hashes_of(second.training, MPI_COMM_WORLD), expected);
+    EXPECT_EQ(hashes_of(second.training), expected);
     EXPECT_EQ(second.checkpoints->figures().failed, 0) << second.said;
   }
 }
@@ -235,7 +209,7 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
           Job run(config, ranks.comm());
           run.train_to(2);
           EXPECT_TRUE(run.checkpoints->write_now(2)) << run.said;
-          saved = hashes_of(run.training, ranks.comm());
+          saved = hashes_of(run.training);
           expected = run.train_to(4);
         }
       }
@@ -248,7 +222,7 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
         config.model.init_seed += 1;
         Job run(config, ranks.comm());
         EXPECT_EQ(run.first, 2);
-        const Hashes restored = hashes_of(run.training, ranks.comm());
+        const Hashes restored = hashes_of(run.training);
         if (!saved.empty()) {
           EXPECT_EQ(restored, saved);
         }
@@ -281,7 +255,7 @@ TEST(Checkpoint, DamageIsFoundAndTheCheckpointBeforeIsTaken) {
     Job run(config, MPI_COMM_WORLD);
     run.train_to(2);
     EXPECT_TRUE(run.checkpoints->write_now(2));
-    at_two = hashes_of(run.training, MPI_COMM_WORLD);
+    at_two = hashes_of(run.training);
     run.train_to(4);
     EXPECT_TRUE(run.checkpoints->write_now(4));
   }
@@ -299,7 +273,7 @@ TEST(Checkpoint, DamageIsFoundAndTheCheckpointBeforeIsTaken) {
       {
         Job run(config, MPI_COMM_WORLD);
         EXPECT_EQ(run.first, 2);
-        EXPECT_EQ(hashes_of(run.training, MPI_COMM_WORLD), at_two);
+        EXPECT_EQ(hashes_of(run.training), at_two);
         if (rank == 0) {
           EXPECT_NE(run.said.find("step_00000004"), std::string::npos) << run.said;
         }

@@ -53,4 +53,32 @@ run: {{steps: {}}}
   return deck::load_text(text, "fp8.yaml").config;
 }
 
+/// The meshes of tests that stop a training and go on.
+inline constexpr std::array<std::array<int, 3>, 7> kResumedMeshes = {
+    {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 3, 1}, {1, 2, 2}, {2, 2, 1}}};
+
+/// A training and what it is called in messages.
+struct Case {
+  std::string name;
+  deck::Config config;
+};
+
+/// An FP8 training of which a stop must keep everything. `bf16`: weights in BF16, masters with a remainder, moments in
+/// BF16; else FP8 weights, FP32 masters and moments.
+inline Case resumed_fp8_case(const std::array<int, 3>& mesh, const std::string& recipe, const char* arch, bool bf16,
+                             int steps) {
+  Fp8Variant v;
+  v.mesh = mesh;
+  v.recipe = recipe.c_str();
+  v.arch = mesh[2] == 2 ? "gpt2" : arch;
+  v.weights = bf16 ? "bf16" : "fp8";
+  // Block scales need 128 tokens of a micro-batch on each tensor rank: one sequence for each.
+  const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
+  return {name_of(v), fp8_deck(v, steps, 2, batch, recipe == "delayed" ? ", amax_history: 2" : "",
+                               bf16 ? ", master: bf16_remainder, moments: bf16" : "")};
+}
+
+/// Whether the program has as many ranks as the mesh.
+inline bool has_ranks_of(const std::array<int, 3>& mesh) { return mesh[0] * mesh[1] * mesh[2] == world_size(); }
+
 }  // namespace shard8::test

@@ -16,31 +16,12 @@ namespace shard8 {
 namespace {
 
 using checkpoint::StateTensor;
+using test::Case;
+using test::hashes_of;
 using test::Training;
 
 std::vector<StateTensor> tensors_of(Training& training) {
   return train::state_tensors(training.setup(), training.trainer().state());
-}
-
-struct Hashed {
-  std::string label;
-  std::uint64_t hash = 0;
-  bool operator==(const Hashed&) const = default;
-};
-void PrintTo(const Hashed& h, std::ostream* out) { *out << h.label << ": " << h.hash; }
-
-/// The hashes of all persistent tensors, each over the whole tensor. Collective over the mesh.
-std::vector<Hashed> hashes_of(Training& training) {
-  std::vector<Hashed> hashes;
-  std::vector<std::uint64_t> sums;
-  for (const StateTensor& t : tensors_of(training)) {
-    hashes.push_back({t.label()});
-    sums.push_back(t.counts(training.mesh().place) ? hash_parts(training.exec(), t) : 0);
-  }
-  MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T, MPI_SUM,
-                training.mesh().world.size() == 1 ? MPI_COMM_SELF : MPI_COMM_WORLD);
-  for (std::size_t i = 0; i < sums.size(); ++i) hashes[i].hash = sums[i];
-  return hashes;
 }
 
 /// Expects that ranks which hold the same boxes hold the same bits in them.
@@ -85,18 +66,13 @@ void put(Training& training, const std::vector<std::vector<std::byte>>& all) {
   ASSERT_EQ(bytes, all.end());
 }
 
-struct Case {
-  std::string name;
-  deck::Config config;
-};
-
 constexpr int kSteps = 4, kStop = 2;
 
 /// Every recipe, each way to keep weights, masters and moments, on the meshes of as many ranks as there are.
 std::vector<Case> cases() {
   std::vector<Case> all;
   int meshes = 0;
-  for (const auto& mesh : {std::array{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 3, 1}, {1, 2, 2}, {2, 2, 1}}) {
+  for (const auto& mesh : test::kResumedMeshes) {
     for (const char* arch : {"llama", "gpt2"}) {
       test::Variant v;
       v.mesh = mesh;
@@ -111,17 +87,8 @@ std::vector<Case> cases() {
       for (const bool other : {false, true}) {
         // On one rank both values of `other`; on a mesh one of them, which changes with the recipe and the mesh.
         if (test::world_size() > 1 && other != ((meshes + recipes) % 2 == 0)) continue;
-        test::Fp8Variant v;
-        // Block scales need 128 tokens of a micro-batch on each tensor rank: one sequence for each.
-        const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
-        v.mesh = mesh;
-        v.recipe = recipe;
-        v.arch = mesh[2] == 2 || other ? "gpt2" : "llama";
-        v.weights = other ? "bf16" : "fp8";
-        if (test::ranks_of(v) != test::world_size()) continue;
-        const bool delayed = recipe == std::string("delayed");
-        all.push_back({test::name_of(v), test::fp8_deck(v, kSteps, 2, batch, delayed ? ", amax_history: 2" : "",
-                                                        other ? ", master: bf16_remainder, moments: bf16" : "")});
+        if (test::has_ranks_of(mesh))
+          all.push_back(test::resumed_fp8_case(mesh, recipe, other ? "gpt2" : "llama", other, kSteps));
       }
     }
   }

@@ -14,6 +14,7 @@
 #include "model/parameters.hpp"
 #include "tensor/transfer.hpp"
 #include "train/loop.hpp"
+#include "train/state_tensors.hpp"
 
 #if defined(SHARD8_CUDA)
 #include <cstdio>
@@ -130,6 +131,20 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
     differences.push_back({name, std::sqrt(sum[0]), std::sqrt(sum[1])});
   }
   return differences;
+}
+
+void PrintTo(const Hashed& h, std::ostream* out) { *out << h.label << ": " << h.hash; }
+
+std::vector<Hashed> hashes_of(Training& training) {
+  std::vector<Hashed> hashes;
+  std::vector<std::uint64_t> sums;
+  for (const auto& t : train::state_tensors(training.setup(), training.trainer().state())) {
+    hashes.push_back({t.label(), 0});
+    sums.push_back(t.counts(training.mesh().place) ? hash_parts(training.exec(), t) : 0);
+  }
+  training.mesh().world.all_reduce(sums, comm::Communicator::Reduce::sum);
+  for (std::size_t i = 0; i < sums.size(); ++i) hashes[i].hash = sums[i];
+  return hashes;
 }
 
 }  // namespace shard8::test

@@ -4,7 +4,9 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,17 @@ class Training {
   profile::CollectiveLog log_;
   train::Assembly assembly_;
 };
+
+/// A persistent tensor and its mesh-independent hash.
+struct Hashed {
+  std::string label;
+  std::uint64_t hash = 0;
+  bool operator==(const Hashed&) const = default;
+};
+void PrintTo(const Hashed& h, std::ostream* out);
+
+/// The hashes of all persistent tensors, each over the whole tensor. Collective over the mesh.
+std::vector<Hashed> hashes_of(Training& training);
 
 /// The differences between a Hugging Face tensor, put together from the shards of all ranks, and the expected one.
 struct Difference {
