@@ -125,7 +125,7 @@ class Run {
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
   void restart() {
-    const auto point = train::restore(restart_, assembly_, say());
+    const auto point = train::restore(restart_, assembly_, description(), say());
     if (point) {
       steps_.first = point->manifest.step;
       restarted_from_ =

@@ -18,64 +18,90 @@ using base::ExitCode;
 /// read twice.
 constexpr std::int64_t kPanelBytes = std::int64_t{64} << 20;
 
+/// Files that are open at the same time. Chosen: far below the usual limit of 1,024 descriptors a process.
+constexpr std::size_t kMostDescriptors = 64;
+
+std::vector<std::string> names_of(const std::vector<ShardSummary>& files) {
+  std::vector<std::string> names;
+  for (const ShardSummary& file : files) names.push_back(file.file);
+  return names;
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return shape.size() == 1 ? fmt::format("({})", shape[0]) : fmt::format("({}, {})", shape[0], shape[1]);
 }
 
 }  // namespace
 
-Reader::Reader(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {
-  for (std::size_t f = 0; f < manifest_.files.size(); ++f) {
-    const auto& file = *files_.emplace_back(
-        std::make_unique<io::ShardReader>(folder_ + "/" + manifest_.files[f].file, manifest_.files[f]));
-    const io::ShardIdentity& identity = file.identity();
+Reader::Reader(std::string folder, Manifest manifest, LikelyRanks likely)
+    : folder_(std::move(folder)),
+      manifest_(std::move(manifest)),
+      files_(manifest_.files.size()),
+      index_(
+          names_of(manifest_.files), manifest_.replicate * manifest_.shard * manifest_.tensor,
+          [this](std::size_t f) -> const std::vector<io::ShardBox>& { return file(f).boxes(); }, std::move(likely)) {
+  for (const ManifestTensor& t : manifest_.tensors) tensors_[{t.name, t.content}] = &t;
+}
+
+io::ShardReader& Reader::file(std::size_t f) {
+  if (!files_[f]) {
+    auto opened = std::make_unique<io::ShardReader>(folder_ + "/" + manifest_.files[f].file, manifest_.files[f]);
+    const io::ShardIdentity& identity = opened->identity();
     if (identity.run_id != manifest_.run || identity.step != manifest_.step)
       base::fail(ExitCode::checkpoint,
                  "{}/{} belongs to run {}, step {}, and the manifest to run {}, step {}: restore the right file, or "
                  "remove this checkpoint",
                  folder_, manifest_.files[f].file, identity.run_id, identity.step, manifest_.run, manifest_.step);
-    for (std::size_t b = 0; b < file.boxes().size(); ++b)
-      places_[{file.boxes()[b].name, file.boxes()[b].content}].push_back({f, b});
+    files_[f] = std::move(opened);
   }
+  if (descriptors_.empty() || descriptors_.back() != f) {
+    std::erase(descriptors_, f);
+    descriptors_.push_back(f);
+  }
+  if (descriptors_.size() > kMostDescriptors) {
+    files_[descriptors_.front()]->release();
+    descriptors_.pop_front();
+  }
+  return *files_[f];
 }
 
-const std::vector<Reader::Place>& Reader::boxes_of(const std::string& name, const std::string& content) const {
-  static const std::vector<Place> none;
-  const auto found = places_.find({name, content});
-  return found == places_.end() ? none : found->second;
+const std::vector<Reader::Place>& Reader::boxes_of(const std::string& name, const std::string& content) {
+  index_.open_all();
+  return index_.boxes_of(name, content);
+}
+
+const ManifestTensor& Reader::saved(const StateTensor& t) const {
+  const auto found = tensors_.find({t.name, std::string(name_of(t.content))});
+  if (found == tensors_.end())
+    base::fail(ExitCode::checkpoint,
+               "{} has no tensor {}, which this deck needs: restart with the deck it was made "
+               "with, or with checkpoint.restart: none",
+               where(), t.label());
+  return *found->second;
 }
 
 void Reader::require(const std::vector<StateTensor>& tensors) const {
-  std::map<std::pair<std::string, std::string>, const ManifestTensor*> known;
-  for (const ManifestTensor& t : manifest_.tensors) known[{t.name, t.content}] = &t;
   for (const StateTensor& t : tensors) {
-    const auto found = known.find({t.name, std::string(name_of(t.content))});
-    if (found == known.end())
-      base::fail(ExitCode::checkpoint,
-                 "{} has no tensor {}, which this deck needs: restart with the deck it was made "
-                 "with, or with checkpoint.restart: none",
-                 where(), t.label());
-    const ManifestTensor& saved = *found->second;
+    const ManifestTensor& in_files = saved(t);
     const auto shape = t.extents();
-    if (saved.dtype != t.dtype || saved.shape != shape)
+    if (in_files.dtype != t.dtype || in_files.shape != shape)
       base::fail(ExitCode::checkpoint,
                  "{}: tensor {} is {} of {}, and this deck needs {} of {}: restart with the deck it was made with, or "
                  "with checkpoint.restart: none",
-                 where(), t.label(), shape_text(saved.shape), tensor::name_of(saved.dtype), shape_text(shape),
+                 where(), t.label(), shape_text(in_files.shape), tensor::name_of(in_files.dtype), shape_text(shape),
                  tensor::name_of(t.dtype));
   }
 }
 
-void Reader::read(const std::string& name, const std::string& content, const io::Box& box, std::byte* out,
-                  std::int64_t row_stride_bytes) const {
+void Reader::read(const ManifestTensor& tensor, const io::Box& box, std::byte* out, std::int64_t row_stride_bytes) {
   std::int64_t found = 0;
-  for (const Place& place : boxes_of(name, content)) {
-    const io::ShardBox& saved = files_[place.file]->boxes()[place.box];
-    const io::Box wanted = io::intersect(saved.box, box);
-    if (wanted.empty()) continue;
+  for (const Place& place : index_.find(tensor.name, tensor.content, tensor.shape, box)) {
+    const io::ShardReader& from = file(place.file);
+    const io::ShardBox& in_file = from.boxes()[place.box];
+    const io::Box wanted = io::intersect(in_file.box, box);
     std::byte* const to =
-        out + (wanted.row0 - box.row0) * row_stride_bytes + (wanted.col0 - box.col0) * saved.element_bytes;
-    files_[place.file]->read(place.box, wanted, to, row_stride_bytes);
+        out + (wanted.row0 - box.row0) * row_stride_bytes + (wanted.col0 - box.col0) * in_file.element_bytes;
+    from.read(place.box, wanted, to, row_stride_bytes);
     found += wanted.count();
   }
   if (found != box.count())
@@ -83,19 +109,20 @@ void Reader::read(const std::string& name, const std::string& content, const io:
         ExitCode::checkpoint,
         "{}: rows {} to {}, columns {} to {} of tensor {}, {} have {} elements in the shard files, not {}: remove "
         "this checkpoint",
-        where(), box.row0, box.row0 + box.rows, box.col0, box.col0 + box.cols, name, content, found, box.count());
+        where(), box.row0, box.row0 + box.rows, box.col0, box.col0 + box.cols, tensor.name, tensor.content, found,
+        box.count());
 }
 
-void Reader::restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors) const {
+void Reader::restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors) {
   for (const StateTensor& t : tensors)
     for (const LocalPart& part : t.parts) restore_part(exec, t, part);
   tensor::finish(exec);
 }
 
 /// In panels of rows of the part's memory. A transposed part is one panel, because its rows are columns of the file.
-void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part) const {
+void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part) {
   const std::size_t size = tensor::size_of(t.dtype);
-  const std::string content(name_of(t.content));
+  const ManifestTensor& in_files = saved(t);
   const std::int64_t row_bytes = part.box.cols * static_cast<std::int64_t>(size);
   const std::int64_t rows_at_once =
       part.transposed ? part.box.rows : std::clamp<std::int64_t>(kPanelBytes / row_bytes, 1, part.box.rows);
@@ -105,7 +132,7 @@ void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const 
     box.row0 += row;
     box.rows = std::min(rows_at_once, part.box.rows - row);
     panel.resize(static_cast<std::size_t>(box.rows * row_bytes));
-    read(t.name, content, box, panel.data(), row_bytes);
+    read(in_files, box, panel.data(), row_bytes);
     const std::byte* data = panel.data();
     tensor::Tensor to = part.local;
     if (part.transposed) {
@@ -123,9 +150,9 @@ void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const 
   }
 }
 
-void Reader::verify_rest(int index, int of) const {
+void Reader::verify_rest(int index, int of) {
   for (std::size_t f = static_cast<std::size_t>(index); f < files_.size(); f += static_cast<std::size_t>(of))
-    files_[f]->verify_rest();
+    file(f).verify_rest();
 }
 
 }  // namespace shard8::checkpoint

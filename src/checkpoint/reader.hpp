@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/box_index.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/state_tensor.hpp"
 #include "io/shard_file.hpp"
@@ -19,9 +21,11 @@ namespace shard8::checkpoint {
 /// are Error(checkpoint) and name the file, the tensor, what is wrong and what to do.
 class Reader {
  public:
-  /// Opens every shard file of the checkpoint in `folder` and checks lengths and indexes. The manifest is that of the
-  /// folder, which was checked when it was read.
-  Reader(std::string folder, Manifest manifest);
+  /// The manifest is that of the checkpoint in `folder`, which was checked when it was read. Opens no shard file: each
+  /// is opened when it is first needed, and its length, its index and its identity are checked then.
+  Reader(std::string folder, Manifest manifest, LikelyRanks likely = {});
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
 
   const Manifest& manifest() const { return manifest_; }
 
@@ -29,35 +33,35 @@ class Reader {
   /// list are ignored.
   void require(const std::vector<StateTensor>& tensors) const;
 
-  /// Fills this rank's parts of all tensors. Reads only the blocks that hold elements of these parts, checks their
-  /// digests, and holds one part at most in host memory beside the tensors. Waits for `exec`.
-  void restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors) const;
+  /// Fills this rank's parts of all tensors, which require() has accepted. Reads only the blocks that hold elements of
+  /// these parts, checks their digests, and holds one part at most in host memory beside the tensors. Waits for `exec`.
+  void restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors);
 
   /// Checks the bytes of the shard files that belong to no tensor: those of the files index, index + of, .... With one
   /// call on each of `of` ranks, every byte of the checkpoint is checked once all ranks have restored their parts.
-  void verify_rest(int index, int of) const;
+  void verify_rest(int index, int of);
 
-  /// The files, in the order of the manifest.
-  const std::vector<std::unique_ptr<io::ShardReader>>& files() const { return files_; }
+  /// A shard file, in the order of the manifest.
+  io::ShardReader& file(std::size_t f);
+  std::size_t files() const { return files_.size(); }
 
-  /// Where a box of a tensor is: box `box` of files()[file].
-  struct Place {
-    std::size_t file = 0, box = 0;
-  };
-  /// The boxes of a tensor; empty if there is no such tensor. They cover it exactly once.
-  const std::vector<Place>& boxes_of(const std::string& name, const std::string& content) const;
+  using Place = BoxIndex::Place;
+  /// All boxes of a tensor, after all files were opened; empty if there is no such tensor.
+  const std::vector<Place>& boxes_of(const std::string& name, const std::string& content);
   /// Reads a box of a tensor that may lie in several boxes of files: row i to out + i · row_stride_bytes.
-  void read(const std::string& name, const std::string& content, const io::Box& box, std::byte* out,
-            std::int64_t row_stride_bytes) const;
+  void read(const ManifestTensor& tensor, const io::Box& box, std::byte* out, std::int64_t row_stride_bytes);
 
  private:
-  void restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part) const;
+  const ManifestTensor& saved(const StateTensor& t) const;
+  void restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part);
   std::string where() const { return "checkpoint " + folder_; }
 
   std::string folder_;
   Manifest manifest_;
-  std::vector<std::unique_ptr<io::ShardReader>> files_;
-  std::map<std::pair<std::string, std::string>, std::vector<Place>> places_;
+  std::map<std::pair<std::string, std::string>, const ManifestTensor*> tensors_;  ///< by name and content
+  std::vector<std::unique_ptr<io::ShardReader>> files_;                           ///< null: not opened yet
+  std::deque<std::size_t> descriptors_;  ///< files that have a descriptor, the longest without use first
+  BoxIndex index_;
 };
 
 }  // namespace shard8::checkpoint

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -88,7 +89,7 @@ class ShardWriter {
   bool finished_ = false;
 };
 
-/// A shard file that is open for reading. Any thread may call its functions, also at the same time.
+/// A shard file for reading. One thread at a time may call its functions.
 ///
 /// Errors are Error(checkpoint). They name the file, the tensor and the bytes that are damaged, and what to do.
 class ShardReader {
@@ -98,6 +99,9 @@ class ShardReader {
 
   const ShardIdentity& identity() const { return index_.identity; }
   const std::vector<ShardBox>& boxes() const { return index_.boxes; }
+
+  /// Closes the file. The functions below open it again.
+  void release() const { file_.reset(); }
 
   /// Reads `wanted`, a part of a box in the coordinates of the whole tensor. Row i of it goes to out + i ·
   /// row_stride_bytes, without gaps in a row. Every block that holds a wanted byte is read whole and checked: ask for
@@ -110,10 +114,12 @@ class ShardReader {
   void verify_all() const;
 
  private:
+  const RawFile& file() const;
   std::string read_index() const;
   void read_block(const ShardBox& box, std::uint64_t block, std::span<std::byte> out) const;
 
-  RawFile file_;
+  std::string path_;
+  mutable std::optional<RawFile> file_;  ///< while it is open
   ShardSummary summary_;
   ShardIndex index_;
 };

@@ -67,9 +67,8 @@ Pieces pieces_of(const ShardBox& box, const Box& wanted, std::int64_t stride) {
 
 }  // namespace
 
-ShardReader::ShardReader(const std::string& path, ShardSummary summary)
-    : file_(RawFile::open_for_reading(path)), summary_(std::move(summary)) {
-  if (const auto length = file_.length(); length != summary_.length) {
+ShardReader::ShardReader(const std::string& path, ShardSummary summary) : path_(path), summary_(std::move(summary)) {
+  if (const auto length = file().length(); length != summary_.length) {
     unusable(path, "has {} bytes, the manifest says {}", length, summary_.length);
   }
   const ByteRange place = {summary_.index_offset, summary_.index_bytes};
@@ -84,11 +83,16 @@ ShardReader::ShardReader(const std::string& path, ShardSummary summary)
   if (!problem.empty()) unusable(path, "its index is not valid: {}", problem);
 }
 
+const RawFile& ShardReader::file() const {
+  if (!file_) file_.emplace(RawFile::open_for_reading(path_));
+  return *file_;
+}
+
 std::string ShardReader::read_index() const {
   std::string text(summary_.index_bytes, '\0');
-  file_.read(std::as_writable_bytes(std::span(text)), summary_.index_offset);
+  file().read(std::as_writable_bytes(std::span(text)), summary_.index_offset);
   if (const auto digest = digest128(text); digest != summary_.index_digest) {
-    unusable(file_.path(), "its index {} of the manifest: its digest is {}, needed is {}", says(text), digest,
+    unusable(path_, "its index {} of the manifest: its digest is {}, needed is {}", says(text), digest,
              base::quotable(summary_.index_digest));
   }
   return text;
@@ -96,10 +100,10 @@ std::string ShardReader::read_index() const {
 
 void ShardReader::read_block(const ShardBox& box, std::uint64_t block, std::span<std::byte> out) const {
   const auto at = box.offset + block * kShardBlock;
-  file_.read(out, at);
+  file().read(out, at);
   if (const auto digest = digest64(out); digest != box.digests[block]) {
-    unusable(file_.path(), "{}: damaged in bytes {} to {}: their digest is {}, needed is {}", box.label(), at,
-             at + out.size(), hex_of(digest), hex_of(box.digests[block]));
+    unusable(path_, "{}: damaged in bytes {} to {}: their digest is {}, needed is {}", box.label(), at, at + out.size(),
+             hex_of(digest), hex_of(box.digests[block]));
   }
 }
 
@@ -107,8 +111,7 @@ void ShardReader::read(std::size_t box, const Box& wanted, std::byte* out, std::
   const ShardBox& from = index_.boxes.at(box);
   if (wanted.empty()) return;
   SHARD8_REQUIRE(intersect(from.box, wanted) == wanted, "'{}': {}: rows {} to {}, columns {} to {} are not in it",
-                 file_.path(), from.label(), wanted.row0, wanted.row0 + wanted.rows, wanted.col0,
-                 wanted.col0 + wanted.cols);
+                 path_, from.label(), wanted.row0, wanted.row0 + wanted.rows, wanted.col0, wanted.col0 + wanted.cols);
   const Pieces pieces = pieces_of(from, wanted, row_stride_bytes);
   std::unique_ptr<std::byte[]> buffer;
   for (std::uint64_t block = pieces.first / kShardBlock; block * kShardBlock < pieces.end(); ++block) {
@@ -137,13 +140,12 @@ void ShardReader::verify_rest() const {
   for (const auto& range : rest_of(index_.boxes, {summary_.index_offset, summary_.index_bytes}, summary_.length)) {
     for (std::uint64_t done = 0; done < range.bytes; done += kShardBlock) {
       const std::span<std::byte> part(buffer.get(), std::min(kShardBlock, range.bytes - done));
-      file_.read(part, range.offset + done);
+      file().read(part, range.offset + done);
       digest.add(part);
     }
   }
   if (digest.hex() != summary_.rest_digest) {
-    unusable(file_.path(),
-             "damaged outside of its tensors and its index: the digest of these bytes is {}, needed is {}",
+    unusable(path_, "damaged outside of its tensors and its index: the digest of these bytes is {}, needed is {}",
              digest.hex(), base::quotable(summary_.rest_digest));
   }
 }

@@ -56,14 +56,17 @@ class CheckpointFolder {
   std::unique_ptr<Heartbeat> heartbeat_;  ///< on rank 0
 };
 
-/// The checkpoint from which a run goes on, and the others that it may fall back to.
+/// A checkpoint from which a run can go on.
+struct RestartPoint {
+  std::string folder;  ///< of the checkpoint
+  checkpoint::Manifest manifest;
+};
+
+/// The checkpoint from which a run goes on, and those that it may fall back to.
 struct RestartPoints {
-  struct Point {
-    std::string folder;  ///< of the checkpoint
-    checkpoint::Manifest manifest;
-  };
-  std::vector<Point> points;  ///< the one to try first is first
-  bool required = false;      ///< the deck names one: there is no start without it
+  std::optional<RestartPoint> first;  ///< none: a new run
+  std::vector<std::string> others;    ///< folders, the one to try next is first
+  bool required = false;              ///< the deck names `first`: there is no start without it
 };
 
 /// Where this run looks for checkpoints and writes them: checkpoint.dir. If the deck names none and restart is `auto`,
@@ -78,8 +81,10 @@ RestartPoints find_restart(const deck::Config& config, const std::string& folder
                            const RunDescription& run, const Say& say);
 
 /// Fills the training state from the first of the points that can be read, after Assembly::start(). Returns that point;
-/// none if there are no points. Collective. AgreedError(checkpoint) when none can be read.
-std::optional<RestartPoints::Point> restore(const RestartPoints& restart, Assembly& assembly, const Say& say);
+/// none if there are no points. Collective. AgreedError(checkpoint) when none can be read, or when the deck of the one
+/// that is tried differs in keys that may not change.
+std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& assembly, const RunDescription& run,
+                                    const Say& say);
 
 /// Writes the checkpoints of a run. Every function is collective.
 class Checkpoints {

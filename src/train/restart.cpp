@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "train/checkpoints.hpp"
+#include "train/saved_shards.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::train {
@@ -50,7 +52,7 @@ struct Found {
   bool required = false;
 };
 
-void refuse_changes(const RestartPoints::Point& point, const deck::Config& config, const RunDescription& run) {
+void refuse_changes(const RestartPoint& point, const deck::Config& config, const RunDescription& run) {
   if (config.checkpoint.allow_changes) return;
   const std::string differences = deck_differences(point.manifest.deck, run.deck);
   if (differences.empty()) return;
@@ -84,6 +86,20 @@ Found find(const deck::Config& config, const std::string& own_folder, const Say&
   return found;
 }
 
+/// Reads a manifest on rank 0 and gives it to all ranks.
+RestartPoint open_point(const comm::Communicator& world, const std::string& folder) {
+  std::string text;
+  comm::agree_on_root(world, 0, [&] { text = checkpoint::read_manifest_text(folder); });
+  world.broadcast(text, 0);
+  RestartPoint point{folder, {}};
+  comm::agree(world, [&] { point.manifest = checkpoint::parse_manifest(text, folder + "/manifest.json"); });
+  return point;
+}
+
+comm::MeshShape mesh_of(const Manifest& m) {
+  return {static_cast<int>(m.replicate), static_cast<int>(m.shard), static_cast<int>(m.tensor)};
+}
+
 }  // namespace
 
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world) {
@@ -107,45 +123,42 @@ RestartPoints find_restart(const deck::Config& config, const std::string& folder
   world.broadcast(list, 0);
   RestartPoints restart;
   restart.required = list[0] == '1';
-  std::vector<std::string> folders;
   for (std::size_t at = 1; at < list.size();) {
     const std::size_t end = std::min(list.find('\n', at + 1), list.size());
-    folders.push_back(list.substr(at + 1, end - at - 1));
+    restart.others.push_back(list.substr(at + 1, end - at - 1));
     at = end;
   }
-  for (const std::string& place : folders) {
-    std::string text;
-    comm::agree_on_root(world, 0, [&] { text = checkpoint::read_manifest_text(place); });
-    world.broadcast(text, 0);
-    comm::agree(world, [&] {
-      restart.points.push_back({place, checkpoint::parse_manifest(text, place + "/manifest.json")});
-    });
-  }
-  if (!restart.points.empty()) comm::agree(world, [&] { refuse_changes(restart.points.front(), config, run); });
+  if (restart.others.empty()) return restart;
+  restart.first = open_point(world, restart.others.front());
+  restart.others.erase(restart.others.begin());
+  comm::agree(world, [&] { refuse_changes(*restart.first, config, run); });
   return restart;
 }
 
-std::optional<RestartPoints::Point> restore(const RestartPoints& restart, Assembly& assembly, const Say& say) {
-  if (restart.points.empty()) return std::nullopt;
+std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& assembly, const RunDescription& run,
+                                    const Say& say) {
+  if (!restart.first) return std::nullopt;
   const comm::Communicator& world = assembly.mesh().world;
   const auto tensors = state_tensors(assembly.setup(), assembly.trainer().state());
-  for (std::size_t i = 0; i < restart.points.size(); ++i) {
-    const RestartPoints::Point& point = restart.points[i];
+  std::optional<RestartPoint> point = restart.first;
+  for (auto next = restart.others.begin();; ++next) {
     try {
+      if (!point) point = open_point(world, *std::prev(next));
       comm::agree(world, [&] {
-        const checkpoint::Reader reader(point.folder, point.manifest);
+        refuse_changes(*point, assembly.setup().config, run);
+        checkpoint::Reader reader(point->folder, point->manifest,
+                                  likely_ranks(assembly.setup(), mesh_of(point->manifest)));
         reader.require(tensors);
         reader.restore(assembly.exec(), tensors);
         reader.verify_rest(world.rank(), world.size());
       });
       return point;
     } catch (const comm::AgreedError& e) {
-      if (restart.required || e.code() != ExitCode::checkpoint || i + 1 == restart.points.size()) throw;
-      if (world.rank() == 0)
-        say(fmt::format("{}\n  going on from the checkpoint before it, {}", e.what(), restart.points[i + 1].folder));
+      if (restart.required || e.code() != ExitCode::checkpoint || next == restart.others.end()) throw;
+      if (world.rank() == 0) say(fmt::format("{}\n  going on from the checkpoint before it, {}", e.what(), *next));
+      point.reset();
     }
   }
-  return std::nullopt;
 }
 
 }  // namespace shard8::train

@@ -77,7 +77,7 @@ struct Job {
       : training(config, comm), folder(training.mesh().world, config.checkpoint.dir, quiet) {
     const auto points =
         train::find_restart(config, config.checkpoint.dir, training.mesh().world, described(config), say());
-    const auto point = train::restore(points, training.assembly(), say());
+    const auto point = train::restore(points, training.assembly(), described(config), say());
     if (point) first = point->manifest.step;
     checkpoints.emplace(training.assembly(), folder, described(config), point ? point->manifest.run : "", say());
   }

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saved_shards.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "fsdp/unit_shards.hpp"
+#include "model/parameters.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+/// What one tensor rank of the saved mesh holds of a Hugging Face tensor, and how the shard group cut it.
+struct Held {
+  int tensor_rank = 0;
+  model::SourceBox source;
+  fsdp::ShardLayout layout;
+};
+using HeldByName = std::map<std::string, std::vector<Held>>;
+
+HeldByName all_held(const Setup& setup, const comm::MeshShape& saved) {
+  HeldByName all;
+  for (int t = 0; t < saved.tensor; ++t) {
+    const auto units = model::make_units(setup.config.model, saved.tensor, t);
+    const auto shapes = model::unit_shapes(units, setup.weights);
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
+        const model::ParameterSpec& parameter = units[u].parameters[p];
+        if (t > 0 && !parameter.tensor_sharded) continue;  // tensor rank 0 writes it
+        const auto layout = fsdp::ShardLayout::make(parameter.rows, saved.shard, shapes[u].parameters[p].granularity);
+        for (const model::SourceBox& source : parameter.sources) all[source.name].push_back({t, source, layout});
+      }
+    }
+  }
+  return all;
+}
+
+/// The box in (out, in) coordinates of the parameter. `shape` are the extents of the tensor that holds it, which may
+/// count blocks.
+io::Box in_parameter(const io::Box& box, const std::vector<std::int64_t>& shape, const model::SourceBox& source) {
+  const std::int64_t stored_cols = shape.size() == 2 ? shape[1] : 1;
+  const std::int64_t rows = std::max<std::int64_t>(1, source.stored_rows() / std::max<std::int64_t>(1, shape[0]));
+  const std::int64_t cols = std::max<std::int64_t>(1, source.stored_cols() / std::max<std::int64_t>(1, stored_cols));
+  const io::Box elements{box.row0 * rows, box.rows * rows, box.col0 * cols, box.cols * cols};
+  return source.stored_transposed ? io::transposed(elements) : elements;
+}
+
+}  // namespace
+
+checkpoint::LikelyRanks likely_ranks(const Setup& setup, const comm::MeshShape& saved) {
+  return [all = std::make_shared<const HeldByName>(all_held(setup, saved)), saved](
+             const std::string& name, const std::string&, const std::vector<std::int64_t>& shape, const io::Box& box) {
+    std::vector<std::int64_t> ranks;
+    const auto found = all->find(name);
+    const bool scalar = shape.size() == 1 && shape[0] == 1;  // one number for a whole tensor: rank 0 writes it
+    if (found == all->end() || scalar) return std::vector<std::int64_t>{0};
+    for (const Held& held : found->second) {
+      const io::Box part = io::intersect(in_parameter(box, shape, held.source), held.source.box);
+      if (part.empty()) continue;
+      const std::int64_t first = held.source.local_row + part.row0 - held.source.box.row0;
+      for (std::int64_t shard = first / held.layout.rows_per_shard;
+           shard <= (first + part.rows - 1) / held.layout.rows_per_shard; ++shard)
+        ranks.push_back(shard * saved.tensor + held.tensor_rank);
+    }
+    return ranks;
+  };
+}
+
+}  // namespace shard8::train
