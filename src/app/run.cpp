@@ -107,7 +107,7 @@ class Run {
     entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     find_restart();
-    assembly_.start();
+    assembly_.start(kernels::Tuning::candidates, restart_.first ? restart_.first->manifest.plan : std::string());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     restart();
     comm::agree(world(), [&] { requests_.refuse_start(); });

@@ -15,13 +15,17 @@ namespace shard8::train {
 AlgorithmsFile::AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world)
     : folder_(folder), path_(folder / deck::OutputConfig::kAlgorithms), world_(world) {}
 
+bool AlgorithmsFile::adopt(kernels::Libraries& libraries, const std::string& text) {
+  bool adopted = false;
+  comm::agree(world_, [&] { adopted = !text.empty() && libraries.adopt(text); });
+  return adopted;
+}
+
 void AlgorithmsFile::load(kernels::Libraries& libraries) {
   std::string text;
   comm::agree_on_root(world_, 0, [&] { text = io::text_of(path_.string()); });
   world_.broadcast(text, 0);
-  comm::agree(world_, [&] {
-    if (!text.empty() && libraries.adopt(text)) kept_ = text;
-  });
+  if (adopt(libraries, text)) kept_ = text;
 }
 
 void AlgorithmsFile::store(kernels::Libraries& libraries) {

@@ -17,10 +17,13 @@ class AlgorithmsFile {
  public:
   AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world);
 
-  /// Gives every rank's libraries the algorithms of the file. Does nothing if the file cannot be opened or is for
-  /// another kind of device or version of a library. Collective. AgreedError when its text is malformed.
+  /// Gives every rank's libraries the algorithms of a text, the same on all ranks: those of a checkpoint. Returns
+  /// whether they took them: they do not if the text is empty or for another kind of device or version of a library.
+  /// Collective. AgreedError when the text is malformed.
+  bool adopt(kernels::Libraries& libraries, const std::string& text);
+  /// As adopt(), with the text of the file; it is empty if the file cannot be opened.
   void load(kernels::Libraries& libraries);
-  /// Gives every rank's libraries the algorithms of rank 0, and writes them to the file if load() did not find the same
+  /// Gives every rank's libraries the algorithms of rank 0, and writes them to the file unless load() found the same
   /// ones there; makes the folder if it is missing. Collective. AgreedError(environment) when folder or file cannot be
   /// written, AgreedError(failed) when another rank has another kind of device or version of a library.
   void store(kernels::Libraries& libraries);

@@ -78,7 +78,7 @@ void Assembly::open_files() {
   });
 }
 
-void Assembly::start(kernels::Tuning tuning) {
+void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
   take_memory();
   agree_alone(mesh_.world, [&] {
     trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
@@ -87,7 +87,7 @@ void Assembly::start(kernels::Tuning tuning) {
   });
   trainer_->start();
   if (trainer_->libraries() == nullptr) return;
-  rehearse(tuning);
+  rehearse(tuning, saved_algorithms);
   trainer_->start();  // the rehearsal changed scales
 }
 
@@ -106,10 +106,10 @@ void Assembly::take_memory() {
 }
 
 /// With an exhaustive search every product is timed, and the file of algorithms is neither read nor written.
-void Assembly::rehearse(kernels::Tuning tuning) {
+void Assembly::rehearse(kernels::Tuning tuning, const std::string& saved_algorithms) {
   AlgorithmsFile file(setup_.config.output.dir, mesh_.world);
   const bool keep = tuning != kernels::Tuning::exhaustive;
-  if (keep) file.load(*trainer_->libraries());
+  if (keep && !file.adopt(*trainer_->libraries(), saved_algorithms)) file.load(*trainer_->libraries());
   trainer_->rehearse(tuning);
   if (keep) file.store(*trainer_->libraries());
 }

@@ -28,10 +28,11 @@ class Assembly {
   /// or the data has fewer than run.steps steps; AgreedError(failed) when a file cannot be read.
   void open_files();
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
-  /// without an algorithm gets one. Algorithms are read from and kept in AlgorithmsFile, but not with
-  /// Tuning::exhaustive, which times every product. After open_files(). Collective. AgreedError(environment) when a
-  /// rank has not enough memory, AgreedError(deck) when model.init_file does not fit the model.
-  void start(kernels::Tuning tuning = kernels::Tuning::candidates);
+  /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
+  /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.
+  /// After open_files(). Collective. AgreedError(environment) when a rank has not enough memory, AgreedError(deck) when
+  /// model.init_file does not fit the model.
+  void start(kernels::Tuning tuning = kernels::Tuning::candidates, const std::string& saved_algorithms = {});
 
   const tensor::Exec& exec() const { return exec_; }
   const comm::Mesh& mesh() const { return mesh_; }
@@ -46,7 +47,7 @@ class Assembly {
 
  private:
   void take_memory();
-  void rehearse(kernels::Tuning tuning);
+  void rehearse(kernels::Tuning tuning, const std::string& saved_algorithms);
 
   const tensor::Exec& exec_;
   comm::Mesh mesh_;
