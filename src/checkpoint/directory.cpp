@@ -34,18 +34,21 @@ std::optional<std::int64_t> step_with(std::string_view name, std::string_view en
   return step_of(name);
 }
 
+/// What is wrong with a shard file, as the end of a message; empty if it has the right length.
+std::string problem_of_file(const std::string& path, const ShardSummary& shard) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0)
+    return errno == ENOENT ? "is missing" : "cannot examine it: " + std::generic_category().message(errno);
+  if (!S_ISREG(status.st_mode)) return "is no regular file";
+  if (static_cast<std::uint64_t>(status.st_size) != shard.length)
+    return fmt::format("has {} bytes; its manifest says {}", status.st_size, shard.length);
+  return {};
+}
+
 void check_lengths(const std::string& folder, const Manifest& manifest) {
   for (const ShardSummary& shard : manifest.files) {
     const std::string path = folder + "/" + shard.file;
-    struct stat status = {};
-    std::string wrong;
-    if (::stat(path.c_str(), &status) != 0) {
-      wrong = errno == ENOENT ? "is missing" : "cannot examine it: " + std::generic_category().message(errno);
-    } else if (!S_ISREG(status.st_mode)) {
-      wrong = "is no regular file";
-    } else if (static_cast<std::uint64_t>(status.st_size) != shard.length) {
-      wrong = fmt::format("has {} bytes; its manifest says {}", status.st_size, shard.length);
-    }
+    const std::string wrong = problem_of_file(path, shard);
     if (!wrong.empty()) {
       base::fail(base::ExitCode::checkpoint, "'{}': {}; restart from another checkpoint, or copy this one again", path,
                  wrong);
@@ -228,6 +231,19 @@ std::string Directory::begin(std::int64_t step) const {
   if (kind_of(folder, true) == Kind::folder) remove_step_folder(folder);
   make_folder(folder);
   return folder;
+}
+
+void Directory::require_files(std::int64_t step, const std::vector<ShardSummary>& files) const {
+  const std::string folder = folder_of(step) + std::string(kTemporary);
+  for (const ShardSummary& shard : files) {
+    const std::string path = folder + "/" + shard.file;
+    const std::string wrong = problem_of_file(path, shard);
+    if (wrong.empty()) continue;
+    base::fail(base::ExitCode::environment,
+               "checkpoint.dir is not shared: another rank wrote '{}', and for rank 0 it {}; set checkpoint.dir to a "
+               "folder that all nodes see",
+               path, wrong);
+  }
 }
 
 Directory::Done Directory::commit(std::int64_t step) const {

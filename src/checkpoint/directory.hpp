@@ -92,6 +92,10 @@ class Directory {
   /// Error also if a name of this step is taken by something that is no folder.
   std::string begin(std::int64_t step) const;
 
+  /// Error(environment) "checkpoint.dir is not shared" unless every file is in DIR/step_N.tmp with its length. Before
+  /// commit(), because other ranks wrote the files.
+  void require_files(std::int64_t step, const std::vector<ShardSummary>& files) const;
+
   /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
   /// older checkpoint of the step is moved aside first and removed afterwards; if it cannot be removed, the result says
   /// why. After a crash at any moment and recover(), the checkpoint of this step is the old or the new one.

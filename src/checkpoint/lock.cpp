@@ -24,6 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kLockFile = "/lock";
+
 [[noreturn]] void cannot(const std::string& path, const char* operation, int error) {
   base::fail(base::ExitCode::environment,
              "'{}': cannot {}: {}; set checkpoint.dir to a folder that can be written to and has room", path, operation,
@@ -65,8 +67,13 @@ State state_of(const std::optional<LockHolder>& holder, const LockHolder& self) 
 
 }  // namespace
 
+std::optional<LockHolder> lock_holder(const std::string& folder) {
+  const auto text = text_at(folder + kLockFile);
+  return text ? parse_lock(*text) : std::nullopt;
+}
+
 Lock::Lock(const std::string& folder, const std::string& run, LockOptions options)
-    : path_(folder + "/lock"), options_(std::move(options)), self_(this_process(base::printable(run))) {
+    : path_(folder + kLockFile), options_(std::move(options)), self_(this_process(base::printable(run))) {
   constexpr int kAttempts = 100;  // chosen; each one more means that a lock came and went meanwhile
   try {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -33,6 +33,9 @@ LockHolder this_process(std::string run);
 std::string lock_text(const LockHolder& holder);
 std::optional<LockHolder> parse_lock(std::string_view text);
 
+/// Who holds the lock of a folder, by its file; none if there is no file or it cannot be read.
+std::optional<LockHolder> lock_holder(const std::string& folder);
+
 struct LockOptions {
   /// A holder that cannot be examined from here is dead if it does not beat for so long. Chosen: six beats of ten
   /// seconds, so that a stall of a file system does not look like a death.

@@ -112,6 +112,7 @@ struct Writer::Work {
   }
 
   static bool commit(Work& w) {
+    w.directory->require_files(w.manifest.step, w.manifest.files);
     w.manifest.serial = w.directory->next_serial();
     write_manifest(w.folder, w.manifest);
     const auto note = [&](const Directory::Done& done) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -44,6 +45,22 @@ comm::Communicator make_node_group(const comm::Communicator& world) {
   int color = 0;
   while (all[static_cast<std::size_t>(color)] != mine) ++color;
   return world.split(color, world.rank(), "node");
+}
+
+/// Waits until this rank sees the lock that rank 0 took. Error(environment) when it does not.
+void require_shared(const std::string& folder, const std::string& run) {
+  constexpr double kLongest = 10;  // chosen: above the seconds for which file systems of clusters may keep old entries
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto holder = checkpoint::lock_holder(folder);
+    if (holder && holder->run == run) return;
+    if (seconds_since(begin) > kLongest)
+      base::fail(base::ExitCode::environment,
+                 "checkpoint.dir is not shared: rank 0 holds the lock of '{}', and this rank does not see it; set "
+                 "checkpoint.dir to a folder that all nodes see",
+                 folder);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 }  // namespace
@@ -97,6 +114,7 @@ CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::s
     for (const std::string& change : done.renamed) say(fmt::format("renamed in {}: {}", path, change));
     for (const std::string& trouble : done.trouble) say(trouble);
   });
+  comm::agree(world, [&] { require_shared(path, id); });
 }
 
 CheckpointFolder::~CheckpointFolder() = default;

@@ -106,6 +106,23 @@ TEST(Directory, BeginsInAnEmptyFolder) {
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
 
+TEST(Directory, SeesTheFilesOfOthersBeforeACommit) {
+  const test::TempFolder folder;
+  const Directory directory(folder.path());
+  test::write_bytes(directory.begin(7) + "/shard_r0000.h5", "0123");
+  std::vector<checkpoint::ShardSummary> files = {{"shard_r0000.h5", 4, 0, 0, "00", "00"}};
+  directory.require_files(7, files);
+  const auto refused = [&](const std::string& why) {
+    expect_error([&] { directory.require_files(7, files); }, ExitCode::environment,
+                 {"checkpoint.dir is not shared: another rank wrote", why, "set checkpoint.dir to a folder that"});
+  };
+  files.front().length = 5;
+  refused("shard_r0000.h5', and for rank 0 it has 4 bytes; its manifest says 5");
+  files.front().length = 4;
+  files.push_back({"shard_r0001.h5", 4, 0, 0, "00", "00"});
+  refused("shard_r0001.h5', and for rank 0 it is missing");
+}
+
 TEST(Directory, SaysWhyACheckpointIsUnusable) {
   const test::TempFolder folder;
   const Directory directory(folder.path());
