@@ -104,7 +104,10 @@ void H5Handle::close(const std::string& where) {
   if (id >= 0 && close_(id) < 0) h5_fail("close", where);
 }
 
-void h5_open_library() { h5_check(H5open(), "H5open()", "HDF5"); }
+void h5_open_library() {
+  H5dont_atexit();  // exit() on another thread would end the library while the I/O thread reads
+  h5_check(H5open(), "H5open()", "HDF5");
+}
 
 void h5_silence() { h5_check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2(...)", "HDF5"); }
 
