@@ -37,9 +37,15 @@ debian_missing() {
 
 # As root where there is apt: the distribution's packages, those missing only.
 packages_install() {
-  local wanted missing
+  local wanted
   mapfile -t wanted < <(requirements | cut -d'|' -f3)
-  mapfile -t missing < <(debian_missing "${wanted[@]}" "${optional_packages[@]}")
+  packages_install_these "${wanted[@]}" "${optional_packages[@]}"
+}
+
+# Those of the packages $@ that are missing.
+packages_install_these() {
+  local missing
+  mapfile -t missing < <(debian_missing "$@")
   if ((${#missing[@]} == 0)); then
     say "packages: all installed"
     return 0
