@@ -72,8 +72,8 @@ forward() { # SIGNAL
 }
 pass_on() {
   [[ -n "$step" ]] || return 0
-  # mpiexec ignores signals until it has started the ranks.
-  if [[ "$launcher" == mpiexec ]]; then while ((SECONDS - started < 3)); do sleep 0.1 || true; done; fi
+  # In its first moments srun dies of a signal, and mpiexec loses it.
+  while ((SECONDS - started < 2)); do sleep 0.1 || true; done
   kill -s USR1 "$step" 2>/dev/null || true
 }
 trap 'forward USR1' USR1

@@ -22,10 +22,12 @@ class StopRequests {
   /// From now on a second signal ends this process alone. To be called before the environment goes.
   void end_job() { signals_.on_second({}); }
 
-  /// To be called last, when MPI has ended. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only
-  /// of ranks that it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a
-  /// signal came, this starts processes that hold the outputs a moment longer than this rank.
-  void leave_launcher() const;
+  /// To be called last, when MPI has ended. From now on SIGTERM, SIGUSR1 and SIGINT are ignored: `srun
+  /// --kill-on-bad-exit` sends SIGTERM to ranks that leave later than the first one, and takes the signal for the code
+  /// of a rank that dies of it. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only of ranks that
+  /// it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a signal came,
+  /// this starts processes that hold the outputs a moment longer than this rank.
+  void leave_launcher();
 
   /// Throws Error(failed) when a signal came: the run ends before its first step.
   void refuse_start() const;
@@ -34,7 +36,13 @@ class StopRequests {
   train::Stopping::Sources sources(const comm::Communicator& world) const;
 
  private:
+  /// What signals do when the handlers are gone.
+  struct AfterHandlers {
+    bool ignore = false;
+    ~AfterHandlers();
+  };
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  AfterHandlers after_;  // before signals_, whose destructor restores what signals did before
   base::StopSignals signals_;
 };
 

@@ -140,9 +140,15 @@ void Environment::watch(const HangLimits& limits) {
 }
 
 void Environment::check_launch() const {
-  if (const auto problem = launch_problem(process_variables(), size_)) {
-    throw base::Error(base::ExitCode::environment, *problem);
+  const auto problem = launch_problem(process_variables(), size_);
+  if (!problem) return;
+  if (!reports_launch(process_variables())) {
+    // Chosen: the other process has reported by then. A launcher that ends all when the first one leaves sends a
+    // signal, which ends the wait.
+    ::sleep(3);
+    ::_exit(base::to_int(base::ExitCode::environment));
   }
+  throw base::Error(base::ExitCode::environment, *problem);
 }
 
 void Environment::abort(base::ExitCode code, std::string_view message) const {

@@ -36,7 +36,8 @@ class Environment {
   /// From now on.
   void set_hang_limits(const HangLimits& limits);
 
-  /// Throws Error(environment) when the ranks were not started as one job (see launch.hpp).
+  /// Throws Error(environment) when the ranks were not started as one job (see launch.hpp), or ends this process with
+  /// that code where another one reports it.
   void check_launch() const;
 
   /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code`, or with 5 in place of 0. Any thread may

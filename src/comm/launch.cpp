@@ -34,6 +34,15 @@ Variables process_variables() {
 }
 
 std::optional<std::string> launch_problem(const Variables& variable, int ranks) {
+  const auto processes = number(variable("PMI_SIZE"));  // of the PMI that Slurm's plugin and mpiexec speak
+  if (processes && *processes != ranks)
+    return fmt::format(
+        "the launcher started {} processes, but mpi counts {} rank{}: the mpi library does not understand this "
+        "launcher; "
+        "start with the mpiexec of the library, or with a type of `srun --mpi=list` that it understands (srun "
+        "--mpi=pmi2 "
+        "for mpich)",
+        *processes, ranks, ranks == 1 ? "" : "s");
   // A batch script has SLURM_NTASKS and SLURM_PROCID, too; only a step's tasks have a step.
   if (!variable("SLURM_STEP_ID") || !variable("SLURM_PROCID")) return std::nullopt;
   auto tasks = number(variable("SLURM_STEP_NUM_TASKS"));
@@ -47,6 +56,12 @@ std::optional<std::string> launch_problem(const Variables& variable, int ranks) 
       "slurm started {} tasks in this step, but mpi counts {} rank{}: the launcher did not connect them; start with "
       "srun --mpi=pmi2 (or the type that `srun --mpi=list` has for this mpi library), or with mpiexec",
       *tasks, ranks, ranks == 1 ? "" : "s");
+}
+
+bool reports_launch(const Variables& variable) {
+  auto rank = number(variable("PMI_RANK"));
+  if (!rank) rank = number(variable("SLURM_PROCID"));
+  return rank.value_or(0) == 0;
 }
 
 std::string library_version() {

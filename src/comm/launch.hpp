@@ -12,10 +12,13 @@ namespace shard8::comm {
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 Variables process_variables();
 
-/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm started several tasks of a step but
-/// MPI counts one rank, because the launcher did not speak MPI's process management. After `srun --mpi=none`, for
-/// example, each task would train alone.
+/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm or a launcher that speaks PMI
+/// started several processes but MPI counts another number of ranks, because the library did not understand the
+/// launcher. After `srun --mpi=none`, for example, each task would train alone.
 std::optional<std::string> launch_problem(const Variables& variable, int ranks);
+
+/// Whether this process reports such a problem: one of those that were started together does, which cannot agree.
+bool reports_launch(const Variables& variable);
 
 /// One line that names the MPI library and its version. Works before MPI is initialised.
 std::string library_version();

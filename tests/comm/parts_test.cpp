@@ -230,6 +230,30 @@ TEST(Launch, other_launches_are_left_alone) {
   EXPECT_FALSE(problem({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "four"}}, 1));
 }
 
+TEST(Launch, processes_of_a_launcher_that_mpi_does_not_understand_are_found) {
+  // srun --mpi=pmi2 with an MPI library that has no PMI.
+  const std::map<std::string, std::string> task = {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"},
+                                                   {"PMI_FD", "6"},        {"PMI_RANK", "1"},     {"PMI_SIZE", "4"}};
+  const auto text = problem(task, 1);
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("4 processes"), std::string::npos);
+  EXPECT_NE(text->find("1 rank:"), std::string::npos);
+  EXPECT_FALSE(problem(task, 4));
+}
+
+TEST(Launch, one_process_reports) {
+  const auto reports = [](std::map<std::string, std::string> variables) {
+    return reports_launch([=](const std::string& name) -> std::optional<std::string> {
+      const auto it = variables.find(name);
+      return it == variables.end() ? std::nullopt : std::optional(it->second);
+    });
+  };
+  EXPECT_TRUE(reports({}));
+  EXPECT_TRUE(reports({{"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(reports({{"SLURM_PROCID", "3"}}));
+  EXPECT_FALSE(reports({{"SLURM_PROCID", "0"}, {"PMI_RANK", "2"}}));
+}
+
 TEST(Launch, reads_this_process) {
   EXPECT_TRUE(process_variables()("PATH"));
   EXPECT_FALSE(process_variables()("SHARD8_NO_SUCH_VARIABLE"));

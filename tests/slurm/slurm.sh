@@ -1,0 +1,321 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# slurm.sh CASE FOLDER
+#
+# Jobs under a real Slurm of this machine, of two virtual nodes, as their users meet it: the batch templates, their
+# requeues and exit codes, and srun. SHARD8_PROGRAM, SHARD8_SOURCES and SHARD8_CLUSTER say where things are. Exit code 77
+# says that Slurm cannot be had here; with CI=true that is a failure.
+set -euo pipefail
+
+case=$1 folder=$2
+program=$SHARD8_PROGRAM
+scripts=$SHARD8_SOURCES/scripts/slurm
+rm -rf "$folder"
+mkdir -p "$folder"
+cd "$folder"
+folder=$PWD
+eval "$("$scripts/local-cluster" env "$SHARD8_CLUSTER")"
+
+# A step takes some milliseconds at least.
+steps=60
+cat >deck.yaml <<DECK
+model:     {arch: llama, hidden: 64, ffn: 128, layers: 2, heads: 2, vocab: 256, seq: 64}
+mesh:      {shard: 4}
+precision: {compute: fp32}
+optimizer: {lr: 3.0e-3}
+data:      {kind: synthetic, batch: 16}
+run:       {steps: $steps, log_every: 1000000, timing_skip: 1}
+DECK
+
+skip() {
+  echo "$*"
+  [[ ${CI:-} != true ]] || exit 1
+  exit 77
+}
+fail() {
+  echo "slurm $case: $*" >&2
+  tail -n 60 -- *.log >&2 || true
+  exit 1
+}
+# wait_for SECONDS WHAT COMMAND...
+wait_for() {
+  local end=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" 2>/dev/null; do
+    ((SECONDS < end)) || fail "waited in vain for $what"
+    sleep 0.03
+  done
+}
+says() { grep -qE -- "$2" "$1" || fail "$1 does not say: $2"; }
+once() { [[ $(grep -cE -- "$2" "$1") == 1 ]] || fail "$1 does not say exactly once: $2"; }
+
+# submit NAME TEMPLATE OPTION... -- ARGUMENT...: sets job. Its log is NAME.log, its results are in NAME.
+two_nodes=(--nodes=2 --ntasks-per-node=2)
+submit() {
+  local name=$1 template=$2 options=()
+  shift 2
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  shift
+  job=$(sbatch --parsable --job-name="$name" --output="$name.log" "${options[@]}" "$scripts/$template" deck.yaml \
+    "output.dir=$name" "$@")
+}
+field() { scontrol show job -o "$1" | sed -n "s/.* $2=\([^ ]*\).*/\1/p"; }
+over() { [[ $(field "$1" JobState) =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)$ ]]; }
+# ends_with JOB STATE CODE
+ends_with() {
+  local state code
+  wait_for 100 "the end of job $1" over "$1"
+  state=$(field "$1" JobState) code=$(field "$1" ExitCode)
+  [[ "$state $code" == "$2 $3" ]] || fail "job $1 is $state with exit code $code instead of $2 with $3"
+}
+
+# The steps of metrics.jsonl.
+has_steps() { (($(wc -l <"$1/metrics.jsonl") >= $2)); }
+# rank_of JOB RANK: its process.
+rank_of() {
+  local proc
+  for proc in /proc/[0-9]*; do
+    [[ $(cat "$proc/comm" 2>/dev/null) == shard8 ]] || continue
+    grep -qzxF "SLURM_JOB_ID=$1" "$proc/environ" 2>/dev/null || continue
+    if grep -qzxF "SLURM_PROCID=$2" "$proc/environ" 2>/dev/null; then
+      echo "${proc#/proc/}"
+      return 0
+    fi
+  done
+  return 1
+}
+# stop_at JOB NAME STEPS COMMAND...: when the run has done so many steps, holds rank 0, runs the command, which sends a
+# signal, and lets rank 0 go on.
+stop_at() {
+  local job=$1 name=$2 wanted=$3 pid
+  shift 3
+  wait_for 60 "step $wanted of $name" has_steps "$name" "$wanted"
+  pid=$(rank_of "$job" 0) || fail "$name has no rank 0"
+  kill -STOP "$pid"
+  "$@"
+  sleep 1.5  # until it has reached the ranks: job.bash holds it back until the launcher listens
+  kill -CONT "$pid"
+}
+# The metrics that do not depend on time.
+same_metrics() {
+  local columns='s/,"step_s".*//'
+  diff <(sed "$columns" "$1/metrics.jsonl") <(sed "$columns" "$2/metrics.jsonl") >&2 || fail "metrics of $1 and $2 differ"
+  [[ $(wc -l <"$1/metrics.jsonl") == "$steps" ]] || fail "$1 has not $steps steps"
+  says "$1/metrics.jsonl" '"step":0,"loss":[0-9.e-]+,"grad_norm":[0-9.e-]+,"lr":[0-9.e-]+,"tokens":1024,"step_s"'
+}
+reference() { srun --quiet --nodes=2 --ntasks=4 "$program" run deck.yaml output.dir=whole >whole.log 2>&1 || fail "the whole run failed"; }
+
+case_cluster.start() {
+  "$scripts/local-cluster" start "$SHARD8_CLUSTER" || skip "Slurm cannot be started here: the reason is above"
+  sinfo -N -l
+}
+case_cluster.stop() {
+  "$scripts/local-cluster" stop "$SHARD8_CLUSTER"
+  ! "$scripts/local-cluster" status "$SHARD8_CLUSTER" || fail "it still lives"
+}
+
+# The life of a cluster beside another one.
+case_cluster.life() {
+  local own=$SHARD8_CLUSTER-2 code=0
+  "$scripts/local-cluster" start "$own"
+  "$scripts/local-cluster" start "$own" 2>again.log
+  once again.log 'runs already'
+  "$scripts/local-cluster" status "$own" >status.log
+  kill -KILL "$(sed -n 's/^slurmd-n1 .* process //p' status.log)"
+  sleep 0.2
+  "$scripts/local-cluster" status "$own" >status.log || code=$?
+  [[ $code == 5 ]] || fail "status of a cluster of which a daemon is dead returned $code"
+  once status.log '^slurmd-n1 *does not live'
+  code=0
+  "$scripts/local-cluster" start "$own" 2>refused.log || code=$?
+  [[ $code == 3 ]] || fail "start beside daemons that live returned $code"
+  once refused.log 'end them first: .*local-cluster stop '
+  # Jobs, too, end with it.
+  SLURM_CONF=$own/etc/slurm.conf sbatch --nodelist=n0 --output=job.log --wrap 'sleep 1000 & echo $! >sleeper; wait'
+  wait_for 10 "a job" test -s sleeper
+  "$scripts/local-cluster" stop "$own"
+  [[ ! -e /proc/$(cat sleeper) || $(sed 's/.*) //' "/proc/$(cat sleeper)/stat") == Z* ]] || fail "a job outlives its cluster"
+  code=0
+  "$scripts/local-cluster" status "$own" >status.log || code=$?
+  [[ $code == 1 ]] || fail "status of a cluster that was stopped returned $code"
+  "$scripts/local-cluster" stop "$own"
+  rm -r "$own"
+  "$scripts/local-cluster" status "$SHARD8_CLUSTER" || fail "another cluster was stopped, too"
+}
+
+# Stopped twice, by a signal to the batch script and by one to the ranks, the job requeues itself and ends as if it had
+# not been stopped.
+case_job.requeue() {
+  submit cut cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
+  stop_at "$job" cut 5 scancel --batch --signal=USR1 "$job"
+  wait_for 30 "the requeue" grep -q 'requeued, to go on' cut.log
+  reference  # while the job waits
+  local first
+  first=$(sed -n 's/.*requeued, to go on from step //p' cut.log)
+  stop_at "$job" cut $((first + 4)) scancel --signal=TERM "$job"
+  ends_with "$job" COMPLETED 0:0
+  [[ $(field "$job" Restarts) == 2 ]] || fail "it was not requeued twice"
+  once cut.log 'SIGUSR1: the run is asked to stop'
+  once cut.log "^stopped by SIGUSR1 before step $first of $steps; a checkpoint of this run is there"
+  once cut.log "^stopped by SIGTERM before step [0-9]+ of $steps; a checkpoint of this run is there"
+  once cut.log "requeued 1 of at most 20 times, goes on from step $first\$"
+  once cut.log "^restart    from kept/step_0*$first, step $first of $steps"
+  same_metrics cut whole
+}
+
+# Stopped before the end of its time.
+case_job.time_limit() {
+  steps=100000
+  submit cut cpu.sbatch "${two_nodes[@]}" --time=1 --signal=B:USR1@30 -- checkpoint.dir=kept run.steps=$steps \
+    optimizer.decay_steps=1000000
+  wait_for 150 "the requeue" grep -q 'requeued, to go on' cut.log
+  once cut.log 'SIGUSR1: the run is asked to stop'
+  once cut.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
+  wait_for 60 "the second run" grep -q '^restart    from kept/' cut.log
+  scancel "$job"
+  wait_for 30 "the end of job $job" over "$job"
+}
+
+# Jobs that must not be requeued.
+case_job.limits() {
+  local once_more none still cancelled
+  MAX_REQUEUES=1 submit once cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept_once run.stop_after=3
+  once_more=$job
+  MAX_REQUEUES=0 submit none cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept_none run.stop_after=3
+  none=$job
+  cat >still <<'PROGRAM'
+#!/usr/bin/env bash
+# Always stops at the same step.
+if [[ $1 == check ]]; then
+  echo 'output     still_results'
+  exit 0
+fi
+mkdir -p still_results
+printf '{\n  "end": {\n    "finished": false,\n    "next_step": 7,\n    "checkpoint": true\n  }\n}\n' >still_results/new
+mv still_results/new still_results/summary.json
+exit 75
+PROGRAM
+  chmod +x still
+  SHARD8_PROGRAM=$folder/still submit still cpu.sbatch --nodes=1 --ntasks-per-node=1 --
+  still=$job
+  ends_with "$none" FAILED 75:0
+  says none.log 'not requeued: MAX_REQUEUES is 0; submit it again to go on from step 3$'
+  # A job that its user cancels writes its checkpoint and is over.
+  submit cancelled cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept_cancelled
+  cancelled=$job
+  stop_at "$cancelled" cancelled 3 scancel "$cancelled"
+  wait_for 30 "the end of job $cancelled" over "$cancelled"
+  [[ $(field "$cancelled" JobState) == CANCELLED ]] || fail "a cancelled job is $(field "$cancelled" JobState)"
+  says cancelled.log '^stopped by SIGTERM before step [0-9]+ of .*; a checkpoint'
+  says cancelled.log 'not requeued: Slurm ends it'
+  ends_with "$once_more" FAILED 75:0
+  [[ $(field "$once_more" Restarts) == 1 ]] || fail "MAX_REQUEUES=1 requeued $(field "$once_more" Restarts) times"
+  says once.log '^restart    from kept_once/step_0*3, step 3 of'
+  says once.log 'not requeued: MAX_REQUEUES is 1; submit it again to go on from step 6$'
+  ends_with "$still" FAILED 75:0
+  [[ $(field "$still" Restarts) == 1 ]] || fail "a job that does not advance was requeued $(field "$still" Restarts) times"
+  says still.log 'not requeued: its checkpoint has not advanced: it was at step 7, now at 7$'
+}
+
+# The job's exit code is the program's.
+case_job.codes() {
+  local bad wrong launched bound
+  submit bad cpu.sbatch "${two_nodes[@]}" -- model.heads=3
+  bad=$job
+  submit wrong cpu.sbatch "${two_nodes[@]}" -- run.steps=3 verify.final_loss_max=0.001
+  wrong=$job
+  SHARD8_LAUNCH=mpiexec submit launched cpu.sbatch "${two_nodes[@]}" -- run.steps=3 verify.final_loss_max=0.001
+  launched=$job
+  # No device is touched: the program is one for hosts.
+  submit gpus gpu.sbatch "${two_nodes[@]}" --gpus-per-node=2 --cpus-per-task=1 -- run.steps=3
+  bound=$job
+  ends_with "$bad" FAILED 2:0
+  says bad.log 'model.heads = 3|heads'
+  ends_with "$wrong" FAILED 6:0
+  says wrong.log '^VERIFICATION: FAILED'
+  for rank in 0 1 2 3; do once wrong.log "^rank $rank on n$((rank / 2)): cores [0-9,-]+\$"; done
+  ends_with "$launched" FAILED 6:0
+  for rank in 0 1 2 3; do once launched.log "^rank $rank on "; done
+  ends_with "$bound" COMPLETED 0:0
+  for rank in 0 1 2 3; do once gpus.log "^rank $rank on n$((rank / 2)): cores [0-9,-]+, GPUs 0,1\$"; done
+
+  # mpiexec returns 0 for ranks that end last after a signal, were it not for app/stop.cpp.
+  SHARD8_LAUNCH=mpiexec submit without cpu.sbatch "${two_nodes[@]}" --
+  stop_at "$job" without 3 scancel --batch --signal=TERM "$job"
+  ends_with "$job" FAILED 5:0
+  once without.log '^stopped by SIGUSR1 before step [0-9]+ of .*; without a checkpoint'
+  MAX_REQUEUES=0 SHARD8_LAUNCH=mpiexec submit with cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
+  stop_at "$job" with 3 scancel --batch --signal=USR1 "$job"
+  ends_with "$job" FAILED 75:0
+  once with.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
+}
+
+# Tasks that MPI does not connect.
+case_srun.launch() {
+  local code=0
+  srun --mpi=none --kill-on-bad-exit=1 --nodes=2 --ntasks=4 "$program" run deck.yaml >none.log 2>&1 || code=$?
+  [[ $code == 3 ]] || fail "exit code $code"
+  once none.log '^shard8: '
+  once none.log 'slurm started 4 tasks in this step, but mpi counts 1 rank: .* srun --mpi=pmi2 '
+}
+
+# under_srun NAME CODE COMMAND...: a run of two ranks ends with this code after the command, in which {srun}, {rank} and
+# {step} stand for the processes of srun and of rank 1, and the step.
+under_srun() {
+  local name=$1 wanted=$2 code=0 srun job words=()
+  shift 2
+  local run=(run deck.yaml mesh.shard=2 run.steps=100000 "output.dir=$name")
+  [[ $wanted != 75 ]] || run+=("checkpoint.dir=kept_$name")
+  srun --kill-on-bad-exit=1 --job-name="$name" --nodes=2 --ntasks=2 "$program" "${run[@]}" >"$name.log" 2>&1 &
+  srun=$!
+  wait_for 60 "steps of $name" has_steps "$name" 3
+  job=$(squeue -h -n "$name" -o %i)
+  words=("${@//\{srun\}/$srun}")
+  words=("${words[@]//\{rank\}/$(rank_of "$job" 1)}")
+  words=("${words[@]//\{step\}/$job.0}")
+  "${words[@]}"
+  wait "$srun" || code=$?
+  [[ $code =~ ^($wanted)$ ]] || fail "$name: exit code $code instead of $wanted"
+}
+case_srun.signals() {
+  under_srun to_rank 75 kill -TERM '{rank}'
+  once to_rank.log '^stopped by SIGTERM before step [0-9]+ of .*; a checkpoint of this run is there'
+  under_srun to_rank_5 5 kill -TERM '{rank}'
+  once to_rank_5.log '^stopped by SIGTERM before step [0-9]+ of .*; without a checkpoint'
+  under_srun to_step 75 scancel --signal=TERM '{step}'
+  once to_step.log '^stopped by SIGTERM before step'
+  under_srun to_srun 75 kill -USR1 '{srun}'
+  once to_srun.log '^stopped by SIGUSR1 before step'
+  under_srun to_srun_5 5 kill -USR1 '{srun}'
+  once to_srun_5.log '^stopped by SIGUSR1 before step'
+  under_srun killed '13[07]|143' kill -TERM '{srun}'  # srun kills the ranks
+}
+
+# A file for each node. The program knows nodes by their kernels. So each virtual node gets an identity of its own, where
+# the system permits that; elsewhere both are one node.
+case_srun.nodes() {
+  local id=/proc/sys/kernel/random/boot_id files='./node_n0000.h5 ./node_n0001.h5' as=() code=0
+  echo first >id0
+  echo second >id1
+  # shellcheck disable=SC2016  # variables of the task
+  as=(unshare --mount bash -c 'mount --bind "id$SLURM_NODEID" '"$id"' && exec "$@"' node)
+  if [[ $(SLURM_NODEID=1 "${as[@]}" cat "$id" 2>/dev/null) != second ]]; then
+    echo "nodes cannot be given identities here: both virtual nodes count as one"
+    as=() files=./node_n0000.h5
+  fi
+  as+=("$program" run deck.yaml checkpoint.dir=kept checkpoint.files=node output.dir=out run.stop_after=2)
+  srun --quiet --nodes=2 --ntasks=4 "${as[@]}" >first.log 2>&1 || code=$?
+  [[ $code == 75 ]] || fail "exit code $code"
+  [[ $(cd kept/step_00000002 && echo ./*.h5) == "$files" ]] || fail "files: $(ls kept/step_00000002)"
+  code=0
+  srun --quiet --nodes=2 --ntasks=4 "${as[@]}" >second.log 2>&1 || code=$?
+  [[ $code == 75 ]] || fail "exit code $code of the second run"
+  once second.log '^restart    from kept/step_00000002, step 2 of'
+}
+
+if [[ $case != cluster.* || $case == cluster.life ]]; then
+  "$scripts/local-cluster" status "$SHARD8_CLUSTER" >cluster.log || skip "there is no Slurm: see slurm.cluster.start"
+fi
+"case_$case"
