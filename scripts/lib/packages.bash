@@ -23,8 +23,10 @@ GoogleMock|header:gmock/gmock.h|libgmock-dev|googletest
 TABLE
 }
 
-# Helpful, not needed.
+# Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster).
 optional_packages=(ccache)
+slurm_packages=(slurm-wlm munge)
+if [[ "${CI:-}" == true ]]; then optional_packages+=("${slurm_packages[@]}"); fi
 
 # Those of the packages $@ that are not installed.
 debian_missing() {
