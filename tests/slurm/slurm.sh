@@ -18,15 +18,15 @@ cd "$folder"
 folder=$PWD
 eval "$("$scripts/local-cluster" env "$SHARD8_CLUSTER")"
 
-# A step takes some milliseconds at least.
-steps=40
+# Runs end by a signal, or by another number of steps.
+many=1000000
 cat >deck.yaml <<DECK
 model:     {arch: llama, hidden: 64, ffn: 128, layers: 2, heads: 2, vocab: 256, seq: 64}
 mesh:      {shard: 4}
 precision: {compute: fp32}
-optimizer: {lr: 3.0e-3}
+optimizer: {lr: 3.0e-3, decay_steps: $many}
 data:      {kind: synthetic, batch: 16}
-run:       {steps: $steps, log_every: 1000000, timing_skip: 1}
+run:       {steps: $many, log_every: $many, timing_skip: 1}
 DECK
 
 skip() {
@@ -75,6 +75,7 @@ ends_with() {
   [[ "$state $code" == "$2 $3" ]] || fail "job $1 is $state with exit code $code instead of $2 with $3"
 }
 
+requeued() { (($(grep -c 'requeued, to go on' cut.log) >= $1)); }
 # The steps of metrics.jsonl.
 has_steps() { (($(wc -l <"$1/metrics.jsonl") >= $2)); }
 # rank_of JOB RANK: its process.
@@ -90,27 +91,11 @@ rank_of() {
   done
   return 1
 }
-# stop_at JOB NAME STEPS COMMAND...: when the run has done so many steps, holds rank 0, runs the command, which sends a
-# signal, and lets rank 0 go on.
+# stop_at NAME STEPS COMMAND...: runs the command, which sends a signal, when the run has done so many steps.
 stop_at() {
-  local job=$1 name=$2 wanted=$3 pid
-  shift 3
-  wait_for 60 "rank 0 of $name" rank_of "$job" 0 >rank0
-  pid=$(tail -n 1 rank0)
-  wait_for 60 "step $wanted of $name" has_steps "$name" "$wanted"
-  kill -STOP "$pid"
-  "$@"
-  sleep 1.5  # until it has reached the ranks: job.bash holds it back until the launcher listens
-  kill -CONT "$pid"
+  wait_for 60 "step $2 of $1" has_steps "$1" "$2"
+  "${@:3}"
 }
-# The metrics that do not depend on time.
-same_metrics() {
-  local columns='s/,"step_s".*//'
-  diff <(sed "$columns" "$1/metrics.jsonl") <(sed "$columns" "$2/metrics.jsonl") >&2 || fail "metrics of $1 and $2 differ"
-  [[ $(wc -l <"$1/metrics.jsonl") == "$steps" ]] || fail "$1 has not $steps steps"
-  says "$1/metrics.jsonl" '"step":0,"loss":[0-9.e-]+,"grad_norm":[0-9.e-]+,"lr":[0-9.e-]+,"tokens":1024,"step_s"'
-}
-reference() { srun --quiet "$one_core" --nodes=2 --ntasks=4 "$program" run deck.yaml output.dir=whole >whole.log 2>&1 || fail "the whole run failed"; }
 
 case_cluster.start() {
   "$scripts/local-cluster" start "$SHARD8_CLUSTER" || skip "Slurm cannot be started here: the reason is above"
@@ -151,32 +136,39 @@ case_cluster.life() {
 }
 
 # Stopped twice, by a signal to the batch script and by one to the ranks, the job requeues itself and ends as if it had
-# not been stopped.
+# not been stopped. Before its last run the deck gets an end.
 case_job.requeue() {
+  local first second steps columns='s/,"step_s".*//'
   export SHARD8_LAUNCH_OPTIONS=$one_core
   submit cut cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
-  stop_at "$job" cut 5 scancel --batch --signal=USR1 "$job"
-  wait_for 30 "the requeue" grep -q 'requeued, to go on' cut.log
-  reference  # while the job waits
-  local first
+  stop_at cut 5 scancel --batch --signal=USR1 "$job"
+  wait_for 30 "the requeue" requeued 1
   first=$(sed -n 's/.*requeued, to go on from step //p' cut.log)
-  stop_at "$job" cut $((first + 4)) scancel --signal=TERM "$job"
+  stop_at cut $((first + 4)) scancel --signal=TERM "$job"
+  wait_for 30 "the second requeue" requeued 2
+  second=$(sed -n 's/.*requeued, to go on from step //p' cut.log | tail -n 1)
+  steps=$((second + 5))
+  sed -i "s/steps: $many, log_every/steps: $steps, log_every/" deck.yaml
+  srun --quiet "$one_core" --nodes=2 --ntasks=4 "$program" run deck.yaml output.dir=whole checkpoint.restart=none >whole.log 2>&1 ||
+    fail "the whole run failed"
   ends_with "$job" COMPLETED 0:0
   [[ $(field "$job" Restarts) == 2 ]] || fail "it was not requeued twice"
   once cut.log 'SIGUSR1: the run is asked to stop'
-  once cut.log "^stopped by SIGUSR1 before step $first of $steps; a checkpoint of this run is there"
-  once cut.log "^stopped by SIGTERM before step [0-9]+ of $steps; a checkpoint of this run is there"
+  once cut.log "^stopped by SIGUSR1 before step $first of $many; a checkpoint of this run is there"
+  once cut.log "^stopped by SIGTERM before step $second of $many; a checkpoint of this run is there"
   once cut.log "requeued 1 of at most 20 times, goes on from step $first\$"
-  once cut.log "^restart    from kept/step_0*$first, step $first of $steps"
-  same_metrics cut whole
+  once cut.log "^restart    from kept/step_0*$first, step $first of $many"
+  once cut.log "^restart    from kept/step_0*$second, step $second of $steps"
+  # What does not depend on time.
+  diff <(sed "$columns" cut/metrics.jsonl) <(sed "$columns" whole/metrics.jsonl) >&2 || fail "metrics differ"
+  [[ $(wc -l <cut/metrics.jsonl) == "$steps" ]] || fail "metrics.jsonl has not $steps steps"
+  says cut/metrics.jsonl '"step":0,"loss":[0-9.e-]+,"grad_norm":[0-9.e-]+,"lr":[0-9.e-]+,"tokens":1024,"step_s"'
 }
 
 # Stopped before the end of its time.
 case_job.time_limit() {
-  steps=100000
-  submit cut cpu.sbatch "${two_nodes[@]}" --time=1 --signal=B:USR1@30 -- checkpoint.dir=kept run.steps=$steps \
-    optimizer.decay_steps=1000000
-  wait_for 150 "the requeue" grep -q 'requeued, to go on' cut.log
+  submit cut cpu.sbatch "${two_nodes[@]}" --time=1 --signal=B:USR1@30 -- checkpoint.dir=kept
+  wait_for 150 "the requeue" requeued 1
   once cut.log 'SIGUSR1: the run is asked to stop'
   once cut.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
   wait_for 60 "the second run" grep -q '^restart    from kept/' cut.log
@@ -210,7 +202,7 @@ PROGRAM
   ends_with "$none" FAILED 75:0
   says none.log 'not requeued: MAX_REQUEUES is 0; submit it again to go on from step 3$'
   # A job that its user cancels is over, whether or not srun kills the ranks before they have written a checkpoint.
-  submit cancelled cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept_cancelled run.steps=100000
+  submit cancelled cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept_cancelled
   cancelled=$job
   wait_for 60 "steps of cancelled" has_steps cancelled 3
   scancel "$cancelled"
@@ -251,7 +243,7 @@ case_job.codes() {
 
   # mpiexec returns 0 for ranks that end last after a signal, were it not for app/stop.cpp.
   MAX_REQUEUES=0 SHARD8_LAUNCH=mpiexec submit with cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
-  stop_at "$job" with 3 scancel --batch --signal=USR1 "$job"
+  stop_at with 3 scancel --batch --signal=USR1 "$job"
   ends_with "$job" FAILED 75:0
   once with.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
 }
@@ -270,7 +262,7 @@ case_srun.launch() {
 under_srun() {
   local name=$1 wanted=$2 code=0 srun job words=()
   shift 2
-  local run=(run deck.yaml mesh.shard=2 run.steps=100000 "output.dir=$name")
+  local run=(run deck.yaml mesh.shard=2 "output.dir=$name")
   [[ $wanted != 75 ]] || run+=("checkpoint.dir=kept_$name")
   srun --kill-on-bad-exit=1 --job-name="$name" --nodes=2 --ntasks=2 "$program" "${run[@]}" >"$name.log" 2>&1 &
   srun=$!
