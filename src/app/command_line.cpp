@@ -15,6 +15,8 @@ namespace {
 
 struct Arguments {
   DeckArguments deck;
+  CkptArguments ckpt;
+  std::string restart;  ///< of `run`
   std::string group, format = "yaml", bench;
   bool ranks_only = false;
 };
@@ -26,9 +28,53 @@ CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name
   return command;
 }
 
+/// An option's value that may not be empty: a variable that was not set in a job script.
+const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
+
+void add_run(CLI::App& app, Arguments& arguments) {
+  CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
+  run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
+      ->check(kNotEmpty);
+}
+
+void add_ckpt(CLI::App& app, CkptArguments& arguments) {
+  CLI::App* ckpt = app.add_subcommand("ckpt", "look at checkpoints, verify and export them");
+  ckpt->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* action = ckpt->add_subcommand(name, help);
+    action->parse_complete_callback([&arguments, name] { arguments.action = name; });
+    return action;
+  };
+  const auto add_path = [&](CLI::App* action, const char* name, const char* help) {
+    return action->add_option(name, arguments.paths, help)->required()->check(kNotEmpty);
+  };
+  add_path(add("list", "a table of the checkpoints in a folder"), "DIR", "a folder of checkpoints, or an output.dir")
+      ->expected(1);
+  constexpr auto kOne = "a checkpoint; of a folder of checkpoints the last that is usable";
+  CLI::App* show = add("show", "what is in a checkpoint: run, mesh, deck, tensors and their hashes");
+  add_path(show, "CKPT", kOne)->expected(1);
+  show->add_flag("--boxes", arguments.boxes, "every box of a tensor with its file");
+  show->add_flag("--json", arguments.json, "as JSON");
+  show->add_flag("--no-hashes", arguments.no_hashes, "read no values");
+  add_path(add("verify", "check every byte, the boxes, and FP8 weights against their masters"), "CKPT",
+           "checkpoints, or folders of them");
+  CLI::App* out = add("export", "write the weights and config.json for Hugging Face Transformers");
+  add_path(out, "CKPT", kOne)->expected(1);
+  out->add_option("--to", arguments.to, "folder, made if missing")->required()->check(kNotEmpty);
+  out->add_option("--dtype", arguments.dtype, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  out->add_flag("--force", arguments.force, "replace files that are there");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
-  if (chosen == "run") return run_command(argc, argv, arguments.deck);
+  if (chosen == "run") {
+    DeckArguments deck = arguments.deck;
+    if (!arguments.restart.empty()) deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
+    return run_command(argc, argv, deck);
+  }
+  if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
   if (chosen == "plan") return plan_command(arguments.deck);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
@@ -87,7 +133,7 @@ int main(int argc, char** argv) {
   CLI::App app{"shard8: trains a transformer with sharded weights and times every phase", "shard8"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(base::version().number));
-  add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
+  add_run(app, arguments);
   CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
   check->add_flag("--ranks", arguments.ranks_only, "print only the number of ranks that the deck needs");
   add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
@@ -100,6 +146,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"gemm", "collective"}));
   bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
   bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+  add_ckpt(app, arguments.ckpt);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   try {
     app.parse(argc, argv);

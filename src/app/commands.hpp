@@ -17,6 +17,15 @@ struct DeckArguments {
   std::vector<std::string> overrides;  ///< group.key=value
 };
 
+/// What `ckpt` is to do.
+struct CkptArguments {
+  std::string action;              ///< "list", "show", "verify" or "export"
+  std::vector<std::string> paths;  ///< as checkpoint::open_checkpoint() takes them; several for `verify` alone
+  bool boxes = false, json = false, no_hashes = false;  ///< of `show`
+  std::string to, dtype = "fp32";                       ///< of `export`: a folder; "fp32" or "bf16"
+  bool force = false;                                   ///< of `export`: files that are there are replaced
+};
+
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
@@ -32,6 +41,8 @@ int plan_command(const DeckArguments& deck);
 int deck_command(const std::string& group, const std::string& format);
 /// `what`: "gemm" or "collective", with the deck's shapes and groups.
 int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& deck);
+/// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
+int ckpt_command(const CkptArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.

@@ -102,7 +102,7 @@ class Run {
       requests_.refuse_start();
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
-    assembly_.open_files();
+    assembly_.open_files(say());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });

@@ -4,45 +4,18 @@
 #include "model/initialise.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "kernels/elementwise.hpp"
 #include "kernels/master.hpp"
 #include "kernels/random.hpp"
+#include "model/weight_file.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::model {
 
-using base::ExitCode;
 using tensor::Tensor;
 
 namespace {
-
-/// The tensor's name in the file; some GPT-2 checkpoints omit the prefix "transformer.".
-std::string name_in(const io::TensorFile& file, const std::string& name) {
-  constexpr std::string_view kPrefix = "transformer.";
-  if (file.contains(name)) return name;
-  if (name.starts_with(kPrefix) && file.contains(name.substr(kPrefix.size()))) return name.substr(kPrefix.size());
-  base::fail(ExitCode::deck,
-             "{}: there is no tensor '{}', which the model needs: check model.arch, model.layers and "
-             "model.tie_embeddings, or the group or file of model.init_file",
-             file.spec(), name);
-}
-
-/// Throws Error(deck) unless the tensor `name` of the file has the source's shape.
-void check_shape(const io::TensorFile& file, const std::string& name, const SourceBox& source, bool vector) {
-  const auto& shape = file.shape(name);
-  const std::int64_t rows = source.stored_rows(), cols = source.stored_cols();
-  const bool positions = name.ends_with("wpe.weight");  // a longer table than seq may be used in part
-  const bool fits = vector ? shape.size() == 1 && shape[0] == rows
-                           : shape.size() == 2 && (positions ? shape[0] >= rows : shape[0] == rows) && shape[1] == cols;
-  if (fits) return;
-  std::string found;
-  for (const auto extent : shape) found += (found.empty() ? "" : ", ") + std::to_string(extent);
-  base::fail(ExitCode::deck,
-             "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck", file.spec(),
-             name, found, rows, vector ? "" : ", " + std::to_string(cols));
-}
 
 /// Elements of a transposed tensor that are read at once, before they are written to their places: 4 MiB. Chosen.
 constexpr std::int64_t kPanel = std::int64_t{1} << 20;
@@ -97,11 +70,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {
-        std::string name = source.name;
-        if (file != nullptr) {
-          name = name_in(*file, source.name);
-          check_shape(*file, name, source, spec.vector);
-        }
+        const std::string name = file == nullptr ? source.name : name_in(*file, source, spec.vector);
         const ShardPart part = shard_part(source, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
         if (part.rows == 0) continue;
         const Tensor rows = master.slice(part.row, part.rows);

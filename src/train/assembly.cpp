@@ -10,6 +10,7 @@
 #include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
 #include "train/device.hpp"
+#include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::train {
@@ -68,14 +69,14 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
       setup_(Setup::make(config, mesh_.place, threads)),
       timer_(make_clock(exec)) {}
 
-void Assembly::open_files() {
+void Assembly::open_files(const std::function<void(const std::string&)>& say) {
+  const deck::Config& config = setup_.config;
   agree_alone(mesh_.world, [&] {
-    const deck::Config& config = setup_.config;
     loader_ = std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab,
                                              mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
     check_steps(loader_->dataset(), config);
-    if (!config.model.init_file.empty()) initial_weights_ = io::open_tensor_file(io_, config.model.init_file);
   });
+  if (!config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, config.model, say);
 }
 
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {

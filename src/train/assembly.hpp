@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "comm/device.hpp"
 #include "train/trainer.hpp"
@@ -25,8 +26,9 @@ class Assembly {
   Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads);
 
   /// Opens the data and model.init_file. Collective. AgreedError(deck) when a file is missing or does not fit the deck,
-  /// or the data has fewer than run.steps steps; AgreedError(failed) when a file cannot be read.
-  void open_files();
+  /// or the data has fewer than run.steps steps; AgreedError(checkpoint) when a checkpoint of initial weights cannot be
+  /// used; AgreedError(failed) when a file cannot be read. `say` gets warnings, on rank 0.
+  void open_files(const std::function<void(const std::string&)>& say = [](const std::string&) {});
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/state_tensor.hpp"
+
+namespace shard8::checkpoint {
+
+namespace {
+
+/// Bytes of a box that are read at once. Chosen: 16 blocks of a file, so that few blocks are read twice.
+constexpr auto kPanelBytes = static_cast<std::int64_t>(16 * io::kShardBlock);
+
+/// The sum of the hashes of a box's elements.
+std::uint64_t hash_of(const io::ShardReader& file, const PlacedBox& placed) {
+  const io::ShardBox& box = placed.box;
+  const auto size = static_cast<std::size_t>(box.element_bytes);
+  const std::int64_t whole_cols = box.shape.size() == 1 ? 1 : box.shape[1];
+  const std::int64_t row_bytes = box.box.cols * box.element_bytes;
+  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kPanelBytes / row_bytes);
+  std::vector<std::byte> panel;
+  std::uint64_t sum = 0;
+  for (std::int64_t first = 0; first < box.box.rows; first += rows_at_once) {
+    const io::Box rows = io::clip_rows(box.box, box.box.row0 + first, rows_at_once);
+    panel.resize(static_cast<std::size_t>(rows.rows * row_bytes));
+    file.read(placed.index, rows, panel.data(), row_bytes);
+    const std::byte* next = panel.data();
+    for (std::int64_t r = rows.row0; r < rows.row0 + rows.rows; ++r) {
+      for (std::int64_t c = rows.col0; c < rows.col0 + rows.cols; ++c, next += size) {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, next, size);
+        sum += hash_element(r * whole_cols + c, bits);
+      }
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+io::ShardReader open_shard(const Checkpoint& checkpoint, std::size_t file) {
+  const Manifest& m = checkpoint.manifest;
+  const std::string path = checkpoint.folder + "/" + m.files[file].file;
+  io::ShardReader reader(path, m.files[file]);
+  const io::ShardIdentity& identity = reader.identity();
+  if (identity.run_id != m.run || identity.step != m.step)
+    base::fail(base::ExitCode::checkpoint,
+               "'{}': belongs to run {}, step {}, and the manifest to run {}, step {}: copy the right file, or remove "
+               "this checkpoint",
+               path, base::quotable(identity.run_id), identity.step, base::quotable(m.run), m.step);
+  return reader;
+}
+
+std::string dataset_of(const Checkpoint& checkpoint, const PlacedBox& placed) {
+  return fmt::format("{}: /tensors/{}/{}/r{}_c{}", checkpoint.manifest.files[placed.file].file, placed.box.name,
+                     placed.box.content, placed.box.box.row0, placed.box.box.col0);
+}
+
+std::vector<TensorSummary> summarise(const Checkpoint& checkpoint, bool hashes) {
+  std::map<std::pair<std::string, std::string>, std::size_t> index;
+  std::vector<TensorSummary> all;
+  for (const ManifestTensor& t : checkpoint.manifest.tensors) {
+    index[{t.name, t.content}] = all.size();
+    auto& summary = all.emplace_back();
+    summary.tensor = t;
+    if (hashes) summary.hash = 0;
+  }
+  for (std::size_t f = 0; f < checkpoint.manifest.files.size(); ++f) {
+    const io::ShardReader file = open_shard(checkpoint, f);
+    for (std::size_t b = 0; b < file.boxes().size(); ++b) {
+      PlacedBox placed{f, b, file.boxes()[b]};
+      const auto found = index.find({placed.box.name, placed.box.content});
+      if (found == index.end())
+        base::fail(base::ExitCode::checkpoint, "{}/{}: its tensor is not in the manifest: use another checkpoint",
+                   checkpoint.folder, dataset_of(checkpoint, placed));
+      TensorSummary& tensor = all[found->second];
+      if (hashes) *tensor.hash += hash_of(file, placed);
+      tensor.bytes += placed.box.bytes();
+      placed.box.digests.clear();
+      tensor.boxes.push_back(std::move(placed));
+    }
+  }
+  for (TensorSummary& t : all)
+    std::sort(t.boxes.begin(), t.boxes.end(), [](const PlacedBox& a, const PlacedBox& b) {
+      return std::tuple(a.box.box.row0, a.box.box.col0) < std::tuple(b.box.box.row0, b.box.box.col0);
+    });
+  return all;
+}
+
+}  // namespace shard8::checkpoint

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/find.hpp"
+#include "io/shard_file.hpp"
+
+namespace shard8::checkpoint {
+
+// What `shard8 ckpt` shows of checkpoints. One process; no MPI, no HDF5.
+
+/// A table of the checkpoints in a folder, the last written first. The reasons why some are not usable follow it.
+std::string list_text(const Directory& directory);
+
+/// A box of a tensor in a file.
+struct PlacedBox {
+  std::size_t file = 0;   ///< its index in Manifest::files
+  std::size_t index = 0;  ///< in the file
+  io::ShardBox box;
+};
+
+/// Opens a shard file of a checkpoint and checks its index. Error(checkpoint) also if it is of another run or step.
+io::ShardReader open_shard(const Checkpoint& checkpoint, std::size_t file);
+
+/// "shard_r0001.h5: /tensors/model.norm.weight/master/r0_c0": the dataset of a box, for messages.
+std::string dataset_of(const Checkpoint& checkpoint, const PlacedBox& box);
+
+/// One persistent tensor.
+struct TensorSummary {
+  ManifestTensor tensor;
+  std::vector<PlacedBox> boxes;  ///< ordered by their first row, then by their first column
+  std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> hash;  ///< as hash_parts(): the same on every mesh; empty if not asked for
+};
+
+/// All tensors in the order of the manifest. With `hashes` every value is read, and its digest checked; 64 MiB or
+/// a row, whichever is larger, are in memory at once. Error(checkpoint).
+std::vector<TensorSummary> summarise(const Checkpoint& checkpoint, bool hashes);
+
+/// Run, program, mesh, step, the keys of the deck that are not defaults, and a table of the tensors; with `boxes` also
+/// a line for each box. In JSON every key of the deck is there, with its origin.
+std::string show_text(const Checkpoint& checkpoint, const std::vector<TensorSummary>& tensors, bool boxes);
+std::string show_json(const Checkpoint& checkpoint, const std::vector<TensorSummary>& tensors, bool boxes);
+
+}  // namespace shard8::checkpoint

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::checkpoint {
+
+namespace {
+
+std::int64_t end_row(const io::Box& box) { return box.row0 + box.rows; }
+
+/// Messages about the index of a file: a box of a tensor that the manifest does not have so.
+std::string problem_of_box(const Checkpoint& checkpoint, const ManifestTensor* tensor, const PlacedBox& placed) {
+  const io::ShardBox& box = placed.box;
+  std::string wrong;
+  if (tensor == nullptr)
+    wrong = "its tensor is not in the manifest";
+  else if (box.dtype != tensor::name_of(tensor->dtype) || box.shape != tensor->shape)
+    wrong = "its dtype or shape is not that of the manifest";
+  else
+    return {};
+  return fmt::format("{}/{}: {}; use another checkpoint", checkpoint.folder, dataset_of(checkpoint, placed), wrong);
+}
+
+}  // namespace
+
+std::string problem_of_cover(const ManifestTensor& tensor, std::vector<PlacedBox> boxes, const Checkpoint& checkpoint) {
+  const io::Box whole{0, tensor.shape[0], 0, tensor.shape.size() == 1 ? 1 : tensor.shape[1]};
+  std::sort(boxes.begin(), boxes.end(),
+            [](const PlacedBox& a, const PlacedBox& b) { return a.box.box.row0 < b.box.box.row0; });
+  std::vector<const PlacedBox*> above;  // boxes that may reach the rows of the next one
+  std::int64_t count = 0;
+  for (const PlacedBox& placed : boxes) {
+    const io::Box& box = placed.box.box;
+    if (io::intersect(box, whole) != box) return dataset_of(checkpoint, placed) + " lies outside of it";
+    std::erase_if(above, [&](const PlacedBox* other) { return end_row(other->box.box) <= box.row0; });
+    for (const PlacedBox* other : above)
+      if (!io::intersect(other->box.box, box).empty())
+        return fmt::format("{} and {} overlap", dataset_of(checkpoint, *other), dataset_of(checkpoint, placed));
+    above.push_back(&placed);
+    count += box.count();
+  }
+  if (count == whole.count()) return {};
+  return fmt::format("{} of its {} elements are in no file", whole.count() - count, whole.count());
+}
+
+std::vector<std::string> problems_of_files(const Checkpoint& checkpoint) {
+  const Manifest& m = checkpoint.manifest;
+  std::vector<std::string> problems;
+  std::map<std::pair<std::string, std::string>, const ManifestTensor*> known;
+  for (const ManifestTensor& t : m.tensors) known[{t.name, t.content}] = &t;
+  std::map<std::pair<std::string, std::string>, std::vector<PlacedBox>> boxes;
+  bool all_indexes = true;
+  for (std::size_t f = 0; f < m.files.size(); ++f) {
+    bool opened = false;
+    try {
+      const io::ShardReader file = open_shard(checkpoint, f);
+      opened = true;
+      for (std::size_t b = 0; b < file.boxes().size(); ++b) {
+        PlacedBox placed{f, b, file.boxes()[b]};
+        placed.box.digests.clear();
+        const auto found = known.find({placed.box.name, placed.box.content});
+        const auto problem = problem_of_box(checkpoint, found == known.end() ? nullptr : found->second, placed);
+        if (!problem.empty())
+          problems.push_back(problem);
+        else
+          boxes[found->first].push_back(std::move(placed));
+      }
+      file.verify_all();
+    } catch (const base::Error& error) {
+      problems.emplace_back(error.what());
+      all_indexes = all_indexes && opened;
+    }
+  }
+  if (!all_indexes) return problems;  // every tensor with a box in such a file would be told
+  for (const auto& [key, tensor] : known) {
+    const std::string problem = problem_of_cover(*tensor, boxes[key], checkpoint);
+    if (!problem.empty())
+      problems.push_back(fmt::format("{}: tensor {}, {}: {}; use another checkpoint", checkpoint.folder, tensor->name,
+                                     tensor->content, problem));
+  }
+  return problems;
+}
+
+}  // namespace shard8::checkpoint

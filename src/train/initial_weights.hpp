@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "deck/config.hpp"
+#include "io/io_thread.hpp"
+#include "io/tensor_file.hpp"
+
+namespace shard8::train {
+
+/// Opens the weights of model.init_file and checks that they are those of the deck's model. The file is one that
+/// io::open_tensor_file() opens, or a checkpoint, a folder of checkpoints or an output.dir, as
+/// checkpoint::open_checkpoint() finds them: then its masters are the weights.
+///
+/// Error(deck), with all differences, if the config.json beside a .safetensors file, or a checkpoint's deck, describes
+/// another model; with the first tensor that does not fit, if names or shapes differ. Other errors are those of
+/// opening. `say` is told of checkpoints that are passed over because they are not usable.
+std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model,
+                                                     const std::function<void(const std::string&)>& say);
+
+/// The same on all ranks of `world`. Rank 0 alone looks for the checkpoint, reads its manifest, and compares. Errors
+/// are AgreedErrors. Collective.
+std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& world, io::IoThread& io,
+                                                     const deck::ModelConfig& model,
+                                                     const std::function<void(const std::string&)>& say);
+
+}  // namespace shard8::train
