@@ -89,7 +89,10 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
       std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
   std::string names;
   for (const CLI::App* c : commands) names += (names.empty() ? "" : ", ") + c->get_name();
-  if (known)
+  if (first == "ckpt" && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+      app.get_subcommand("ckpt")->get_subcommands().empty())
+    std::fprintf(stderr, "shard8 ckpt: an action is needed: list, show, verify or export; see shard8 ckpt --help\n");
+  else if (known)
     std::fprintf(stderr, "shard8 %s: %s; see shard8 %s --help\n", first.c_str(), error.what(), first.c_str());
   else if (first.empty())
     std::fprintf(stderr, "shard8: a command is needed: %s; see shard8 --help\n", names.c_str());

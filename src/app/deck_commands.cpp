@@ -11,6 +11,8 @@
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/table.hpp"
+#include "io/io_thread.hpp"
+#include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::app {
@@ -26,6 +28,11 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
     return 0;
   }
   print_warnings(deck);
+  if (!deck.config.model.init_file.empty()) {
+    io::IoThread io;
+    train::open_initial_weights(io, deck.config.model,
+                                [](const std::string& text) { fmt::print(stderr, "shard8: warning: {}\n", text); });
+  }
   fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
   return 0;
 }

@@ -17,18 +17,19 @@ namespace shard8::checkpoint {
 /// A table of the checkpoints in a folder, the last written first. The reasons why some are not usable follow it.
 std::string list_text(const Directory& directory);
 
-/// A box of a tensor in a file.
+/// A box of a tensor, as it lies in a file.
 struct PlacedBox {
   std::size_t file = 0;   ///< its index in Manifest::files
   std::size_t index = 0;  ///< in the file
-  io::ShardBox box;
+  io::Box box;
 };
 
 /// Opens a shard file of a checkpoint and checks its index. Error(checkpoint) also if it is of another run or step.
 io::ShardReader open_shard(const Checkpoint& checkpoint, std::size_t file);
 
 /// "shard_r0001.h5: /tensors/model.norm.weight/master/r0_c0": the dataset of a box, for messages.
-std::string dataset_of(const Checkpoint& checkpoint, const PlacedBox& box);
+std::string dataset_of(const Checkpoint& checkpoint, const io::ShardBox& box, std::size_t file);
+std::string dataset_of(const Checkpoint& checkpoint, const ManifestTensor& tensor, const PlacedBox& box);
 
 /// One persistent tensor.
 struct TensorSummary {

@@ -23,11 +23,10 @@ float joined(std::uint16_t weight, std::int16_t remainder) {
 
 }  // namespace
 
-Masters::Masters(const Checkpoint& checkpoint)
-    : TensorFile(checkpoint.folder), reader_(checkpoint.folder, checkpoint.manifest) {
-  for (const ManifestTensor& t : checkpoint.manifest.tensors)
-    if (t.content == name_of(Content::master_remainder)) split_.insert(t.name);
-  for (const ManifestTensor& t : checkpoint.manifest.tensors) {
+Masters::Masters(const Checkpoint& checkpoint, LikelyRanks likely)
+    : TensorFile(checkpoint.folder), reader_(checkpoint.folder, checkpoint.manifest, std::move(likely)) {
+  for (const ManifestTensor& t : reader_.manifest().tensors) tensors_[{t.name, t.content}] = &t;
+  for (const ManifestTensor& t : reader_.manifest().tensors) {
     if (t.content != name_of(Content::master)) continue;
     const auto needed = is_split(t.name) ? tensor::DType::bf16 : tensor::DType::fp32;
     if (t.dtype != needed)
@@ -37,11 +36,24 @@ Masters::Masters(const Checkpoint& checkpoint)
   }
 }
 
+bool Masters::is_split(const std::string& name) const { return find(name, Content::master_remainder) != nullptr; }
+
+const ManifestTensor* Masters::find(const std::string& name, Content content) const {
+  const auto found = tensors_.find({name, std::string(name_of(content))});
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+void Masters::read(const ManifestTensor& tensor, const io::Box& box, std::byte* out,
+                   std::int64_t row_stride_bytes) const {
+  const std::lock_guard guard(mutex_);
+  reader_.read(tensor, box, out, row_stride_bytes);
+}
+
 void Masters::read_checked(const std::string& name, const io::Box& box, float* out, std::int64_t row_stride) const {
-  const std::string content(name_of(Content::master));
-  if (!is_split(name)) {
-    reader_.read(name, content, box, reinterpret_cast<std::byte*>(out),
-                 row_stride * static_cast<std::int64_t>(sizeof(float)));
+  const ManifestTensor& master = *find(name, Content::master);
+  const ManifestTensor* const remainder = find(name, Content::master_remainder);
+  if (remainder == nullptr) {
+    read(master, box, reinterpret_cast<std::byte*>(out), row_stride * static_cast<std::int64_t>(sizeof(float)));
     return;
   }
   const std::int64_t rows_at_once = std::clamp<std::int64_t>(kPanel / box.cols, 1, box.rows);
@@ -50,9 +62,8 @@ void Masters::read_checked(const std::string& name, const io::Box& box, float* o
   const auto stride = box.cols * static_cast<std::int64_t>(sizeof(std::uint16_t));
   for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
     const io::Box rows = io::clip_rows(box, box.row0 + first, rows_at_once);
-    reader_.read(name, content, rows, reinterpret_cast<std::byte*>(weights.data()), stride);
-    reader_.read(name, std::string(name_of(Content::master_remainder)), rows,
-                 reinterpret_cast<std::byte*>(remainders.data()), stride);
+    read(master, rows, reinterpret_cast<std::byte*>(weights.data()), stride);
+    read(*remainder, rows, reinterpret_cast<std::byte*>(remainders.data()), stride);
     for (std::int64_t r = 0; r < rows.rows; ++r) {
       for (std::int64_t c = 0; c < rows.cols; ++c) {
         const auto i = static_cast<std::size_t>(r * rows.cols + c);

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <set>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "checkpoint/find.hpp"
 #include "checkpoint/reader.hpp"
@@ -16,17 +18,23 @@ namespace shard8::checkpoint {
 /// Reader.
 class Masters final : public io::TensorFile {
  public:
-  explicit Masters(const Checkpoint& checkpoint);
+  /// `likely` only decides which shard files are opened first.
+  explicit Masters(const Checkpoint& checkpoint, LikelyRanks likely = {});
 
-  const Reader& reader() const { return reader_; }
   /// Whether the master is stored in two halves.
-  bool is_split(const std::string& name) const { return split_.contains(name); }
+  bool is_split(const std::string& name) const;
+
+  /// The tensor of any content as the manifest describes it; null if there is none.
+  const ManifestTensor* find(const std::string& name, Content content) const;
+  /// Reads a box of a tensor of find(), as Reader::read().
+  void read(const ManifestTensor& tensor, const io::Box& box, std::byte* out, std::int64_t row_stride_bytes) const;
 
  private:
   void read_checked(const std::string& name, const io::Box& box, float* out, std::int64_t row_stride) const override;
 
-  Reader reader_;
-  std::set<std::string> split_;
+  mutable std::mutex mutex_;  // of reader_, which opens files when they are first needed
+  mutable Reader reader_;
+  std::map<std::pair<std::string, std::string>, const ManifestTensor*> tensors_;  ///< by name and content
 };
 
 }  // namespace shard8::checkpoint

@@ -126,9 +126,9 @@ std::string show_text(const Checkpoint& checkpoint, const std::vector<TensorSumm
     count += t.boxes.size();
     if (!boxes) continue;
     for (const PlacedBox& b : t.boxes) {
-      const io::Box& box = b.box.box;
+      const io::Box& box = b.box;
       fmt::format_to(out, "    rows {} to {}, columns {} to {}: {}\n", box.row0, box.row0 + box.rows, box.col0,
-                     box.col0 + box.cols, dataset_of(checkpoint, b));
+                     box.col0 + box.cols, dataset_of(checkpoint, t.tensor, b));
     }
   }
   fmt::format_to(out, "{} tensors, {} boxes, {} bytes\n", tensors.size(), count, bytes);
@@ -159,10 +159,10 @@ std::string show_json(const Checkpoint& checkpoint, const std::vector<TensorSumm
       tensor["boxes"] = Json::array();
       for (const PlacedBox& b : t.boxes)
         tensor["boxes"].push_back({{"file", m.files[b.file].file},
-                                   {"row0", b.box.box.row0},
-                                   {"rows", b.box.box.rows},
-                                   {"col0", b.box.box.col0},
-                                   {"cols", b.box.box.cols}});
+                                   {"row0", b.box.row0},
+                                   {"rows", b.box.rows},
+                                   {"col0", b.box.col0},
+                                   {"cols", b.box.cols}});
     }
     all["tensors"].push_back(std::move(tensor));
   }

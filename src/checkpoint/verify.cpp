@@ -17,8 +17,8 @@ namespace {
 std::int64_t end_row(const io::Box& box) { return box.row0 + box.rows; }
 
 /// Messages about the index of a file: a box of a tensor that the manifest does not have so.
-std::string problem_of_box(const Checkpoint& checkpoint, const ManifestTensor* tensor, const PlacedBox& placed) {
-  const io::ShardBox& box = placed.box;
+std::string problem_of_box(const Checkpoint& checkpoint, const ManifestTensor* tensor, const io::ShardBox& box,
+                           std::size_t file) {
   std::string wrong;
   if (tensor == nullptr)
     wrong = "its tensor is not in the manifest";
@@ -26,24 +26,24 @@ std::string problem_of_box(const Checkpoint& checkpoint, const ManifestTensor* t
     wrong = "its dtype or shape is not that of the manifest";
   else
     return {};
-  return fmt::format("{}/{}: {}; use another checkpoint", checkpoint.folder, dataset_of(checkpoint, placed), wrong);
+  return fmt::format("{}/{}: {}; use another checkpoint", checkpoint.folder, dataset_of(checkpoint, box, file), wrong);
 }
 
 }  // namespace
 
 std::string problem_of_cover(const ManifestTensor& tensor, std::vector<PlacedBox> boxes, const Checkpoint& checkpoint) {
   const io::Box whole{0, tensor.shape[0], 0, tensor.shape.size() == 1 ? 1 : tensor.shape[1]};
-  std::sort(boxes.begin(), boxes.end(),
-            [](const PlacedBox& a, const PlacedBox& b) { return a.box.box.row0 < b.box.box.row0; });
+  std::sort(boxes.begin(), boxes.end(), [](const PlacedBox& a, const PlacedBox& b) { return a.box.row0 < b.box.row0; });
   std::vector<const PlacedBox*> above;  // boxes that may reach the rows of the next one
   std::int64_t count = 0;
   for (const PlacedBox& placed : boxes) {
-    const io::Box& box = placed.box.box;
-    if (io::intersect(box, whole) != box) return dataset_of(checkpoint, placed) + " lies outside of it";
-    std::erase_if(above, [&](const PlacedBox* other) { return end_row(other->box.box) <= box.row0; });
+    const io::Box& box = placed.box;
+    if (io::intersect(box, whole) != box) return dataset_of(checkpoint, tensor, placed) + " lies outside of it";
+    std::erase_if(above, [&](const PlacedBox* other) { return end_row(other->box) <= box.row0; });
     for (const PlacedBox* other : above)
-      if (!io::intersect(other->box.box, box).empty())
-        return fmt::format("{} and {} overlap", dataset_of(checkpoint, *other), dataset_of(checkpoint, placed));
+      if (!io::intersect(other->box, box).empty())
+        return fmt::format("{} and {} overlap", dataset_of(checkpoint, tensor, *other),
+                           dataset_of(checkpoint, tensor, placed));
     above.push_back(&placed);
     count += box.count();
   }
@@ -64,14 +64,13 @@ std::vector<std::string> problems_of_files(const Checkpoint& checkpoint) {
       const io::ShardReader file = open_shard(checkpoint, f);
       opened = true;
       for (std::size_t b = 0; b < file.boxes().size(); ++b) {
-        PlacedBox placed{f, b, file.boxes()[b]};
-        placed.box.digests.clear();
-        const auto found = known.find({placed.box.name, placed.box.content});
-        const auto problem = problem_of_box(checkpoint, found == known.end() ? nullptr : found->second, placed);
+        const io::ShardBox& box = file.boxes()[b];
+        const auto found = known.find({box.name, box.content});
+        const auto problem = problem_of_box(checkpoint, found == known.end() ? nullptr : found->second, box, f);
         if (!problem.empty())
           problems.push_back(problem);
         else
-          boxes[found->first].push_back(std::move(placed));
+          boxes[found->first].push_back({f, b, box.box});
       }
       file.verify_all();
     } catch (const base::Error& error) {

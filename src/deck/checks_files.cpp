@@ -29,6 +29,12 @@ class FileChecker {
  public:
   FileChecker(const Checker& check, const fs::path& deck) : check_(check), folder_(deck.parent_path()) {}
 
+  // Whether a folder is found under this name.
+  bool names_folder(const std::string& name) const {
+    const fs::path here = name;
+    return is_folder(here) || (here.is_relative() && !is_there(here) && is_folder(folder_ / here));
+  }
+
   // Looks for the file `name`, or with `folder_too` also for a folder, and sets `name` to the path that was found.
   // `inside`, ":/dataset", is what follows the file's name in the deck.
   void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) {
@@ -75,11 +81,13 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
     const bool object = model.init_file.find(":/") != std::string::npos;
     const bool index =
         model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
-    if (index || (!object && is_folder(model.init_file))) {
+    if (index || (!object && files.names_folder(model.init_file))) {
       files.find("model.init_file", model.init_file, {}, true);
     } else {
-      files.find_object("model.init_file", model.init_file,
-                        "expected 'file.h5:/group', 'file.safetensors', 'model.safetensors.index.json' or its folder");
+      files.find_object(
+          "model.init_file", model.init_file,
+          "expected 'file.h5:/group', 'file.safetensors', 'model.safetensors.index.json' or its folder, or a "
+          "checkpoint's folder");
     }
   }
   if (!verify.gold.empty()) files.find("verify.gold", verify.gold);

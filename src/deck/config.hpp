@@ -39,7 +39,7 @@ struct ModelConfig {
   bool tie_embeddings = false;            ///< head = embedding; loaded default: true for gpt2
   std::uint64_t init_seed = 1234;         ///< seed of the initial weights
   double init_std = 0.02;                 ///< standard deviation of the initial weights
-  std::string init_file;                  ///< "file.h5:/group" or ".safetensors"; empty: random
+  std::string init_file;                  ///< "file.h5:/group", ".safetensors" or checkpoints; empty: random
   Recompute recompute = Recompute::none;  ///< what backward recomputes
 };
 
@@ -128,10 +128,10 @@ struct CheckpointConfig {
   static constexpr const char* kAutoRestart = "auto";
   static constexpr const char* kNoRestart = "none";
 
-  std::string dir;                                ///< folder, created if missing; loaded: empty only if every and run.stop_after are 0
-  std::int64_t every = 0;                         ///< steps from one checkpoint to the next; 0: none on the way
-  std::int64_t keep = 2;                          ///< checkpoints of a run that stay, those written last
-  bool async = true;                              ///< written while training goes on
+  std::string dir;         ///< folder, created if missing; loaded: empty only if every and run.stop_after are 0
+  std::int64_t every = 0;  ///< steps from one checkpoint to the next; 0: none on the way
+  std::int64_t keep = 2;   ///< checkpoints of a run that stay, those written last
+  bool async = true;       ///< written while training goes on
   CheckpointFiles files = CheckpointFiles::rank;  ///< one a rank, or one a node
   /// kAutoRestart, kNoRestart, or the folder of one checkpoint or of several. A relative path is looked for as
   /// data.path is; load() stores where it was found.

@@ -85,7 +85,8 @@ constexpr Field kModel[] = {
     {.key = "init_file",
      .slot = model<&ModelConfig::init_file>(),
      .help = "initial weights, 'file.h5:/group', 'file.safetensors', an index of several or its "
-             "folder, names and layouts as in Hugging Face checkpoints; empty: random"},
+             "folder, names and layouts as in Hugging Face checkpoints; or a checkpoint of shard8, or a folder of "
+             "several, of which the last that is usable is read; empty: random"},
     {.key = "recompute",
      .slot = model<&ModelConfig::recompute>(),
      .help = "what backward recomputes in place of keeping it: selective: norms, activations "

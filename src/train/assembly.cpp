@@ -76,7 +76,7 @@ void Assembly::open_files(const std::function<void(const std::string&)>& say) {
                                              mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
     check_steps(loader_->dataset(), config);
   });
-  if (!config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, config.model, say);
+  if (!config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, setup_, say);
 }
 
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {

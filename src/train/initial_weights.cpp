@@ -17,6 +17,7 @@
 #include "model/huggingface_config.hpp"
 #include "model/weight_file.hpp"
 #include "train/saved_config.hpp"
+#include "train/saved_shards.hpp"
 
 namespace shard8::train {
 
@@ -74,8 +75,8 @@ void check(const io::TensorFile& file, const std::optional<Checkpoint>& from, co
 }
 
 std::unique_ptr<io::TensorFile> open(io::IoThread& io, const std::optional<Checkpoint>& from,
-                                     const deck::ModelConfig& model) {
-  if (from) return std::make_unique<checkpoint::Masters>(*from);
+                                     const deck::ModelConfig& model, const checkpoint::LikelyRanks& likely) {
+  if (from) return std::make_unique<checkpoint::Masters>(*from, likely);
   return io::open_tensor_file(io, model.init_file);
 }
 
@@ -88,13 +89,14 @@ std::optional<Checkpoint> find(const deck::ModelConfig& model, const Say& say) {
 
 std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model, const Say& say) {
   const auto from = find(model, say);
-  auto file = open(io, from, model);
+  auto file = open(io, from, model, {});
   check(*file, from, model);
   return file;
 }
 
 std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& world, io::IoThread& io,
-                                                     const deck::ModelConfig& model, const Say& say) {
+                                                     const Setup& setup, const Say& say) {
+  const deck::ModelConfig& model = setup.config.model;
   std::optional<Checkpoint> from;
   std::string found;  // the checkpoint's folder and its manifest
   comm::agree_on_root(world, 0, [&] {
@@ -104,12 +106,16 @@ std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& w
   world.broadcast(found, 0);
   std::unique_ptr<io::TensorFile> file;
   comm::agree(world, [&] {
-    if (!found.empty() && !from) {
+    checkpoint::LikelyRanks likely;
+    if (!found.empty()) {
       const std::size_t end = found.find('\n');
       const std::string folder = found.substr(0, end);
       from = Checkpoint{folder, checkpoint::parse_manifest(std::string_view(found).substr(end + 1), folder)};
+      const checkpoint::Manifest& m = from->manifest;
+      likely =
+          likely_ranks(setup, {static_cast<int>(m.replicate), static_cast<int>(m.shard), static_cast<int>(m.tensor)});
     }
-    file = open(io, from, model);
+    file = open(io, from, model, likely);
   });
   comm::agree_on_root(world, 0, [&] { check(*file, from, model); });
   return file;

@@ -10,6 +10,7 @@
 #include "deck/config.hpp"
 #include "io/io_thread.hpp"
 #include "io/tensor_file.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
 
@@ -26,7 +27,7 @@ std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const dec
 /// The same on all ranks of `world`. Rank 0 alone looks for the checkpoint, reads its manifest, and compares. Errors
 /// are AgreedErrors. Collective.
 std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& world, io::IoThread& io,
-                                                     const deck::ModelConfig& model,
+                                                     const Setup& setup,
                                                      const std::function<void(const std::string&)>& say);
 
 }  // namespace shard8::train

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -107,9 +106,7 @@ class Verifier {
         masters_(masters),
         config_(config),
         format_(model::WeightFormat::make(config)),
-        recipe_(format_.recipe) {
-    for (const auto& t : checkpoint.manifest.tensors) shapes_[{t.name, t.content}] = t.shape;
-  }
+        recipe_(format_.recipe) {}
 
   std::vector<std::string> operator()() {
     read_state();
@@ -134,19 +131,28 @@ class Verifier {
  private:
   static std::string name_of(Content content) { return std::string(checkpoint::name_of(content)); }
 
+  const checkpoint::ManifestTensor& tensor(const std::string& name, Content content) const {
+    const auto* const found = masters_.find(name, content);
+    if (found == nullptr)
+      base::fail(base::ExitCode::checkpoint,
+                 "{}: there is no tensor {}, {}, which its deck needs: use another checkpoint", checkpoint_.folder,
+                 name, name_of(content));
+    return *found;
+  }
+
   /// Reads rows of any tensor. T has the size of its elements.
   template <class T>
   void read(const std::string& name, Content content, const io::Box& box, std::vector<T>& out) const {
     out.resize(static_cast<std::size_t>(box.count()));
-    masters_.reader().read(name, name_of(content), box, reinterpret_cast<std::byte*>(out.data()),
-                           box.cols * static_cast<std::int64_t>(sizeof(T)));
+    masters_.read(tensor(name, content), box, reinterpret_cast<std::byte*>(out.data()),
+                  box.cols * static_cast<std::int64_t>(sizeof(T)));
   }
 
   /// The inverse scale of a weight with one scale.
   float inverse_scale(const std::string& name) const {
     float inverse = 0;
-    masters_.reader().read(name, name_of(Content::fp8_rowwise_scale_inv), {0, 1, 0, 1},
-                           reinterpret_cast<std::byte*>(&inverse), sizeof(inverse));
+    masters_.read(tensor(name, Content::fp8_rowwise_scale_inv), {0, 1, 0, 1}, reinterpret_cast<std::byte*>(&inverse),
+                  sizeof(inverse));
     return inverse;
   }
 
@@ -168,13 +174,11 @@ class Verifier {
   template <class T>
   void read_whole(Content content, std::int64_t rows, std::int64_t cols, std::vector<T>& out) {
     const std::string name = "scaling_state";
-    const auto shape = shapes_.find({name, name_of(content)});
     const std::vector<std::int64_t> needed =
         cols == 1 ? std::vector<std::int64_t>{rows} : std::vector<std::int64_t>{rows, cols};
-    if (shape == shapes_.end() || shape->second != needed)
-      base::fail(base::ExitCode::checkpoint,
-                 "{}: tensor {}, {} is not there with {} x {} elements: use another checkpoint", checkpoint_.folder,
-                 name, name_of(content), rows, cols);
+    if (tensor(name, content).shape != needed)
+      base::fail(base::ExitCode::checkpoint, "{}: tensor {}, {} has not {} x {} elements: use another checkpoint",
+                 checkpoint_.folder, name, name_of(content), rows, cols);
     read(name, content, {0, rows, 0, cols}, out);
   }
 
@@ -401,7 +405,6 @@ class Verifier {
   const deck::Config& config_;
   model::WeightFormat format_;
   const fp8::Recipe& recipe_;
-  std::map<std::pair<std::string, std::string>, std::vector<std::int64_t>> shapes_;
   std::vector<float> scales_;
   std::vector<std::int32_t> history_, entries_;
   std::vector<std::string> problems_;
