@@ -57,7 +57,7 @@ std::vector<std::string> problems_of_files(const Checkpoint& checkpoint) {
   std::map<std::pair<std::string, std::string>, const ManifestTensor*> known;
   for (const ManifestTensor& t : m.tensors) known[{t.name, t.content}] = &t;
   std::map<std::pair<std::string, std::string>, std::vector<PlacedBox>> boxes;
-  bool all_indexes = true;
+  bool all_known = true;  // whether all boxes of all tensors are in `boxes`
   for (std::size_t f = 0; f < m.files.size(); ++f) {
     bool opened = false;
     try {
@@ -67,18 +67,20 @@ std::vector<std::string> problems_of_files(const Checkpoint& checkpoint) {
         const io::ShardBox& box = file.boxes()[b];
         const auto found = known.find({box.name, box.content});
         const auto problem = problem_of_box(checkpoint, found == known.end() ? nullptr : found->second, box, f);
-        if (!problem.empty())
-          problems.push_back(problem);
-        else
+        if (problem.empty()) {
           boxes[found->first].push_back({f, b, box.box});
+        } else {
+          problems.push_back(problem);
+          all_known = false;
+        }
       }
       file.verify_all();
     } catch (const base::Error& error) {
       problems.emplace_back(error.what());
-      all_indexes = all_indexes && opened;
+      all_known = all_known && opened;
     }
   }
-  if (!all_indexes) return problems;  // every tensor with a box in such a file would be told
+  if (!all_known) return problems;  // tensors would be told whose boxes are in a file that is told
   for (const auto& [key, tensor] : known) {
     const std::string problem = problem_of_cover(*tensor, boxes[key], checkpoint);
     if (!problem.empty())
