@@ -89,8 +89,8 @@ int export_weights(const CkptArguments& arguments) {
   options.replace = arguments.force;
   const std::string config = model::huggingface_config(train::saved_config(found).model, options.dtype);
   const auto exported = checkpoint::export_weights(checkpoint::Masters(found), arguments.to, config, options);
-  fmt::print("{}: {} tensors of step {}, {:.3f} GB in {}:", arguments.to, exported.tensors, found.manifest.step,
-             1e-9 * static_cast<double>(exported.bytes), arguments.dtype);
+  fmt::print("{}: {} tensors of step {}, {:.1f} MB in {}:", arguments.to, exported.tensors, found.manifest.step,
+             1e-6 * static_cast<double>(exported.bytes), arguments.dtype);
   for (const std::string& name : exported.files) fmt::print(" {}", name);
   fmt::print("\n");
   return 0;

@@ -50,7 +50,8 @@ void show_header(Out out, const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest;
   fmt::format_to(out, "checkpoint  {}\n", checkpoint.folder);
   fmt::format_to(out, "step        {}\n", m.step);
-  fmt::format_to(out, "run         {}, its folder's checkpoint number {}\n", base::printable(m.run), m.serial);
+  fmt::format_to(out, "run         {}\n", base::printable(m.run));
+  fmt::format_to(out, "written     as number {} of its folder\n", m.serial);
   fmt::format_to(out, "program     {} ({})\n", base::printable(m.program), base::printable(m.git_hash));
   fmt::format_to(out, "mesh        {} (replicate x shard x tensor)\n", mesh_text(m));
   fmt::format_to(out, "files       {}, {}\n", m.files.size(), size_text(bytes_of(m)));

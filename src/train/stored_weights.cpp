@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cfloat>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "model/parameters.hpp"
 #include "tensor/operand.hpp"
+#include "train/weight_scales.hpp"
 
 namespace shard8::train {
 
@@ -29,43 +28,6 @@ constexpr std::int64_t kPanel = std::int64_t{4} << 20;
 constexpr std::int64_t kWholeBlocks = 128;
 /// Messages about values of the same kind are cut here: one damaged history or recipe concerns every weight. Chosen.
 constexpr std::size_t kMostProblems = 20;
-
-std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
-
-/// The scale of an amax (kernels::ScaleRule); nothing for an amax of 0, infinity or NaN.
-std::optional<float> scale_of(std::uint32_t amax_bits, const kernels::ScaleRule& rule) {
-  const float amax = std::bit_cast<float>(amax_bits);
-  if (!(amax > 0 && amax <= FLT_MAX)) return std::nullopt;
-  const float quotient = std::ldexp(rule.largest, -rule.margin) / amax;
-  const float finite = std::min(quotient, FLT_MAX);
-  return rule.power_of_2 ? std::ldexp(1.0f, std::ilogb(finite)) : finite;
-}
-
-/// The factor and the stored inverse scale of a block.
-struct BlockScale {
-  float factor = 1;
-  std::uint32_t inverse = 0;  ///< bits of fp32, or of e8m0
-};
-
-BlockScale wide_block(std::uint32_t amax, bool power_of_2) {
-  const float scale = scale_of(amax, {E4M3::kMax, 0, power_of_2}).value_or(1.0f);
-  return {scale, std::bit_cast<std::uint32_t>(1.0f / scale)};
-}
-
-/// The smallest power of two not below amax/448, from 2^-127 to 2^127; NaN for a block with a NaN.
-BlockScale narrow_block(std::uint32_t amax_bits) {
-  const float amax = std::bit_cast<float>(amax_bits);
-  if (std::isnan(amax)) return {0x1p-128f, 255};  // what is not NaN in such a block is multiplied by it
-  const float quotient = amax / E4M3::kMax;
-  int exponent = -127;
-  if (std::isinf(quotient)) {
-    exponent = 127;
-  } else if (quotient > 0) {
-    const int below = std::ilogb(quotient);
-    exponent = std::clamp(std::ldexp(1.0f, below) == quotient ? below : below + 1, -127, 127);
-  }
-  return {std::ldexp(1.0f, -exponent), static_cast<std::uint32_t>(exponent + 127)};
-}
 
 /// One stored copy of a weight: two contents and how its blocks lie in the file's tensor.
 struct Copy {
@@ -87,16 +49,6 @@ std::vector<Source> sources_of(const model::ParameterSpec& parameter) {
     if (sources.empty() || sources.back().name != s.name)
       sources.push_back({s.name, s.stored_rows(), s.stored_cols(), s.stored_transposed});
   return sources;
-}
-
-/// Candidates for the scale of a weight: all floats with this inverse.
-std::vector<float> scales_with_inverse(float inverse) {
-  std::vector<float> scales;
-  float scale = 1.0f / inverse;
-  for (int i = 0; i < 4; ++i) scale = std::nextafter(scale, 0.0f);
-  for (int i = 0; i < 9; ++i, scale = std::nextafter(scale, FLT_MAX))
-    if (1.0f / scale == inverse && (scales.empty() || scales.back() != scale)) scales.push_back(scale);
-  return scales;
 }
 
 class Verifier {

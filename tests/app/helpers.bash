@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 # For scripts SCRIPT CASE FOLDER that run one case of the program's behaviour in a folder of its own: sourced with their
 # arguments, it makes the folder anew and goes there.
 case="$1" folder="$2"
@@ -7,7 +8,7 @@ sources="$SHARD8_SOURCES" program="$SHARD8_PROGRAM"
 read -r -a launch <<<"$SHARD8_MPIEXEC"
 rm -rf "$folder"
 mkdir -p "$folder"
-cd "$folder"
+cd "$folder" || exit 1
 
 fail() {
   echo "$(basename "$0") $case: $*" >&2
