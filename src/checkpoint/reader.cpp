@@ -52,6 +52,7 @@ io::ShardReader& Reader::file(std::size_t f) {
                  "{}/{} belongs to run {}, step {}, and the manifest to run {}, step {}: restore the right file, or "
                  "remove this checkpoint",
                  folder_, manifest_.files[f].file, identity.run_id, identity.step, manifest_.run, manifest_.step);
+    require_boxes(*opened, f);
     files_[f] = std::move(opened);
   }
   if (descriptors_.empty() || descriptors_.back() != f) {
@@ -63,6 +64,19 @@ io::ShardReader& Reader::file(std::size_t f) {
     descriptors_.pop_front();
   }
   return *files_[f];
+}
+
+void Reader::require_boxes(const io::ShardReader& in, std::size_t f) const {
+  for (const io::ShardBox& box : in.boxes()) {
+    const auto found = tensors_.find({box.name, box.content});
+    if (found != tensors_.end() && found->second->shape == box.shape &&
+        tensor::name_of(found->second->dtype) == box.dtype)
+      continue;
+    base::fail(ExitCode::checkpoint,
+               "{}/{}: {} is {} of {}, and the manifest {}: copy the checkpoint again, or remove it", folder_,
+               manifest_.files[f].file, box.label(), shape_text(box.shape), box.dtype,
+               found == tensors_.end() ? "has no such tensor" : "says another shape or dtype");
+  }
 }
 
 const std::vector<Reader::Place>& Reader::boxes_of(const std::string& name, const std::string& content) {

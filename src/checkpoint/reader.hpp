@@ -52,6 +52,7 @@ class Reader {
   void read(const ManifestTensor& tensor, const io::Box& box, std::byte* out, std::int64_t row_stride_bytes);
 
  private:
+  void require_boxes(const io::ShardReader& in, std::size_t f) const;
   const ManifestTensor& saved(const StateTensor& t) const;
   void restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part);
   std::string where() const { return "checkpoint " + folder_; }

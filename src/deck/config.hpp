@@ -128,10 +128,10 @@ struct CheckpointConfig {
   static constexpr const char* kAutoRestart = "auto";
   static constexpr const char* kNoRestart = "none";
 
-  std::string dir;                                ///< folder, created if missing; loaded: empty only if every and run.stop_after are 0
-  std::int64_t every = 0;                         ///< steps from one checkpoint to the next; 0: none on the way
-  std::int64_t keep = 2;                          ///< checkpoints of a run that stay, those written last
-  bool async = true;                              ///< written while training goes on
+  std::string dir;         ///< folder, created if missing; loaded: empty only if every and run.stop_after are 0
+  std::int64_t every = 0;  ///< steps from one checkpoint to the next; 0: none on the way
+  std::int64_t keep = 2;   ///< checkpoints of a run that stay, those written last
+  bool async = true;       ///< written while training goes on
   CheckpointFiles files = CheckpointFiles::rank;  ///< one a rank, or one a node
   /// kAutoRestart, kNoRestart, or the folder of one checkpoint or of several. A relative path is looked for as
   /// data.path is; load() stores where it was found.

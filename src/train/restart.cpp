@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "checkpoint/find.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "train/checkpoints.hpp"
@@ -66,14 +67,14 @@ Found find(const deck::Config& config, const std::string& own_folder, const Say&
   const std::string& restart = config.checkpoint.restart;
   if (restart == deck::CheckpointConfig::kNoRestart) return {};
   const bool automatic = restart == deck::CheckpointConfig::kAutoRestart;
-  const std::string folder = automatic ? own_folder : restart;
-  if (folder.empty()) return {};
+  if (automatic && own_folder.empty()) return {};
   Found found{{}, !automatic};
-  if (!automatic && fs::exists(fs::path(folder) / checkpoint::kManifestFile)) {
-    found.folders.push_back(folder);
+  if (!automatic && checkpoint::is_checkpoint(restart)) {
+    found.folders.push_back(restart);
     return found;
   }
-  const checkpoint::Directory directory(folder);
+  const checkpoint::Directory directory =
+      automatic ? checkpoint::Directory(own_folder) : checkpoint::directory_at(restart);
   const auto scan = directory.scan();
   for (const auto& bad : scan.unusable)
     say(fmt::format("checkpoint {} cannot be used: {}", directory.folder_of(bad.step), bad.why));
@@ -82,7 +83,7 @@ Found find(const deck::Config& config, const std::string& own_folder, const Say&
     base::fail(ExitCode::checkpoint,
                "there is no checkpoint in {} that can be used{}: name another in checkpoint.restart, or set it to none "
                "to start anew",
-               folder, scan.unusable.empty() ? "" : " (see the warnings above)");
+               directory.path(), scan.unusable.empty() ? "" : " (see the warnings above)");
   return found;
 }
 
