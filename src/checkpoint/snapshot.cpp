@@ -3,7 +3,6 @@
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -12,8 +11,6 @@
 namespace shard8::checkpoint {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::vector<Snapshot::Piece> pieces_of(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
   std::vector<Snapshot::Piece> pieces;
@@ -44,7 +41,8 @@ Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlac
       pieces_(pieces_of(tensors, place)),
       groups_(static_cast<std::size_t>(group_count(tensors))),
       copies_(total(pieces_), group_count(tensors)),
-      sources_(pieces_.size()) {
+      sources_(pieces_.size()),
+      changed_(groups_.size()) {
   std::size_t offset = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     offsets_.push_back(offset);
@@ -60,6 +58,7 @@ std::size_t Snapshot::bytes(const std::vector<StateTensor>& tensors, const comm:
 void Snapshot::take(const tensor::Exec& exec) {
   SHARD8_REQUIRE(!held_, "a snapshot of the training state is taken while one is held");
   copies_.begin(exec);
+  changed_.assign(changed_.size(), false);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const std::byte* data = part_of(pieces_[i]).local.data;
     sources_[i] = {data, 0, false};
@@ -86,18 +85,20 @@ void Snapshot::copy(std::size_t piece) {
   source.copied = true;
 }
 
-double Snapshot::before_change(const tensor::Exec& exec, int group) {
-  if (!held_ || static_cast<std::size_t>(group) >= groups_.size()) return 0;  // no tensor is in the group
-  if (tensor::kDevice) {
-    copies_.hold(exec, group);
-    return 0;
-  }
-  const auto begin = Clock::now();
-  for (const std::size_t i : groups_[static_cast<std::size_t>(group)]) {
+bool Snapshot::holds(int group) const {
+  const auto g = static_cast<std::size_t>(group);
+  return held_ && g < groups_.size() && !changed_[g] && !groups_[g].empty();
+}
+
+void Snapshot::before_change(const tensor::Exec& exec, int group) {
+  if (!holds(group)) return;
+  const auto g = static_cast<std::size_t>(group);
+  changed_[g] = true;
+  if (tensor::kDevice) return copies_.hold(exec, group);
+  for (const std::size_t i : groups_[g]) {
     const std::lock_guard lock(mutex_);
     if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
   }
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 void Snapshot::release() { held_ = false; }

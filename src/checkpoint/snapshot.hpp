@@ -43,9 +43,10 @@ class Snapshot {
   /// From now on the snapshot holds the state after the work that `exec` was given. The snapshot before must have been
   /// released.
   void take(const tensor::Exec& exec);
-  /// The tensors of the group are about to be changed by what `exec` is given next. Does nothing while no snapshot is
-  /// held. Returns the seconds for which the host was held up.
-  double before_change(const tensor::Exec& exec, int group);
+  /// Whether a snapshot is held and before_change() has not been called for the group since.
+  bool holds(int group) const;
+  /// The tensors of the group are about to be changed by what `exec` is given next. Does nothing unless holds(group).
+  void before_change(const tensor::Exec& exec, int group);
   /// The state is no longer needed. Any thread may call it.
   void release();
   bool held() const { return held_; }
@@ -71,6 +72,7 @@ class Snapshot {
   std::vector<std::vector<std::size_t>> groups_;  ///< pieces of each group
   tensor::HostCopies copies_;
   std::vector<Source> sources_;  ///< by piece
+  std::vector<bool> changed_;    ///< by group, since take()
   std::atomic<bool> held_ = false;
   std::mutex mutex_;  ///< of sources_, and of the tensors while they are read, on hosts
 };

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
+#include "comm/host_waits.hpp"
 #include "io/shard_file.hpp"
 
 namespace shard8::checkpoint {
@@ -22,6 +23,12 @@ namespace {
 
 /// Blocks that one task of the I/O thread writes: tasks that read tokens run in between.
 constexpr std::uint64_t kBlocksOfTask = 4;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 /// A summary as text, for the other ranks.
 std::string pack(const io::ShardSummary& s) {
@@ -63,6 +70,7 @@ struct Writer::Work {
     work->io.post([work, task] {
       try {
         if (!work->cancelled && !task(*work)) return post(work, task);
+        work->ended = Clock::now();
         work->state = State::ended;
       } catch (const std::exception& e) {
         work->error = e.what();
@@ -119,6 +127,7 @@ struct Writer::Work {
       w.warnings.insert(w.warnings.end(), done.trouble.begin(), done.trouble.end());
     };
     note(w.directory->commit(w.manifest.step));
+    w.durable = Clock::now();
     note(w.directory->retain(w.keep, w.manifest.run));
     return true;
   }
@@ -126,6 +135,7 @@ struct Writer::Work {
   io::IoThread& io;
   Snapshot& snapshot;
   std::atomic<State> state = State::ended;
+  Clock::time_point ended;  ///< when a stage of this rank ended last
   std::atomic<bool> cancelled = false;
   std::string error;
 
@@ -141,6 +151,7 @@ struct Writer::Work {
   std::optional<io::ShardSummary> summary;
 
   // Of rank 0, for the commit.
+  Clock::time_point durable;
   Manifest manifest;
   std::string folder;
   std::optional<Directory> directory;
@@ -194,10 +205,13 @@ std::vector<io::ShardBox> Writer::own_boxes() const {
 
 void Writer::begin(const tensor::Exec& exec, std::int64_t step) {
   SHARD8_REQUIRE(!under_way(), "a checkpoint is begun while one is being written");
-  began_ = std::chrono::steady_clock::now();
+  began_ = Clock::now();
   step_ = step;
   bytes_ = 0;
-  comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+  {
+    const comm::HostWaits::Unlimited files(world_.waits());
+    comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+  }
   snapshot_.take(exec);
   work_ = std::make_shared<Work>(io_, snapshot_);
   work_->folder = directory_.folder_of(step) + ".tmp";
@@ -263,6 +277,7 @@ void Writer::begin_index() {
 
 void Writer::begin_commit() {
   stage_ = Stage::commit;
+  own_seconds_ = seconds_between(began_, work_->ended);
   const auto texts = world_.all_gather(leads_node() ? pack(*work_->summary) : std::string());
   Manifest manifest = common_;
   manifest.step = step_;
@@ -322,16 +337,21 @@ Outcome Writer::end_failed() {
     if (!errors[r].empty()) outcome.failed = fmt::format("rank {}: {}", r, errors[r]);
   snapshot_.release();
   work_.reset();  // closes and removes unfinished files
+  const comm::HostWaits::Unlimited files(world_.waits());
   world_.barrier();
   if (world_.rank() == 0) directory_.abandon(step_);
+  world_.barrier();  // the next wait for rank 0 has a limit
   stage_ = Stage::none;
   return outcome;
 }
 
 Outcome Writer::end_written() {
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began_;
+  std::array<double, 1> seconds{world_.rank() == 0 ? seconds_between(began_, work_->durable) : 0};
+  world_.all_reduce(seconds, comm::Communicator::Reduce::max);
+  std::uint64_t own_bytes = 0;
+  for (const Snapshot::Piece& piece : snapshot_.pieces()) own_bytes += piece.bytes;
   Outcome outcome;
-  outcome.written = Written{step_, seconds.count(), bytes_};
+  outcome.written = Written{step_, seconds[0], bytes_, own_seconds_, own_bytes};
   outcome.warnings = std::move(work_->warnings);
   work_.reset();
   stage_ = Stage::none;
