@@ -242,6 +242,7 @@ class Run {
     memory.arenas = assembly_.trainer().state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup().threads);
     memory.reduction_buffers = plan.reduction_buffers;
+    memory.checkpoint_copies = plan.checkpoint.copies;
     memory.planned = plan.total_bytes();
     std::array<std::uint64_t, 1> growth{memory_growth(baseline_, memory_peak())};
     world().all_reduce(growth, comm::Communicator::Reduce::max);

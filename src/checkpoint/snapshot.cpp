@@ -3,7 +3,9 @@
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "tensor/alignment.hpp"
@@ -95,29 +97,40 @@ void Snapshot::before_change(const tensor::Exec& exec, int group) {
   const auto g = static_cast<std::size_t>(group);
   changed_[g] = true;
   if (tensor::kDevice) return copies_.hold(exec, group);
-  for (const std::size_t i : groups_[g]) {
+  changing_ = true;
+  {
     const std::lock_guard lock(mutex_);
-    if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
+    for (const std::size_t i : groups_[g])
+      if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
   }
+  changing_ = false;
 }
 
 void Snapshot::release() { held_ = false; }
 
-void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, std::byte* out) {
+void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer,
+                    const Use& use) {
   const Piece& p = pieces_[piece];
   const LocalPart& part = part_of(p);
   const std::size_t size = tensor::size_of(tensor_of(p).dtype);
   if (tensor::kDevice) copies_.wait(tensor_of(p).group);
-  const std::lock_guard lock(mutex_);
+  while (changing_) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  std::unique_lock lock(mutex_);
   Source& source = sources_[piece];
   SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
                  "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
                  source.read);
-  if (part.transposed)
-    copy_transposed(out, source.data, part.local.rows(), part.local.cols(), size, first, count);
-  else
-    std::memcpy(out, source.data + static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size);
   source.read = first + count;
+  const std::size_t bytes = static_cast<std::size_t>(count) * size;
+  const std::byte* data = source.data + static_cast<std::size_t>(first) * size;
+  if (source.copied) lock.unlock();  // the copy does not change
+  if (part.transposed) {
+    buffer.resize(bytes);
+    copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
+    data = buffer.data();
+    if (lock.owns_lock()) lock.unlock();
+  }
+  use({data, bytes});
 }
 
 }  // namespace shard8::checkpoint

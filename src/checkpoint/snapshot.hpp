@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "checkpoint/state_tensor.hpp"
@@ -51,10 +53,12 @@ class Snapshot {
   void release();
   bool held() const { return held_; }
 
-  /// Copies elements [first, first + count) of a piece to `out`, in row-major order of the piece's box in coordinates
-  /// of the whole tensor. Only for the one thread that reads. `first` must not be smaller than in the call before for
-  /// the same piece plus its count: each element is read once, in order.
-  void read(std::size_t piece, std::int64_t first, std::int64_t count, std::byte* out);
+  using Use = std::function<void(std::span<const std::byte>)>;
+  /// Calls use() with elements [first, first + count) of a piece, in row-major order of the piece's box in coordinates
+  /// of the whole tensor: where they lie, if they lie so in memory, else in `buffer`. Only for the one thread that
+  /// reads. `first` must not be smaller than in the call before for the same piece plus its count: each element is read
+  /// once, in order. On hosts before_change() waits for use().
+  void read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer, const Use& use);
 
  private:
   struct Source {
@@ -74,7 +78,8 @@ class Snapshot {
   std::vector<Source> sources_;  ///< by piece
   std::vector<bool> changed_;    ///< by group, since take()
   std::atomic<bool> held_ = false;
-  std::mutex mutex_;  ///< of sources_, and of the tensors while they are read, on hosts
+  std::mutex mutex_;                    ///< of sources_, and of the tensors while they are read, on hosts
+  std::atomic<bool> changing_ = false;  ///< before_change() is at work: the reader lets it pass
 };
 
 }  // namespace shard8::checkpoint

@@ -90,13 +90,14 @@ struct Writer::Work {
       const io::ShardBox& box = w.boxes[w.first_box + w.piece];
       const std::uint64_t first = w.block * io::kShardBlock, bytes = box.block_bytes(w.block);
       const auto size = static_cast<std::uint64_t>(box.element_bytes);
-      w.buffer.resize(bytes);
+      w.file != nullptr ? w.file->make_room() : w.guest->make_room();  // first: training may wait for the rest
       w.snapshot.read(w.piece, static_cast<std::int64_t>(first / size), static_cast<std::int64_t>(bytes / size),
-                      w.buffer.data());
-      if (w.file != nullptr)
-        w.file->write(w.first_box + w.piece, first, w.buffer);
-      else
-        w.guest->write(w.first_box + w.piece, first, w.buffer);
+                      w.buffer, [&](std::span<const std::byte> data) {
+                        if (w.file != nullptr)
+                          w.file->write(w.first_box + w.piece, first, data);
+                        else
+                          w.guest->write(w.first_box + w.piece, first, data);
+                      });
       if (++w.block == box.blocks()) {
         w.block = 0;
         ++w.piece;

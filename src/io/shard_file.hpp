@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,8 +39,13 @@ class ShardBlockWriter {
   const std::vector<ShardBox>& boxes() const { return boxes_; }
 
   /// Writes bytes of a box, from its byte `first_byte` on, a multiple of kShardBlock: whole blocks, of which the box's
-  /// last one may be short. Each block is written once. Any thread may call this. Error(failed) as RawFile says.
+  /// last one may be short. Each block is written once. Any thread may call this. Error(failed) as RawFile says. The
+  /// blocks go to the disk at once: few are waiting in memory, so that neither the page cache fills up nor sync() takes
+  /// long.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes);
+
+  /// Waits for the disk until write() can begin without waiting for it.
+  void make_room();
 
   /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
@@ -50,10 +56,13 @@ class ShardBlockWriter {
   RawFile& file() { return file_; }
 
  private:
+  void write_behind(const ByteRange& block);
+
   RawFile file_;
   std::vector<ShardBox> boxes_;
-  mutable std::mutex mutex_;                // of the digests and of written_
+  mutable std::mutex mutex_;                // of the others
   std::vector<std::vector<bool>> written_;  // for each box and block
+  std::deque<ByteRange> in_flight_;         // going to the disk
 };
 
 /// Makes a shard file. Unless finish() has returned, the destructor removes it.
@@ -73,6 +82,7 @@ class ShardWriter {
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes) {
     blocks_->write(box, first_byte, bytes);
   }
+  void make_room() { blocks_->make_room(); }
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests) {
     blocks_->adopt(box, first_block, digests);
   }
