@@ -122,7 +122,7 @@ class Run {
     const comm::HostWaits::Unlimited files(world().waits());
     const std::string folder = train::checkpoint_folder(config(), world());
     if (!folder.empty()) folder_.emplace(world(), folder, say());
-    restart_ = train::find_restart(config(), folder, world(), description(), say());
+    restart_ = train::find_restart(config(), folder, world(), describe_run(deck_), say());
   }
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
@@ -139,15 +139,8 @@ class Run {
                       steps_.end, point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
     }
     if (folder_)
-      checkpoints_.emplace(assembly_, *folder_, description(), point ? point->manifest.run : std::string(), say());
-  }
-
-  train::RunDescription description() const {
-    const base::Version v = base::version();
-    train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
-    for (const deck::Echo& e : deck_.echo)
-      run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
-    return run;
+      checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? point->manifest.run : std::string(),
+                           say());
   }
 
   /// Throws if an output file could not be written. Changes no file.

@@ -48,10 +48,14 @@ class Folder {
   Folder(const Communicator& world, const std::string& in) {
     const comm::HostWaits::Unlimited files(world.waits());
     comm::agree_on_root(world, 0, [&] {
-      fs::create_directories(in);
       path_ = fmt::format("{}/shard8_bench_checkpoint.{}", in, ::getpid());
-      if (!fs::create_directory(path_))
-        base::fail(base::ExitCode::environment, "'{}' exists: remove it, or choose another --dir", path_);
+      std::error_code error;
+      fs::create_directories(in, error);
+      if (!error && fs::exists(path_)) error = std::make_error_code(std::errc::file_exists);
+      if (!error) fs::create_directory(path_, error);
+      if (error)
+        base::fail(base::ExitCode::environment, "cannot make folder '{}': {}; choose another --dir", path_,
+                   error.message());
       owns_ = true;
     });
     world.broadcast(path_, 0);
@@ -78,7 +82,7 @@ class Bench {
         folder_(world_, settings.dir),
         tensors_(train::state_tensors(assembly.setup(), assembly.trainer().state())),
         checkpoint_folder_(world_, folder_.path() + "/checkpoints", say()),
-        checkpoints_(assembly, checkpoint_folder_, {"shard8 bench", "", {}}, "", say()) {
+        checkpoints_(assembly, checkpoint_folder_, settings.run, "", say()) {
     for (const auto& t : tensors_) {
       for (const auto& part : t.parts) {
         loaded_bytes_ += part.local.bytes();

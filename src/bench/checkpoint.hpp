@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "train/assembly.hpp"
+#include "train/checkpoints.hpp"
 
 namespace shard8::bench {
 
 struct CheckpointSettings {
   int runs = 5;
-  std::string dir;    ///< a folder in it, which must not exist before, is made and removed
-  bool evict = true;  ///< pages of the files are evicted before they are loaded
+  std::string dir;            ///< a folder in it, which must not exist before, is made and removed
+  bool evict = true;          ///< pages of the files are evicted before they are loaded
+  train::RunDescription run;  ///< for the manifests
 };
 
 /// Seconds of the slowest rank, and bytes/s of all ranks and of the slowest one, of one transfer.

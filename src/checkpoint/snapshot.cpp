@@ -3,9 +3,7 @@
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/error.hpp"
 #include "tensor/alignment.hpp"
@@ -97,13 +95,10 @@ void Snapshot::before_change(const tensor::Exec& exec, int group) {
   const auto g = static_cast<std::size_t>(group);
   changed_[g] = true;
   if (tensor::kDevice) return copies_.hold(exec, group);
-  changing_ = true;
-  {
+  for (const std::size_t i : groups_[g]) {
     const std::lock_guard lock(mutex_);
-    for (const std::size_t i : groups_[g])
-      if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
+    if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
   }
-  changing_ = false;
 }
 
 void Snapshot::release() { held_ = false; }
@@ -114,23 +109,26 @@ void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, s
   const LocalPart& part = part_of(p);
   const std::size_t size = tensor::size_of(tensor_of(p).dtype);
   if (tensor::kDevice) copies_.wait(tensor_of(p).group);
-  while (changing_) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  std::unique_lock lock(mutex_);
-  Source& source = sources_[piece];
-  SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
-                 "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
-                 source.read);
-  source.read = first + count;
   const std::size_t bytes = static_cast<std::size_t>(count) * size;
-  const std::byte* data = source.data + static_cast<std::size_t>(first) * size;
-  if (source.copied) lock.unlock();  // the copy does not change
-  if (part.transposed) {
-    buffer.resize(bytes);
-    copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
-    data = buffer.data();
-    if (lock.owns_lock()) lock.unlock();
+  const std::byte* data = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    Source& source = sources_[piece];
+    SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
+                   "elements {} to {} of {} are read of a snapshot after {}", first, first + count,
+                   tensor_of(p).label(), source.read);
+    data = source.data + static_cast<std::size_t>(first) * size;
+    if (part.transposed || !source.copied) {
+      buffer.resize(bytes);
+      if (part.transposed)
+        copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
+      else
+        std::memcpy(buffer.data(), data, bytes);
+      data = buffer.data();
+    }
+    source.read = first + count;
   }
-  use({data, bytes});
+  use({data, bytes});  // without the lock: it may wait for a disk
 }
 
 }  // namespace shard8::checkpoint

@@ -17,13 +17,13 @@
 
 namespace shard8::checkpoint {
 
-/// The parts of the persistent tensors that this rank writes, as they were at one moment between two steps, for an I/O
+/// The parts of the persistent tensors that this rank writes, as they were at one moment between two steps, for a
 /// thread that reads them while training goes on.
 ///
 /// On a device take() starts copies of all parts into pinned memory, group by group. A group is changed only when its
 /// copies are complete: before_change() makes the device wait for them, and the host never waits.
 ///
-/// On hosts take() copies nothing. The I/O thread reads the tensors themselves. What it has not read of a group when
+/// On hosts take() copies nothing. That thread reads the tensors themselves. What it has not read of a group when
 /// the group is about to change is copied first: before_change() does this.
 class Snapshot {
  public:
@@ -55,9 +55,9 @@ class Snapshot {
 
   using Use = std::function<void(std::span<const std::byte>)>;
   /// Calls use() with elements [first, first + count) of a piece, in row-major order of the piece's box in coordinates
-  /// of the whole tensor: where they lie, if they lie so in memory, else in `buffer`. Only for the one thread that
-  /// reads. `first` must not be smaller than in the call before for the same piece plus its count: each element is read
-  /// once, in order. On hosts before_change() waits for use().
+  /// of the whole tensor: in the copy if there is one and its order is that of the box, else in `buffer`. Only for the
+  /// one thread that reads. `first` must not be smaller than in the call before for the same piece plus its count: each
+  /// element is read once, in order. before_change() never waits for use().
   void read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer, const Use& use);
 
  private:
@@ -78,8 +78,7 @@ class Snapshot {
   std::vector<Source> sources_;  ///< by piece
   std::vector<bool> changed_;    ///< by group, since take()
   std::atomic<bool> held_ = false;
-  std::mutex mutex_;                    ///< of sources_, and of the tensors while they are read, on hosts
-  std::atomic<bool> changing_ = false;  ///< before_change() is at work: the reader lets it pass
+  std::mutex mutex_;  ///< of sources_, and of the tensors while they are read, on hosts
 };
 
 }  // namespace shard8::checkpoint

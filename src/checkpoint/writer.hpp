@@ -34,8 +34,8 @@ struct Outcome {
   std::vector<std::string> warnings;  ///< on rank 0
 };
 
-/// Writes checkpoints, one at a time, while training goes on. The I/O thread of each rank writes; it calls no MPI. The
-/// main threads agree on what the I/O threads have done whenever all ranks call advance(): then the next stage begins.
+/// Writes checkpoints, one at a time, while training goes on. A thread of each rank writes; it calls no MPI. The main
+/// threads agree on what these threads have done whenever all ranks call advance(): then the next stage begins.
 ///
 /// Stages: with a file for each node the node's first rank lays the file out; every rank writes its tensors and fsyncs;
 /// with a file for each node the first rank writes the index; rank 0 writes the manifest and commits.
@@ -89,7 +89,7 @@ class Writer {
   std::uint64_t bytes_ = 0;  ///< of all files
   double own_seconds_ = 0;
   std::chrono::steady_clock::time_point began_;
-  std::shared_ptr<Work> work_;
+  std::unique_ptr<Work> work_;
 };
 
 }  // namespace shard8::checkpoint

@@ -44,9 +44,6 @@ class ShardBlockWriter {
   /// long.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes);
 
-  /// Waits for the disk until write() can begin without waiting for it.
-  void make_room();
-
   /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
 
@@ -56,6 +53,7 @@ class ShardBlockWriter {
   RawFile& file() { return file_; }
 
  private:
+  void make_room();
   void write_behind(const ByteRange& block);
 
   RawFile file_;
@@ -82,7 +80,6 @@ class ShardWriter {
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes) {
     blocks_->write(box, first_byte, bytes);
   }
-  void make_room() { blocks_->make_room(); }
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests) {
     blocks_->adopt(box, first_block, digests);
   }

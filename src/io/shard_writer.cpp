@@ -73,6 +73,7 @@ void ShardBlockWriter::write(std::size_t box, std::uint64_t first_byte, std::spa
   }
 }
 
+/// Waits until fewer than kInFlight blocks are on their way.
 void ShardBlockWriter::make_room() {
   for (;;) {
     ByteRange oldest;

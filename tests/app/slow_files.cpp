@@ -26,6 +26,10 @@ void wait_once(std::atomic<bool>& waited) {
   ::sleep(static_cast<unsigned>(std::atoi(variable("SHARD8_SLOW_SECONDS").c_str())));
 }
 
+bool ends_with(const std::string& path, const std::string& end) {
+  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
 template <class F>
 F next(const char* name) {
   return reinterpret_cast<F>(::dlsym(RTLD_NEXT, name));
@@ -40,7 +44,7 @@ ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t offset) {
   static std::atomic<bool> waited = false;
   std::array<char, 4096> path{};
   const auto length = ::readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), path.data(), path.size());
-  if (length > 3 && std::string(path.data(), static_cast<std::size_t>(length)).ends_with(".h5") &&
+  if (length > 3 && ends_with(std::string(path.data(), static_cast<std::size_t>(length)), ".h5") &&
       variable("PMI_RANK") == variable("SHARD8_SLOW_RANK"))
     wait_once(waited);
   return real(descriptor, bytes, count, offset);
@@ -53,7 +57,7 @@ ssize_t pwrite64(int descriptor, const void* bytes, size_t count, off_t offset) 
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto real = next<int (*)(const char*, mode_t)>("mkdir");
   static std::atomic<bool> waited = false;
-  if (std::string(path).ends_with(".tmp")) wait_once(waited);
+  if (ends_with(path, ".tmp")) wait_once(waited);
   return real(path, mode);
 }
 
