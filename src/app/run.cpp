@@ -130,7 +130,7 @@ class Run {
     std::optional<train::RestartPoint> point;
     {
       const comm::HostWaits::Unlimited files(world().waits());
-      point = train::restore(restart_, assembly_, description(), say());
+      point = train::restore(restart_, assembly_, describe_run(deck_), say());
     }
     if (point) {
       steps_.first = point->manifest.step;

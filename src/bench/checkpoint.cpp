@@ -26,6 +26,7 @@
 #include "kernels/elementwise.hpp"
 #include "tensor/transfer.hpp"
 #include "train/checkpoints.hpp"
+#include "train/saved_shards.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::bench {
@@ -220,7 +221,8 @@ class Bench {
     comm::agree_on_root(world_, 0, [&] { text = checkpoint::read_manifest_text(folder); });
     world_.broadcast(text, 0);
     read([&] {
-      const checkpoint::Reader reader(folder, checkpoint::parse_manifest(text, folder + "/manifest.json"));
+      checkpoint::Reader reader(folder, checkpoint::parse_manifest(text, folder + "/manifest.json"),
+                                train::likely_ranks(assembly_.setup(), assembly_.mesh().shape));
       reader.require(tensors_);
       reader.restore(assembly_.exec(), tensors_);
       reader.verify_rest(world_.rank(), world_.size());
