@@ -77,10 +77,13 @@ void Snapshot::copy(std::size_t piece) {
   Source& source = sources_[piece];
   const Piece& p = pieces_[piece];
   std::byte* const to = copies_.data() + offsets_[piece];
-  if (tensor_of(p).in_host_memory)
-    std::memcpy(to, part_of(p).local.data, p.bytes);
-  else
+  if (tensor_of(p).in_host_memory || !tensor::kDevice) {
+    const auto read = static_cast<std::size_t>(source.read) * tensor::size_of(tensor_of(p).dtype);
+    const std::size_t begin = part_of(p).transposed ? 0 : read;
+    std::memcpy(to + begin, part_of(p).local.data + begin, p.bytes - begin);
+  } else {
     copies_.copy(to, part_of(p).local);
+  }
   source.data = to;
   source.copied = true;
 }
@@ -109,26 +112,29 @@ void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, s
   const LocalPart& part = part_of(p);
   const std::size_t size = tensor::size_of(tensor_of(p).dtype);
   if (tensor::kDevice) copies_.wait(tensor_of(p).group);
-  const std::size_t bytes = static_cast<std::size_t>(count) * size;
-  const std::byte* data = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    Source& source = sources_[piece];
-    SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
-                   "elements {} to {} of {} are read of a snapshot after {}", first, first + count,
-                   tensor_of(p).label(), source.read);
-    data = source.data + static_cast<std::size_t>(first) * size;
-    if (part.transposed || !source.copied) {
-      buffer.resize(bytes);
-      if (part.transposed)
-        copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
-      else
-        std::memcpy(buffer.data(), data, bytes);
-      data = buffer.data();
-    }
-    source.read = first + count;
+  const std::size_t offset = static_cast<std::size_t>(first) * size, bytes = static_cast<std::size_t>(count) * size;
+  Source& source = sources_[piece];
+  std::unique_lock lock(mutex_);
+  SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
+                 "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
+                 source.read);
+  const bool in_place = !part.transposed, was_copied = source.copied;
+  const std::byte* data = source.data + offset;
+  if (!in_place) {
+    buffer.resize(bytes);
+    copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
+    data = buffer.data();
   }
-  use({data, bytes});  // without the lock: it may wait for a disk
+  lock.unlock();  // use() may wait for a disk
+  use({data, bytes});
+  lock.lock();
+  if (in_place && !was_copied && source.copied) {  // the tensor may have changed meanwhile
+    data = source.data + offset;
+    lock.unlock();
+    use({data, bytes});
+    lock.lock();
+  }
+  source.read = first + count;
 }
 
 }  // namespace shard8::checkpoint

@@ -55,9 +55,10 @@ class Snapshot {
 
   using Use = std::function<void(std::span<const std::byte>)>;
   /// Calls use() with elements [first, first + count) of a piece, in row-major order of the piece's box in coordinates
-  /// of the whole tensor: in the copy if there is one and its order is that of the box, else in `buffer`. Only for the
-  /// one thread that reads. `first` must not be smaller than in the call before for the same piece plus its count: each
-  /// element is read once, in order. before_change() never waits for use().
+  /// of the whole tensor: where they lie if their order there is that of the box, else in `buffer`. When the elements
+  /// were changed during use(), it is called once more, with the right ones; before_change() never waits for use().
+  /// Only for the one thread that reads. `first` must not be smaller than in the call before for the same piece plus
+  /// its count: each element is read in order.
   void read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer, const Use& use);
 
  private:

@@ -100,14 +100,12 @@ struct Writer::Work {
       for (std::uint64_t block = 0; block < box.blocks(); ++block) {
         if (w.cancelled) return;
         const std::uint64_t first = block * io::kShardBlock;
+        io::ShardBlockWriter& file = w.file != nullptr ? w.file->blocks() : *w.guest;
+        std::uint64_t digest = 0;
         w.snapshot.read(piece, static_cast<std::int64_t>(first / size),
                         static_cast<std::int64_t>(box.block_bytes(block) / size), buffer,
-                        [&](std::span<const std::byte> data) {
-                          if (w.file != nullptr)
-                            w.file->write(w.first_box + piece, first, data);
-                          else
-                            w.guest->write(w.first_box + piece, first, data);
-                        });
+                        [&](std::span<const std::byte> data) { digest = file.put(w.first_box + piece, block, data); });
+        file.adopt(w.first_box + piece, block, {&digest, 1});
       }
     }
     w.snapshot.release();

@@ -44,6 +44,9 @@ class ShardBlockWriter {
   /// long.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes);
 
+  /// Writes one block and returns its digest, which adopt() takes once it is final: a block may be put again.
+  std::uint64_t put(std::size_t box, std::uint64_t block, std::span<const std::byte> bytes);
+
   /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
 
@@ -76,6 +79,7 @@ class ShardWriter {
 
   const std::vector<ShardBox>& boxes() const { return blocks_->boxes(); }
 
+  ShardBlockWriter& blocks() { return *blocks_; }
   /// As ShardBlockWriter.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes) {
     blocks_->write(box, first_byte, bytes);

@@ -64,13 +64,22 @@ void ShardBlockWriter::write(std::size_t box, std::uint64_t first_byte, std::spa
                  first_byte, size);
   for (std::uint64_t block = first_byte / kShardBlock; !bytes.empty(); ++block) {
     const auto part = bytes.first(at.block_bytes(block));
-    make_room();
-    const std::uint64_t digest = digest64(part);  // first, so that the write finds the block in a cache
-    file_.write(part, at.offset + block * kShardBlock);
-    write_behind({at.offset + block * kShardBlock, part.size()});
+    const std::uint64_t digest = put(box, block, part);
     adopt(box, block, {&digest, 1});
     bytes = bytes.subspan(part.size());
   }
+}
+
+std::uint64_t ShardBlockWriter::put(std::size_t box, std::uint64_t block, std::span<const std::byte> bytes) {
+  const ShardBox& at = boxes_.at(box);
+  SHARD8_REQUIRE(block < at.blocks() && bytes.size() == at.block_bytes(block),
+                 "'{}': {}: {} bytes are not block {} of {}", file_.path(), at.label(), bytes.size(), block,
+                 at.blocks());
+  make_room();
+  const std::uint64_t digest = digest64(bytes);  // first, so that the write finds the block in a cache
+  file_.write(bytes, at.offset + block * kShardBlock);
+  write_behind({at.offset + block * kShardBlock, bytes.size()});
+  return digest;
 }
 
 /// Waits until fewer than kInFlight blocks are on their way.
