@@ -8,7 +8,10 @@
 #include "app/commands.hpp"
 #include "app/job.hpp"
 #include "base/log.hpp"
+#include "bench/checkpoint.hpp"
 #include "bench/gemm.hpp"
+#include "comm/agree.hpp"
+#include "profile/output_file.hpp"
 #include "train/assembly.hpp"
 
 #if defined(SHARD8_CUDA)
@@ -39,6 +42,30 @@ int bench_gemm(Job& job) {
   const std::string table = bench::gemm_table(assembly);
   logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
   logger.info("{}", table);
+  return 0;
+}
+
+int bench_checkpoint(Job& job, const BenchArguments& arguments) {
+  deck::Config config = bench::checkpoint_bench_deck(job.deck.config);
+  bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, describe_run(job.deck)};
+  if (settings.dir.empty()) settings.dir = config.output.dir;
+  const base::Logger logger(job.world.rank(), job.world.size());
+  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
+  const comm::Communicator& world = assembly.mesh().world;
+  comm::agree_on_root(world, 0, [&] {
+    if (!arguments.json.empty()) profile::require_writable(arguments.json);
+  });
+  assembly.open_files();
+  assembly.start();
+  const auto result = bench::bench_checkpoint(assembly, settings);
+  logger.info("saved to and loaded from {}{}", settings.dir, settings.evict ? ", pages evicted before loading" : "");
+  logger.info("{}", bench::to_text(result));
+  comm::agree_on_root(world, 0, [&] {
+    if (arguments.json.empty()) return;
+    profile::OutputFile file(arguments.json);
+    file.write(bench::to_json(result) + '\n');
+    file.close();
+  });
   return 0;
 }
 
@@ -79,10 +106,13 @@ int bench_collective(Job&) { needs_devices("collective"); }
 
 }  // namespace
 
-int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& arguments) {
-  if (!tensor::kDevice) needs_devices(what.c_str());
-  return run_job(argc, argv, arguments,
-                 [&](Job& job) { return what == "gemm" ? bench_gemm(job) : bench_collective(job); });
+int bench_command(int argc, char** argv, const BenchArguments& arguments) {
+  const bool checkpoint = arguments.what == "checkpoint";
+  if (!tensor::kDevice && !checkpoint) needs_devices(arguments.what.c_str());
+  return run_job(argc, argv, arguments.deck, [&](Job& job) {
+    if (checkpoint) return bench_checkpoint(job, arguments);
+    return arguments.what == "gemm" ? bench_gemm(job) : bench_collective(job);
+  });
 }
 
 }  // namespace shard8::app

@@ -16,8 +16,9 @@ namespace {
 struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
+  BenchArguments bench;
   std::string restart;  ///< of `run`
-  std::string group, format = "yaml", bench;
+  std::string group, format = "yaml";
   bool ranks_only = false;
 };
 
@@ -67,6 +68,21 @@ void add_ckpt(CLI::App& app, CkptArguments& arguments) {
   out->add_flag("--force", arguments.force, "replace files that are there");
 }
 
+void add_bench_command(CLI::App& app, BenchArguments& arguments) {
+  CLI::App* bench = app.add_subcommand("bench", "time parts of a deck's run (under mpiexec or srun)");
+  bench
+      ->add_option("WHAT", arguments.what,
+                   "gemm: its matrix products; collective: its groups' collectives; checkpoint: saving and loading")
+      ->required()
+      ->check(CLI::IsMember({"gemm", "collective", "checkpoint"}));
+  bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
+  bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+  bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
+  bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
+  bench->add_option("--json", arguments.json, "checkpoint: a file for the figures of every run");
+  bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -78,7 +94,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
   if (chosen == "plan") return plan_command(arguments.deck);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
-  if (chosen == "bench") return bench_command(argc, argv, arguments.bench, arguments.deck);
+  if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   return info_command();
 }
 
@@ -143,12 +159,7 @@ int main(int argc, char** argv) {
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
-  CLI::App* bench = app.add_subcommand("bench", "time what a deck's devices do (under mpiexec or srun)");
-  bench->add_option("WHAT", arguments.bench, "gemm: its matrix products; collective: its groups' collectives")
-      ->required()
-      ->check(CLI::IsMember({"gemm", "collective"}));
-  bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
-  bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+  add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   try {

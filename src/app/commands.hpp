@@ -26,6 +26,17 @@ struct CkptArguments {
   bool force = false;                                   ///< of `export`: files that are there are replaced
 };
 
+/// What `bench` times, with the deck's shapes and groups.
+struct BenchArguments {
+  std::string what;  ///< "gemm", "collective" or "checkpoint"
+  DeckArguments deck;
+  // Of a checkpoint.
+  int runs = 5;
+  std::string dir;   ///< empty: the deck's output.dir
+  std::string json;  ///< a file; empty: none
+  bool evict = true;
+};
+
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
@@ -39,8 +50,7 @@ int run_command(int argc, char** argv, const DeckArguments& deck);
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);
 int deck_command(const std::string& group, const std::string& format);
-/// `what`: "gemm" or "collective", with the deck's shapes and groups.
-int bench_command(int argc, char** argv, const std::string& what, const DeckArguments& deck);
+int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
 int ckpt_command(const CkptArguments& arguments);
 int info_command();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/checkpoint_room.hpp"
 #include "app/commands.hpp"
 #include "app/process.hpp"
 #include "deck/layout.hpp"
@@ -34,6 +35,7 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
                                 [](const std::string& text) { fmt::print(stderr, "shard8: warning: {}\n", text); });
   }
   fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
+  print_checkpoint_room(deck.config);
   return 0;
 }
 

@@ -10,7 +10,9 @@
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "app/stop.hpp"
+#include "base/version.hpp"
 #include "comm/agree.hpp"
+#include "deck/choices.hpp"
 
 namespace shard8::app {
 
@@ -72,6 +74,14 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
   });
   if (requests != nullptr) requests->end_job();
   return code;
+}
+
+train::RunDescription describe_run(const deck::LoadResult& deck) {
+  const base::Version v = base::version();
+  train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
+  for (const deck::Echo& e : deck.echo)
+    run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
+  return run;
 }
 
 }  // namespace shard8::app

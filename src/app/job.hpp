@@ -11,6 +11,7 @@
 #include "deck/load.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/runtime.hpp"
+#include "train/checkpoints.hpp"
 
 namespace shard8::app {
 
@@ -32,5 +33,8 @@ struct Job {
 /// second of the `requests` ends the job, too; null: signals do what they did before.
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
             StopRequests* requests = nullptr);
+
+/// What a checkpoint's manifest says of this program and its deck.
+train::RunDescription describe_run(const deck::LoadResult& deck);
 
 }  // namespace shard8::app

@@ -20,6 +20,7 @@
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
+#include "comm/host_waits.hpp"
 #include "data/dataset.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
@@ -118,14 +119,19 @@ class Run {
   }
 
   void find_restart() {
+    const comm::HostWaits::Unlimited files(world().waits());
     const std::string folder = train::checkpoint_folder(config(), world());
     if (!folder.empty()) folder_.emplace(world(), folder, say());
-    restart_ = train::find_restart(config(), folder, world(), description(), say());
+    restart_ = train::find_restart(config(), folder, world(), describe_run(deck_), say());
   }
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
   void restart() {
-    const auto point = train::restore(restart_, assembly_, description(), say());
+    std::optional<train::RestartPoint> point;
+    {
+      const comm::HostWaits::Unlimited files(world().waits());
+      point = train::restore(restart_, assembly_, describe_run(deck_), say());
+    }
     if (point) {
       steps_.first = point->manifest.step;
       restarted_from_ =
@@ -133,15 +139,8 @@ class Run {
                       steps_.end, point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
     }
     if (folder_)
-      checkpoints_.emplace(assembly_, *folder_, description(), point ? point->manifest.run : std::string(), say());
-  }
-
-  train::RunDescription description() const {
-    const base::Version v = base::version();
-    train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
-    for (const deck::Echo& e : deck_.echo)
-      run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
-    return run;
+      checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? point->manifest.run : std::string(),
+                           say());
   }
 
   /// Throws if an output file could not be written. Changes no file.
@@ -221,7 +220,7 @@ class Run {
     if (checkpoints_) {
       hooks.between = [&](std::int64_t done) {
         checkpoints_->between_steps(done);
-        stopping_.checkpoint_written(checkpoints_->figures().longest_write_s);
+        stopping_.checkpoint_written(checkpoints_->counts().longest_s);
       };
       hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done); };
     }
@@ -231,22 +230,12 @@ class Run {
     return loop;
   }
 
-  /// The checkpoints of this run; the stall is the longest of all ranks. Collective.
-  std::string text_of_checkpoints() const {
-    const train::Checkpoints::Figures& f = checkpoints_->figures();
-    std::array<double, 1> stall{f.stall_s};
-    world().all_reduce(stall, comm::Communicator::Reduce::max);
-    return fmt::format(
-        "checkpoints: {} written, {} failed; the last of {:.1f} MB; training was held up for {:.3f} s in all; "
-        "the longest was on disk after {:.3f} s",
-        f.written, f.failed, 1e-6 * static_cast<double>(f.bytes), stall[0], f.longest_write_s);
-  }
-
   MemoryFigures memory_figures() const {
     MemoryFigures memory;
     memory.arenas = assembly_.trainer().state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup().threads);
     memory.reduction_buffers = plan.reduction_buffers;
+    memory.checkpoint_copies = plan.checkpoint.copies;
     memory.planned = plan.total_bytes();
     std::array<std::uint64_t, 1> growth{memory_growth(baseline_, memory_peak())};
     world().all_reduce(growth, comm::Communicator::Reduce::max);
@@ -287,6 +276,7 @@ class Run {
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.peak_flops = profile::peak_flops(device_name(), products());
     input.host = node_.host;
+    if (checkpoints_) input.checkpoints = checkpoints_->counts();
     if (tensor::kDevice) input.issues = &assembly_.timer().issues();
     input.casts = assembly_.trainer().state().scaling.figures(assembly_.exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
@@ -299,7 +289,6 @@ class Run {
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
-    if (checkpoints_) logger_.info("{}", text_of_checkpoints());
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     comm::agree_on_root(world(), 0, [&] {
       metrics_->close();

@@ -44,6 +44,7 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
   input.memory.push_back({"reduction_buffers", memory.reduction_buffers});
+  if (memory.checkpoint_copies > 0) input.memory.push_back({"checkpoint_copies", memory.checkpoint_copies});
   input.memory.push_back({"planned_total", memory.planned});
   input.memory.push_back({"measured_peak_growth", memory.measured});
   return input;
@@ -55,6 +56,9 @@ std::string to_text(const MemoryFigures& memory) {
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     text += fmt::format("  {} {:.1f}", tensor::name_of(static_cast<tensor::MemoryKind>(k)),
                         static_cast<double>(memory.arenas[k]) / kMiB);
+  if (memory.checkpoint_copies > 0)
+    text += fmt::format("  {} {:.1f}", tensor::kDevice ? "pinned on the host" : "checkpoint copies",
+                        static_cast<double>(memory.checkpoint_copies) / kMiB);
   return text + fmt::format("\n  planned {:.1f}, measured {:.1f} ({})\n\n", static_cast<double>(memory.planned) / kMiB,
                             static_cast<double>(memory.measured) / kMiB,
                             tensor::kDevice ? "device memory taken since communication was set up"

@@ -3,7 +3,6 @@
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -12,8 +11,6 @@
 namespace shard8::checkpoint {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::vector<Snapshot::Piece> pieces_of(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
   std::vector<Snapshot::Piece> pieces;
@@ -44,7 +41,8 @@ Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlac
       pieces_(pieces_of(tensors, place)),
       groups_(static_cast<std::size_t>(group_count(tensors))),
       copies_(total(pieces_), group_count(tensors)),
-      sources_(pieces_.size()) {
+      sources_(pieces_.size()),
+      changed_(groups_.size()) {
   std::size_t offset = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     offsets_.push_back(offset);
@@ -60,6 +58,7 @@ std::size_t Snapshot::bytes(const std::vector<StateTensor>& tensors, const comm:
 void Snapshot::take(const tensor::Exec& exec) {
   SHARD8_REQUIRE(!held_, "a snapshot of the training state is taken while one is held");
   copies_.begin(exec);
+  changed_.assign(changed_.size(), false);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const std::byte* data = part_of(pieces_[i]).local.data;
     sources_[i] = {data, 0, false};
@@ -78,44 +77,63 @@ void Snapshot::copy(std::size_t piece) {
   Source& source = sources_[piece];
   const Piece& p = pieces_[piece];
   std::byte* const to = copies_.data() + offsets_[piece];
-  if (tensor_of(p).in_host_memory)
-    std::memcpy(to, part_of(p).local.data, p.bytes);
-  else
+  if (tensor_of(p).in_host_memory || !tensor::kDevice) {
+    const auto read = static_cast<std::size_t>(source.read) * tensor::size_of(tensor_of(p).dtype);
+    const std::size_t begin = part_of(p).transposed ? 0 : read;
+    std::memcpy(to + begin, part_of(p).local.data + begin, p.bytes - begin);
+  } else {
     copies_.copy(to, part_of(p).local);
+  }
   source.data = to;
   source.copied = true;
 }
 
-double Snapshot::before_change(const tensor::Exec& exec, int group) {
-  if (!held_ || static_cast<std::size_t>(group) >= groups_.size()) return 0;  // no tensor is in the group
-  if (tensor::kDevice) {
-    copies_.hold(exec, group);
-    return 0;
-  }
-  const auto begin = Clock::now();
-  for (const std::size_t i : groups_[static_cast<std::size_t>(group)]) {
+bool Snapshot::holds(int group) const {
+  const auto g = static_cast<std::size_t>(group);
+  return held_ && g < groups_.size() && !changed_[g] && !groups_[g].empty();
+}
+
+void Snapshot::before_change(const tensor::Exec& exec, int group) {
+  if (!holds(group)) return;
+  const auto g = static_cast<std::size_t>(group);
+  changed_[g] = true;
+  if (tensor::kDevice) return copies_.hold(exec, group);
+  for (const std::size_t i : groups_[g]) {
     const std::lock_guard lock(mutex_);
     if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
   }
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 void Snapshot::release() { held_ = false; }
 
-void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, std::byte* out) {
+void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer,
+                    const Use& use) {
   const Piece& p = pieces_[piece];
   const LocalPart& part = part_of(p);
   const std::size_t size = tensor::size_of(tensor_of(p).dtype);
   if (tensor::kDevice) copies_.wait(tensor_of(p).group);
-  const std::lock_guard lock(mutex_);
+  const std::size_t offset = static_cast<std::size_t>(first) * size, bytes = static_cast<std::size_t>(count) * size;
   Source& source = sources_[piece];
+  std::unique_lock lock(mutex_);
   SHARD8_REQUIRE(held_ && first >= source.read && first + count <= part.box.count(),
                  "elements {} to {} of {} are read of a snapshot after {}", first, first + count, tensor_of(p).label(),
                  source.read);
-  if (part.transposed)
-    copy_transposed(out, source.data, part.local.rows(), part.local.cols(), size, first, count);
-  else
-    std::memcpy(out, source.data + static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size);
+  const bool in_place = !part.transposed, was_copied = source.copied;
+  const std::byte* data = source.data + offset;
+  if (!in_place) {
+    buffer.resize(bytes);
+    copy_transposed(buffer.data(), source.data, part.local.rows(), part.local.cols(), size, first, count);
+    data = buffer.data();
+  }
+  lock.unlock();  // use() may wait for a disk
+  use({data, bytes});
+  lock.lock();
+  if (in_place && !was_copied && source.copied) {  // the tensor may have changed meanwhile
+    data = source.data + offset;
+    lock.unlock();
+    use({data, bytes});
+    lock.lock();
+  }
   source.read = first + count;
 }
 

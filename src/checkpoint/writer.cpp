@@ -9,19 +9,24 @@
 #include <exception>
 #include <span>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
+#include "comm/host_waits.hpp"
 #include "io/shard_file.hpp"
 
 namespace shard8::checkpoint {
 
 namespace {
 
-/// Blocks that one task of the I/O thread writes: tasks that read tokens run in between.
-constexpr std::uint64_t kBlocksOfTask = 4;
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 /// A summary as text, for the other ranks.
 std::string pack(const io::ShardSummary& s) {
@@ -45,73 +50,84 @@ std::string pack_digests(std::span<const io::ShardBox> boxes) {
 
 }  // namespace
 
-/// The work of this rank's I/O thread for one checkpoint. The main thread uses it only while `state` is not working.
+/// The work of this rank for one checkpoint. Each stage runs on a thread of its own: on the I/O thread a disk that is
+/// slow to write would keep tokens from being read. The main thread uses the work only while `state` is not working.
 struct Writer::Work {
   enum class State { ended, working, failed };
-  /// A part of a stage; true when the stage has ended on this rank.
-  using Task = bool (*)(Work&);
+  using Stage = void (*)(Work&);
 
-  Work(io::IoThread& thread, Snapshot& of_state) : io(thread), snapshot(of_state) {}
-
-  /// Runs `task` on the I/O thread until it returns true. Tasks of others, which read tokens, run in between. An
-  /// exception fails the stage.
-  static void start(const std::shared_ptr<Work>& work, Task task) {
-    work->state = State::working;
-    post(work, task);
+  Work(io::IoThread& for_hdf5, Snapshot& of_state) : io(for_hdf5), snapshot(of_state) {}
+  ~Work() {
+    cancelled = true;
+    if (thread.joinable()) thread.join();
   }
-  static void post(const std::shared_ptr<Work>& work, Task task) {
-    work->io.post([work, task] {
-      try {
-        if (!work->cancelled && !task(*work)) return post(work, task);
-        work->state = State::ended;
-      } catch (const std::exception& e) {
-        work->error = e.what();
-        work->state = State::failed;
-      }
-    });
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  /// Starts a stage; the one before has ended. An exception fails it.
+  void start(Stage stage) {
+    if (thread.joinable()) thread.join();
+    state = State::working;
+    try {
+      thread = std::thread([this, stage] { run(stage); });
+    } catch (const std::system_error& e) {
+      error = fmt::format("cannot start a thread that writes: {}", e.what());
+      state = State::failed;
+    }
+  }
+  void run(Stage stage) {
+    try {
+      stage(*this);
+      ended = Clock::now();
+      state = State::ended;
+    } catch (const std::exception& e) {
+      error = e.what();
+      state = State::failed;
+    }
   }
 
-  static bool lay_out(Work& w) {
+  static void lay_out(Work& w) {
     w.file = std::make_unique<io::ShardWriter>(w.io, w.path, w.identity, std::move(w.boxes));
     w.boxes = w.file->boxes();
-    return true;
   }
 
-  static bool write(Work& w) {
-    for (std::uint64_t n = 0; n < kBlocksOfTask && w.piece < w.snapshot.pieces().size(); ++n) {
-      const io::ShardBox& box = w.boxes[w.first_box + w.piece];
-      const std::uint64_t first = w.block * io::kShardBlock, bytes = box.block_bytes(w.block);
+  /// Writes the tensors into the file that this rank made, or into that of its node.
+  static void write(Work& w) {
+    std::vector<std::byte> buffer;
+    for (std::size_t piece = 0; piece < w.snapshot.pieces().size(); ++piece) {
+      const io::ShardBox& box = w.boxes[w.first_box + piece];
       const auto size = static_cast<std::uint64_t>(box.element_bytes);
-      w.buffer.resize(bytes);
-      w.snapshot.read(w.piece, static_cast<std::int64_t>(first / size), static_cast<std::int64_t>(bytes / size),
-                      w.buffer.data());
-      if (w.file != nullptr)
-        w.file->write(w.first_box + w.piece, first, w.buffer);
-      else
-        w.guest->write(w.first_box + w.piece, first, w.buffer);
-      if (++w.block == box.blocks()) {
-        w.block = 0;
-        ++w.piece;
+      for (std::uint64_t block = 0; block < box.blocks(); ++block) {
+        if (w.cancelled) return;
+        const std::uint64_t first = block * io::kShardBlock;
+        io::ShardBlockWriter& file = w.file != nullptr ? w.file->blocks() : *w.guest;
+        std::uint64_t digest = 0;
+        w.snapshot.read(piece, static_cast<std::int64_t>(first / size),
+                        static_cast<std::int64_t>(box.block_bytes(block) / size), buffer,
+                        [&](std::span<const std::byte> data) { digest = file.put(w.first_box + piece, block, data); });
+        file.adopt(w.first_box + piece, block, {&digest, 1});
       }
     }
-    if (w.piece < w.snapshot.pieces().size()) return false;
     w.snapshot.release();
     if (w.guest != nullptr) w.guest->file().sync();
-    return true;
+  }
+
+  /// For a rank that is not the first of its node.
+  static void write_as_guest(Work& w) {
+    w.guest = std::make_unique<io::ShardBlockWriter>(w.path, w.boxes);
+    write(w);
   }
 
   /// For a file of one rank.
-  static bool write_file(Work& w) {
-    if (w.file == nullptr) return !lay_out(w);
-    return write(w) && index(w);
+  static void write_file(Work& w) {
+    lay_out(w);
+    write(w);
+    if (!w.cancelled) index(w);
   }
 
-  static bool index(Work& w) {
-    w.summary = w.file->finish();
-    return true;
-  }
+  static void index(Work& w) { w.summary = w.file->finish(); }
 
-  static bool commit(Work& w) {
+  static void commit(Work& w) {
     w.directory->require_files(w.manifest.step, w.manifest.files);
     w.manifest.serial = w.directory->next_serial();
     write_manifest(w.folder, w.manifest);
@@ -119,13 +135,14 @@ struct Writer::Work {
       w.warnings.insert(w.warnings.end(), done.trouble.begin(), done.trouble.end());
     };
     note(w.directory->commit(w.manifest.step));
+    w.durable = Clock::now();
     note(w.directory->retain(w.keep, w.manifest.run));
-    return true;
   }
 
   io::IoThread& io;
   Snapshot& snapshot;
   std::atomic<State> state = State::ended;
+  Clock::time_point ended;  ///< when a stage of this rank ended last
   std::atomic<bool> cancelled = false;
   std::string error;
 
@@ -135,17 +152,17 @@ struct Writer::Work {
   std::size_t first_box = 0;                    ///< the first of this rank
   std::unique_ptr<io::ShardWriter> file;        ///< of the rank that makes the file
   std::unique_ptr<io::ShardBlockWriter> guest;  ///< of another rank of the node
-  std::size_t piece = 0;                        ///< of the snapshot, the next to be written
-  std::uint64_t block = 0;                      ///< of that piece
-  std::vector<std::byte> buffer;
   std::optional<io::ShardSummary> summary;
 
   // Of rank 0, for the commit.
+  Clock::time_point durable;
   Manifest manifest;
   std::string folder;
   std::optional<Directory> directory;
   std::int64_t keep = 1;
   std::vector<std::string> warnings;
+
+  std::thread thread;  // last: it uses the others
 };
 
 Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
@@ -168,12 +185,8 @@ Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, 
   node_index_ = static_cast<int>(node == nullptr ? index[0] : node->all_gather(index)[0]);
 }
 
-/// Waits for the I/O thread, which uses the tensors.
-Writer::~Writer() {
-  if (work_ == nullptr) return;
-  work_->cancelled = true;
-  while (work_->state == Work::State::working) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
+/// Waits for the thread that writes, which uses the tensors.
+Writer::~Writer() = default;
 
 std::string Writer::file_name() const { return node_ == nullptr ? rank_file(world_.rank()) : node_file(node_index_); }
 
@@ -194,19 +207,22 @@ std::vector<io::ShardBox> Writer::own_boxes() const {
 
 void Writer::begin(const tensor::Exec& exec, std::int64_t step) {
   SHARD8_REQUIRE(!under_way(), "a checkpoint is begun while one is being written");
-  began_ = std::chrono::steady_clock::now();
+  began_ = Clock::now();
   step_ = step;
   bytes_ = 0;
-  comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+  {
+    const comm::HostWaits::Unlimited files(world_.waits());
+    comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+  }
   snapshot_.take(exec);
-  work_ = std::make_shared<Work>(io_, snapshot_);
+  work_ = std::make_unique<Work>(io_, snapshot_);
   work_->folder = directory_.folder_of(step) + ".tmp";
   work_->path = work_->folder + "/" + file_name();
   work_->identity = {common_.run, step};
   if (node_ == nullptr) {
     stage_ = Stage::write;
     work_->boxes = own_boxes();
-    Work::start(work_, Work::write_file);
+    work_->start(Work::write_file);
   } else {
     begin_layout();
   }
@@ -221,7 +237,7 @@ void Writer::begin_layout() {
     const auto boxes = io::parse_shard_index(texts[static_cast<std::size_t>(r)], "the boxes of a rank").boxes;
     work_->boxes.insert(work_->boxes.end(), boxes.begin(), boxes.end());
   }
-  if (leads_node()) Work::start(work_, Work::lay_out);
+  if (leads_node()) work_->start(Work::lay_out);
 }
 
 /// The file is laid out: the other ranks of the node learn where their boxes are.
@@ -230,12 +246,9 @@ void Writer::begin_write() {
   std::string text;
   if (leads_node()) text = io::shard_index_text(work_->identity, work_->boxes);
   node_->broadcast(text, 0);
-  if (leads_node()) return Work::start(work_, Work::write);
+  if (leads_node()) return work_->start(Work::write);
   work_->boxes = io::parse_shard_index(text, "the layout of " + work_->path).boxes;
-  Work::start(work_, [](Work& w) {
-    if (w.guest == nullptr) w.guest = std::make_unique<io::ShardBlockWriter>(w.path, w.boxes);
-    return Work::write(w);
-  });
+  work_->start(Work::write_as_guest);
 }
 
 /// All data are written: the node's first rank gets the digests of the others.
@@ -258,11 +271,12 @@ void Writer::begin_index() {
       work_->file->adopt(box++, 0, digests);
     }
   }
-  Work::start(work_, Work::index);
+  work_->start(Work::index);
 }
 
 void Writer::begin_commit() {
   stage_ = Stage::commit;
+  own_seconds_ = seconds_between(began_, work_->ended);
   const auto texts = world_.all_gather(leads_node() ? pack(*work_->summary) : std::string());
   Manifest manifest = common_;
   manifest.step = step_;
@@ -275,7 +289,7 @@ void Writer::begin_commit() {
   work_->manifest = std::move(manifest);
   work_->directory = directory_;
   work_->keep = keep_;
-  Work::start(work_, Work::commit);
+  work_->start(Work::commit);
 }
 
 void Writer::begin_stage_after() {
@@ -322,16 +336,21 @@ Outcome Writer::end_failed() {
     if (!errors[r].empty()) outcome.failed = fmt::format("rank {}: {}", r, errors[r]);
   snapshot_.release();
   work_.reset();  // closes and removes unfinished files
+  const comm::HostWaits::Unlimited files(world_.waits());
   world_.barrier();
   if (world_.rank() == 0) directory_.abandon(step_);
+  world_.barrier();  // the next wait for rank 0 has a limit
   stage_ = Stage::none;
   return outcome;
 }
 
 Outcome Writer::end_written() {
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began_;
+  std::array<double, 1> seconds{world_.rank() == 0 ? seconds_between(began_, work_->durable) : 0};
+  world_.all_reduce(seconds, comm::Communicator::Reduce::max);
+  std::uint64_t own_bytes = 0;
+  for (const Snapshot::Piece& piece : snapshot_.pieces()) own_bytes += piece.bytes;
   Outcome outcome;
-  outcome.written = Written{step_, seconds.count(), bytes_};
+  outcome.written = Written{step_, seconds[0], bytes_, own_seconds_, own_bytes};
   outcome.warnings = std::move(work_->warnings);
   work_.reset();
   stage_ = Stage::none;

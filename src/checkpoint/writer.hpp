@@ -20,9 +20,11 @@ namespace shard8::checkpoint {
 
 /// A checkpoint that was written.
 struct Written {
-  std::int64_t step = 0;    ///< steps done
-  double seconds = 0;       ///< from the snapshot until the checkpoint was durable, as the main thread saw it
-  std::uint64_t bytes = 0;  ///< of all files
+  std::int64_t step = 0;        ///< steps done
+  double seconds = 0;           ///< from the begin until the checkpoint was durable
+  std::uint64_t bytes = 0;      ///< of all files
+  double own_seconds = 0;       ///< from the begin until this rank's bytes were durable
+  std::uint64_t own_bytes = 0;  ///< of the tensors that this rank writes
 };
 
 /// What became of a checkpoint; both empty while it is under way or when there is none.
@@ -32,8 +34,8 @@ struct Outcome {
   std::vector<std::string> warnings;  ///< on rank 0
 };
 
-/// Writes checkpoints, one at a time, while training goes on. The I/O thread of each rank writes; it calls no MPI. The
-/// main threads agree on what the I/O threads have done whenever all ranks call advance(): then the next stage begins.
+/// Writes checkpoints, one at a time, while training goes on. A thread of each rank writes; it calls no MPI. The main
+/// threads agree on what these threads have done whenever all ranks call advance(): then the next stage begins.
 ///
 /// Stages: with a file for each node the node's first rank lays the file out; every rank writes its tensors and fsyncs;
 /// with a file for each node the first rank writes the index; rank 0 writes the manifest and commits.
@@ -85,8 +87,9 @@ class Writer {
   Stage stage_ = Stage::none;
   std::int64_t step_ = 0;
   std::uint64_t bytes_ = 0;  ///< of all files
+  double own_seconds_ = 0;
   std::chrono::steady_clock::time_point began_;
-  std::shared_ptr<Work> work_;
+  std::unique_ptr<Work> work_;
 };
 
 }  // namespace shard8::checkpoint

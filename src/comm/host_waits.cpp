@@ -32,6 +32,18 @@ std::string HostWaits::Wait::describe(Clock::time_point now) const {
   return text;
 }
 
+HostWaits::Unlimited::Unlimited(HostWaits* waits) : waits_(waits) {
+  if (waits_ == nullptr) return;
+  const std::lock_guard lock(waits_->mutex_);
+  ++waits_->unlimited_;
+}
+
+HostWaits::Unlimited::~Unlimited() {
+  if (waits_ == nullptr) return;
+  const std::lock_guard lock(waits_->mutex_);
+  --waits_->unlimited_;
+}
+
 void HostWaits::set_limits(const HangLimits& limits) {
   const std::lock_guard lock(mutex_);
   limits_ = limits;
@@ -44,6 +56,7 @@ void HostWaits::first_step_over() {
 
 std::optional<std::string> HostWaits::overdue(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  if (unlimited_ > 0) return std::nullopt;
   const auto limit = first_step_over_ ? limits_.step : limits_.start;
   for (const Wait* wait = innermost_; wait != nullptr; wait = wait->outer_) {
     if (now - wait->began_ >= limit) {

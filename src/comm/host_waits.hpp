@@ -53,6 +53,20 @@ class HostWaits {
     std::atomic<int> peer_ = kNoPeer;
   };
 
+  /// While it lives, no wait of this rank is too long: other ranks read or write files, for which there is no limit. It
+  /// is made and destroyed outside of waits, by every rank.
+  class Unlimited {
+   public:
+    /// `waits` may be null.
+    explicit Unlimited(HostWaits* waits);
+    ~Unlimited();
+    Unlimited(const Unlimited&) = delete;
+    Unlimited& operator=(const Unlimited&) = delete;
+
+   private:
+    HostWaits* waits_;
+  };
+
   /// From now on; before that, those of a HangLimits by default.
   void set_limits(const HangLimits& limits);
   /// From now on the limit of steps holds.
@@ -65,6 +79,7 @@ class HostWaits {
   Wait* innermost_ = nullptr;
   HangLimits limits_;
   bool first_step_over_ = false;
+  int unlimited_ = 0;  ///< how many Unlimited live
 };
 
 }  // namespace shard8::comm

@@ -148,6 +148,25 @@ void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset) {
   }
 }
 
+/// A failed write to the disk may be reported here and not by the fsync that follows.
+void RawFile::writeback(std::uint64_t offset, std::uint64_t bytes, unsigned flags) {
+  int status = 0;
+  do {
+    status = ::sync_file_range(descriptor_, static_cast<off64_t>(offset), static_cast<off64_t>(bytes), flags);
+  } while (status != 0 && errno == EINTR);
+  if (status != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+    fail_with(errno, fmt::format("write {} bytes at byte {} to the disk", bytes, offset));
+}
+
+void RawFile::start_writeback(std::uint64_t offset, std::uint64_t bytes) {
+  writeback(offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+void RawFile::end_writeback(std::uint64_t offset, std::uint64_t bytes) {
+  writeback(offset, bytes, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
+}
+
 void RawFile::set_length(std::uint64_t bytes) {
   const HeldFileSizeSignal held;
   const auto operation = [&] { return fmt::format("make it {} bytes long", bytes); };

@@ -35,6 +35,12 @@ class RawFile {
   /// Fills `out` with the bytes from `offset` on. It is an error if the file ends before.
   void read(std::span<std::byte> out, std::uint64_t offset) const;
   void write(std::span<const std::byte> bytes, std::uint64_t offset);
+  /// Has bytes that were written go to the disk now, and does not wait. Error if an earlier such write failed. Does
+  /// nothing where the system cannot.
+  void start_writeback(std::uint64_t offset, std::uint64_t bytes);
+  /// Waits until these bytes have gone to the disk, and has the system forget its copies of them. This alone does not
+  /// make them survive a crash: sync() does.
+  void end_writeback(std::uint64_t offset, std::uint64_t bytes);
   /// Makes the file `bytes` long. Where the file system can, it reserves the room on the disk, so that a full disk is
   /// found here and not by a later write.
   void set_length(std::uint64_t bytes);
@@ -44,6 +50,7 @@ class RawFile {
 
  private:
   RawFile(std::string path, int flags, base::ExitCode code, const char* operation);
+  void writeback(std::uint64_t offset, std::uint64_t bytes, unsigned flags);
   [[noreturn]] void fail_with(int error, const std::string& operation) const;
 
   std::string path_;

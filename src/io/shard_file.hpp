@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,8 +39,13 @@ class ShardBlockWriter {
   const std::vector<ShardBox>& boxes() const { return boxes_; }
 
   /// Writes bytes of a box, from its byte `first_byte` on, a multiple of kShardBlock: whole blocks, of which the box's
-  /// last one may be short. Each block is written once. Any thread may call this. Error(failed) as RawFile says.
+  /// last one may be short. Each block is written once. Any thread may call this. Error(failed) as RawFile says. The
+  /// blocks go to the disk at once: few are waiting in memory, so that neither the page cache fills up nor sync() takes
+  /// long.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes);
+
+  /// Writes one block and returns its digest, which adopt() takes once it is final: a block may be put again.
+  std::uint64_t put(std::size_t box, std::uint64_t block, std::span<const std::byte> bytes);
 
   /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
@@ -50,10 +56,14 @@ class ShardBlockWriter {
   RawFile& file() { return file_; }
 
  private:
+  void make_room();
+  void write_behind(const ByteRange& block);
+
   RawFile file_;
   std::vector<ShardBox> boxes_;
-  mutable std::mutex mutex_;                // of the digests and of written_
+  mutable std::mutex mutex_;                // of the others
   std::vector<std::vector<bool>> written_;  // for each box and block
+  std::deque<ByteRange> in_flight_;         // going to the disk
 };
 
 /// Makes a shard file. Unless finish() has returned, the destructor removes it.
@@ -69,6 +79,7 @@ class ShardWriter {
 
   const std::vector<ShardBox>& boxes() const { return blocks_->boxes(); }
 
+  ShardBlockWriter& blocks() { return *blocks_; }
   /// As ShardBlockWriter.
   void write(std::size_t box, std::uint64_t first_byte, std::span<const std::byte> bytes) {
     blocks_->write(box, first_byte, bytes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -13,6 +14,9 @@
 
 namespace shard8::io {
 namespace {
+
+/// Blocks of a writer that are on their way to the disk. Chosen: 32 MiB, enough for a disk to be busy.
+constexpr std::size_t kInFlight = 8;
 
 ShardIndex checked_index(const std::string& path, ShardIdentity identity, std::vector<ShardBox> boxes) {
   SHARD8_REQUIRE(identity.step >= 0 && base::is_utf8(identity.run_id), "'{}': step {} or a run id that is not UTF-8",
@@ -60,11 +64,45 @@ void ShardBlockWriter::write(std::size_t box, std::uint64_t first_byte, std::spa
                  first_byte, size);
   for (std::uint64_t block = first_byte / kShardBlock; !bytes.empty(); ++block) {
     const auto part = bytes.first(at.block_bytes(block));
-    const std::uint64_t digest = digest64(part);  // first, so that the write finds the block in a cache
-    file_.write(part, at.offset + block * kShardBlock);
+    const std::uint64_t digest = put(box, block, part);
     adopt(box, block, {&digest, 1});
     bytes = bytes.subspan(part.size());
   }
+}
+
+std::uint64_t ShardBlockWriter::put(std::size_t box, std::uint64_t block, std::span<const std::byte> bytes) {
+  const ShardBox& at = boxes_.at(box);
+  SHARD8_REQUIRE(block < at.blocks() && bytes.size() == at.block_bytes(block),
+                 "'{}': {}: {} bytes are not block {} of {}", file_.path(), at.label(), bytes.size(), block,
+                 at.blocks());
+  make_room();
+  const std::uint64_t digest = digest64(bytes);  // first, so that the write finds the block in a cache
+  file_.write(bytes, at.offset + block * kShardBlock);
+  write_behind({at.offset + block * kShardBlock, bytes.size()});
+  return digest;
+}
+
+/// Waits until fewer than kInFlight blocks are on their way.
+void ShardBlockWriter::make_room() {
+  for (;;) {
+    ByteRange oldest;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (in_flight_.size() < kInFlight) return;
+      oldest = in_flight_.front();
+      in_flight_.pop_front();
+    }
+    file_.end_writeback(oldest.offset, oldest.bytes);
+  }
+}
+
+/// Small blocks stay in the page cache until sync().
+void ShardBlockWriter::write_behind(const ByteRange& block) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  if (block.bytes < kLeast) return;
+  file_.start_writeback(block.offset, block.bytes);
+  const std::scoped_lock lock(mutex_);
+  in_flight_.push_back(block);
 }
 
 void ShardBlockWriter::adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests) {

@@ -9,8 +9,18 @@ namespace shard8::profile {
 
 /// The phases of a training step. Every moment of a step belongs to exactly one phase. A phase that is entered inside
 /// another one suspends it: a wait for a gather inside forward counts as gather_wait, not as forward.
-enum class Phase : std::uint8_t { data, gather_wait, forward, backward, reduce_wait, optimizer, quantize, other };
-inline constexpr int kPhases = 8;
+enum class Phase : std::uint8_t {
+  data,
+  gather_wait,
+  forward,
+  backward,
+  reduce_wait,
+  optimizer,
+  quantize,
+  checkpoint_stall,
+  other
+};
+inline constexpr int kPhases = 9;
 
 /// The parts of forward and backward. Every moment of forward and backward belongs to at most one part.
 enum class Part : std::uint8_t { attention, gemm, tensor_comm, elementwise };
@@ -33,6 +43,8 @@ constexpr std::string_view name_of(Phase phase) {
       return "optimizer";
     case Phase::quantize:
       return "quantize";
+    case Phase::checkpoint_stall:
+      return "checkpoint_stall";
     case Phase::other:
       return "other";
   }

@@ -155,6 +155,11 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.casts = sum_casts(input.casts, gather);
   report.emulated = input.emulated;
   report.issues = issue_rows(input.issues, measured, gather);
+  if (input.checkpoints) {
+    double held_up = 0;
+    for (const StepTimes& step : steps) held_up += step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)];
+    report.checkpoints = checkpoints_over_ranks(*input.checkpoints, held_up, gather);
+  }
 
   std::vector<double> step_s;
   for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "profile/checkpoint_figures.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_timer.hpp"
@@ -47,9 +49,10 @@ struct ReportInput {
   double peak_flops = 0;         ///< FLOP/s of one rank; 0: not known, and the report has no MFU
   std::string host{};            ///< of this rank
   Verification verification{};
-  std::vector<CastFigures> casts{};    ///< of this rank; the same tensors in the same order on every rank
-  std::string emulated{};              ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
-  const IssueTimes* issues = nullptr;  ///< of this rank; null: no device computes
+  std::vector<CastFigures> casts{};               ///< of this rank; the same tensors in the same order on every rank
+  std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
+  const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
+  std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
 };
 
 /// The time that the host takes to issue one kind of work, over all ranks and calls.
@@ -85,6 +88,7 @@ struct Report {
   std::vector<CastFigures> casts{};  ///< counts summed over ranks; scale_change is the largest of all ranks
   std::string emulated{};
   std::vector<IssueRow> issues{};
+  std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
 
   std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
 };

@@ -130,6 +130,21 @@ Json figures_of(const Report& report) {
   return figures;
 }
 
+Json checkpoints_of(const CheckpointFigures& c) {
+  return {{"written", c.written},
+          {"failed", c.failed},
+          {"waited", c.waited},
+          {"bytes", c.bytes},
+          {"held_up_s", c.held_up_s},
+          {"held_up_s_per_checkpoint", c.held_up_each_s()},
+          {"worst_rank", c.worst_rank},
+          {"durable_mean_s", c.durable_mean_s},
+          {"durable_longest_s", c.durable_longest_s},
+          {"bytes_per_s", c.bytes_per_s},
+          {"slowest_bytes_per_s", c.slowest_bytes_per_s},
+          {"slowest_rank", c.slowest_rank}};
+}
+
 Json verification_of(const Verification& v) {
   switch (v.status) {
     case Verification::Status::passed:
@@ -202,6 +217,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["collectives"] = collectives_of(report);
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
+  if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);

@@ -23,7 +23,7 @@ std::string figure(double x) {
 void phases(Out out, const Report& report) {
   const double step = report.times.mean.back().mean;
   const bool emulated = !report.emulated.empty();
-  const int width = emulated ? 18 : 16;
+  const int width = 18;
   fmt::format_to(out, "{:<{}}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", width, "min ms", "mean ms", "max ms", "share %",
                  "worst rank");
   for (std::size_t i = 0; i < kTimedRows; ++i) {
@@ -79,6 +79,20 @@ void issues(Out out, const Report& report) {
                    1e6 * row.p50_s, 1e6 * row.max_s);
 }
 
+void checkpoints(Out out, const Report& report) {
+  if (!report.checkpoints) return;
+  const CheckpointFigures& c = *report.checkpoints;
+  fmt::format_to(out, "\ncheckpoints: {}   failed: {}   bytes: {}   waited for the one before: {}\n", c.written,
+                 c.failed, c.bytes, c.waited);
+  fmt::format_to(out, "checkpoint hold-up: {:.3f} s   per checkpoint: {:.3f} s   worst rank: {} ({})\n", c.held_up_s,
+                 c.held_up_each_s(), c.worst_rank, report.hosts[static_cast<std::size_t>(c.worst_rank)]);
+  if (c.written == 0) return;
+  fmt::format_to(out, "checkpoint durable after: {:.3f} s   longest: {:.3f} s\n", c.durable_mean_s,
+                 c.durable_longest_s);
+  fmt::format_to(out, "checkpoint GB/s: {:.3f}   slowest rank: {:.3f} ({}, {})\n", 1e-9 * c.bytes_per_s,
+                 1e-9 * c.slowest_bytes_per_s, c.slowest_rank, report.hosts[static_cast<std::size_t>(c.slowest_rank)]);
+}
+
 void figures(Out out, const Report& report) {
   fmt::format_to(out, "\ntokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",
                  figure(report.tokens_per_s), figure(report.tokens_per_s / report.ranks),
@@ -117,10 +131,12 @@ std::string to_text(const Report& report) {
     collectives(out, report);
     casts(out, report);
     issues(out, report);
+    checkpoints(out, report);
     figures(out, report);
   } else {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);
     casts(out, report);
+    checkpoints(out, report);
   }
   verification(out, report.verification);
   return text;

@@ -80,6 +80,7 @@ const std::array<TimedRow, kTimedRows>& timed_rows() {
       timed_phase<Phase::reduce_wait>(),
       timed_phase<Phase::optimizer>(),
       timed_phase<Phase::quantize>(),
+      timed_phase<Phase::checkpoint_stall>(),
       timed_phase<Phase::other>(),
       {"step", "", [](const StepTimes& times) { return times.total; }},
   };

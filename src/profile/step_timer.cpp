@@ -62,6 +62,14 @@ void StepTimer::mark() {
 }
 
 void StepTimer::begin_step() {
+  if (!std::exchange(begun_early_, false)) begin();
+}
+
+void StepTimer::begin_early() {
+  if (!std::exchange(begun_early_, true)) begin();
+}
+
+void StepTimer::begin() {
   owners_.assign(1, Owner{});  // the interval between the steps
   unmarked_part_.reset();
   clock_->begin();

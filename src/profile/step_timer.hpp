@@ -116,7 +116,10 @@ class StepTimer {
   /// Announces about how many steps follow. Their memory is allocated at the end of the first step, so that no later
   /// step allocates any.
   void reserve(std::int64_t steps) { reserved_steps_ = steps; }
+  /// Begins a step, unless begin_early() has begun it.
   void begin_step();
+  /// Begins the next step before its begin_step(): phases between two steps belong to the step after them.
+  void begin_early();
   /// Ends the step and waits for the work that its clock times. Returns the seconds of the step since the end of the
   /// step before it. Time between the steps, and time in no phase, counts as `other`.
   double end_step();
@@ -162,6 +165,7 @@ class StepTimer {
     int phase = static_cast<int>(Phase::other), part = -1;  ///< part -1: none
     bool operator==(const Owner&) const = default;
   };
+  void begin();
   /// Sets a mark and notes the owner of the interval before it.
   void mark();
 
@@ -171,6 +175,7 @@ class StepTimer {
   std::vector<Owner> owners_;           ///< of each interval of the current step
   std::vector<Owner> ended_;            ///< of each interval of the step that ended last
   double ended_total_ = 0;
+  bool begun_early_ = false;
   bool uncollected_ = false;  ///< the times of the step that ended last are not in steps_ yet
   std::vector<StepTimes> steps_;
   IssueTimes issues_;

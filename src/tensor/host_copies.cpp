@@ -19,10 +19,12 @@ struct HostCopies::Memory {
     if (bytes == 0) return;
     data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
-      base::fail(base::ExitCode::environment,
-                 "{} bytes of address space for copies of the training state cannot be had ({}): raise the limit on this "
-                 "process's memory (ulimit -v), or write no checkpoints",
-                 bytes, std::strerror(errno));
+      base::fail(
+          base::ExitCode::environment,
+          "{} bytes of address space for copies of the training state cannot be had ({}): raise the limit on this "
+          "process's memory (ulimit -v), or write no checkpoints",
+          bytes, std::strerror(errno));
+    ::madvise(data, bytes, MADV_HUGEPAGE);  // fewer page faults where the system has huge pages
   }
   ~Memory() {
     if (bytes > 0) ::munmap(data, bytes);

@@ -136,8 +136,11 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
   if (config.checkpoint.files == deck::CheckpointFiles::node) node_.emplace(make_node_group(world));
   writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
                                                  folder.directory(), common(run, run_id), config.checkpoint.keep);
-  assembly.trainer().before_change(
-      [this](int group) { figures_.stall_s += snapshot_->before_change(assembly_.exec(), group); });
+  assembly.trainer().before_change([this](int group) {
+    if (!snapshot_->holds(group)) return;
+    const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);
+    snapshot_->before_change(assembly_.exec(), group);
+  });
 }
 
 Checkpoints::~Checkpoints() { assembly_.trainer().before_change({}); }
@@ -159,60 +162,75 @@ Manifest Checkpoints::common(const RunDescription& run, const std::string& run_i
 }
 
 void Checkpoints::note(const checkpoint::Outcome& outcome) {
-  const bool speaks = assembly_.mesh().world.rank() == 0;
   for (const std::string& warning : outcome.warnings) say_(warning);
   if (outcome.written) {
-    ++figures_.written;
-    figures_.bytes = outcome.written->bytes;
-    figures_.last_step = outcome.written->step;
-    figures_.longest_write_s = std::max(figures_.longest_write_s, outcome.written->seconds);
+    const checkpoint::Written& w = *outcome.written;
+    ++counts_.written;
+    counts_.bytes += w.bytes;
+    counts_.durable_s += w.seconds;
+    counts_.longest_s = std::max(counts_.longest_s, w.seconds);
+    counts_.own_bytes += w.own_bytes;
+    counts_.own_s += w.own_seconds;
+    last_step_ = w.step;
   }
-  if (!outcome.failed.empty()) {
-    ++figures_.failed;
-    if (speaks) say_(fmt::format("no checkpoint was written: {}; training goes on", outcome.failed));
-  }
+  if (!outcome.failed.empty()) failed(outcome.failed);
+}
+
+/// The same on every rank.
+void Checkpoints::failed(const std::string& why) {
+  ++counts_.failed;
+  if (assembly_.mesh().world.rank() == 0) say_(fmt::format("no checkpoint was written: {}; training goes on", why));
 }
 
 void Checkpoints::begin(std::int64_t done) {
-  std::array<std::uint64_t, 1> lost{0};
-  const std::string why = folder_.lost();
-  lost[0] = !why.empty();
-  assembly_.mesh().world.all_reduce(lost, comm::Communicator::Reduce::max);
-  if (lost[0] != 0) {
-    ++figures_.failed;
-    if (!why.empty()) say_(fmt::format("no checkpoint is written: {}; training goes on", why));
-    return;
+  try {
+    comm::agree(assembly_.mesh().world, [&] {
+      if (const std::string why = folder_.lost(); !why.empty()) base::fail(base::ExitCode::checkpoint, "{}", why);
+    });
+    writer_->begin(assembly_.exec(), done);
+  } catch (const comm::AgreedError& e) {
+    failed(e.what());
   }
-  writer_->begin(assembly_.exec(), done);
+}
+
+/// The loop waits for `action`. The time belongs to the step that follows, if there is one.
+void Checkpoints::stall(const std::function<void()>& action) {
+  profile::StepTimer& timer = assembly_.timer();
+  timer.begin_early();
+  const auto phase = timer.phase(profile::Phase::checkpoint_stall);
+  const auto began = Clock::now();
+  action();
+  counts_.after_last_s += seconds_since(began);
 }
 
 void Checkpoints::between_steps(std::int64_t done) {
+  counts_.after_last_s = 0;  // what came before is in the step that has ended
   const bool due = every_ > 0 && done % every_ == 0;
   if (!due && !writer_->under_way()) return;
-  const auto began = Clock::now();
-  note(due ? writer_->finish() : writer_->advance());  // one at a time
-  if (due) {
+  stall([&] {
+    if (!due) return note(writer_->advance());
+    if (writer_->under_way()) note(writer_->advance());
+    if (writer_->under_way()) {  // one at a time
+      ++counts_.waited;
+      note(writer_->finish());
+    }
     begin(done);
     if (!async_) note(writer_->finish());
-  }
-  figures_.stall_s += seconds_since(began);
+  });
 }
 
 bool Checkpoints::write_now(std::int64_t done) {
-  const auto began = Clock::now();
-  note(writer_->finish());
-  if (figures_.last_step != done) {
+  stall([&] {
+    note(writer_->finish());
+    if (last_step_ == done) return;
     begin(done);
     note(writer_->finish());
-  }
-  figures_.stall_s += seconds_since(began);
-  return figures_.last_step == done;
+  });
+  return last_step_ == done;
 }
 
 void Checkpoints::finish() {
-  const auto began = Clock::now();
-  note(writer_->finish());
-  figures_.stall_s += seconds_since(began);
+  if (writer_->under_way()) stall([&] { note(writer_->finish()); });
 }
 
 }  // namespace shard8::train

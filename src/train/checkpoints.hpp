@@ -13,6 +13,7 @@
 #include "checkpoint/lock.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/writer.hpp"
+#include "profile/checkpoint_figures.hpp"
 #include "train/assembly.hpp"
 
 namespace shard8::train {
@@ -89,14 +90,6 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
 /// Writes the checkpoints of a run. Every function is collective.
 class Checkpoints {
  public:
-  struct Figures {
-    int written = 0, failed = 0;
-    double stall_s = 0;          ///< for which the loop was held up, on this rank
-    double longest_write_s = 0;  ///< from a snapshot until it was durable
-    std::uint64_t bytes = 0;     ///< of the last checkpoint
-    std::int64_t last_step = -1;
-  };
-
   /// `run_id` is that of the checkpoint from which the run goes on, or empty for a new one. The assembly has started.
   /// All that is passed by reference must outlive the object. AgreedError(environment) when the memory for copies of
   /// the state cannot be had.
@@ -106,8 +99,9 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  /// Between steps, when `done` steps have been trained: looks after the checkpoint that is being written, and begins
-  /// one if one is due.
+  /// Between steps, after every one, when `done` steps have been trained: looks after the checkpoint that is being
+  /// written, and begins one if one is due. The time that this takes belongs to the step that follows, as
+  /// profile::Phase::checkpoint_stall.
   void between_steps(std::int64_t done);
   /// Writes a checkpoint of the state behind `done` steps and waits for it, unless there is one. True if there is one
   /// now.
@@ -115,11 +109,14 @@ class Checkpoints {
   /// Waits for the checkpoint that is being written.
   void finish();
 
-  const Figures& figures() const { return figures_; }
+  /// Of this rank.
+  const profile::CheckpointCounts& counts() const { return counts_; }
 
  private:
+  void stall(const std::function<void()>& action);
   void begin(std::int64_t done);
   void note(const checkpoint::Outcome& outcome);
+  void failed(const std::string& why);
   checkpoint::Manifest common(const RunDescription& run, const std::string& run_id) const;
 
   Assembly& assembly_;
@@ -131,7 +128,8 @@ class Checkpoints {
   std::unique_ptr<checkpoint::Snapshot> snapshot_;
   std::optional<comm::Communicator> node_;
   std::unique_ptr<checkpoint::Writer> writer_;
-  Figures figures_;
+  profile::CheckpointCounts counts_;
+  std::int64_t last_step_ = -1;  ///< of the last checkpoint that was written
 };
 
 }  // namespace shard8::train

@@ -70,6 +70,19 @@ TEST(HostWaits, within_a_wait_the_inner_one_is_named_first) {
   EXPECT_EQ(named(seconds(7)), "outer");
 }
 
+TEST(HostWaits, files_of_other_ranks_have_no_limit) {
+  HostWaits waits;
+  waits.set_limits({seconds(1), seconds(1)});
+  {
+    const HostWaits::Unlimited reading(&waits);
+    const HostWaits::Wait wait(&waits, {.operation = "control values"}, kBegin);
+    EXPECT_FALSE(waits.overdue(kBegin + seconds(1000)));
+    const HostWaits::Unlimited nobody(nullptr);
+  }
+  const HostWaits::Wait wait(&waits, {.operation = "control values"}, kBegin);
+  EXPECT_TRUE(waits.overdue(kBegin + seconds(2)));
+}
+
 TEST(HostWaits, nobody_has_to_watch) {
   HostWaits::Wait wait(nullptr, {.operation = "alone"});
   wait.set_peer(1);

@@ -170,6 +170,24 @@ TEST(Summary, holds_casts_and_what_is_emulated) {
   for (const auto& row : plain["phases"]) EXPECT_FALSE(row.contains("emulated"));
 }
 
+TEST(Summary, holds_the_checkpoints) {
+  const Report report = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1})[0];
+  const auto c = ordered_json::parse(to_json(report, {}))["checkpoints"];
+  EXPECT_EQ(c["written"], 2);
+  EXPECT_EQ(c["failed"], 1);
+  EXPECT_EQ(c["waited"], 1);
+  EXPECT_EQ(c["bytes"], 8000000000);
+  EXPECT_NEAR(c["held_up_s"], 0.8, 1e-12);
+  EXPECT_NEAR(c["held_up_s_per_checkpoint"], 0.8 / 3, 1e-12);
+  EXPECT_EQ(c["worst_rank"], 2);
+  EXPECT_EQ(c["durable_mean_s"], 2.5);
+  EXPECT_EQ(c["durable_longest_s"], 3);
+  EXPECT_NEAR(c["bytes_per_s"], 1.6e9, 1);
+  EXPECT_NEAR(c["slowest_bytes_per_s"], 0.5e9, 1);
+  EXPECT_EQ(c["slowest_rank"], 1);
+  EXPECT_FALSE(ordered_json::parse(to_json(synthetic_report(), {})).contains("checkpoints"));
+}
+
 TEST(Summary, says_how_the_run_ended) {
   const auto end = [](const SummaryInput::End& e) {
     return ordered_json::parse(to_json(synthetic_report(), {.end = e}))["end"];

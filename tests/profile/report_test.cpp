@@ -167,6 +167,37 @@ TEST(Reports, casts_over_ranks) {
   EXPECT_TRUE(synthetic_report().casts.empty());
 }
 
+// Of all 12 steps, the two that are left out of the other figures included.
+TEST(Reports, checkpoints_over_ranks) {
+  const auto all = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1});
+  for (const Report& r : all) {
+    ASSERT_TRUE(r.checkpoints);
+    EXPECT_EQ(r.checkpoints->written, 2);
+    EXPECT_EQ(r.checkpoints->failed, 1);
+    EXPECT_EQ(r.checkpoints->waited, 1);
+    EXPECT_EQ(r.checkpoints->bytes, 8000000000u);
+    EXPECT_NEAR(r.checkpoints->held_up_s, 12 * 0.05 + 0.2, kTolerance);
+    EXPECT_EQ(r.checkpoints->worst_rank, 2);
+    EXPECT_NEAR(r.checkpoints->held_up_each_s(), 0.8 / 3, kTolerance);
+    EXPECT_NEAR(r.checkpoints->durable_mean_s, 2.5, kTolerance);
+    EXPECT_EQ(r.checkpoints->durable_longest_s, 3);
+    EXPECT_NEAR(r.checkpoints->bytes_per_s, 1.6e9, 1);
+    EXPECT_NEAR(r.checkpoints->slowest_bytes_per_s, 0.5e9, 1);
+    EXPECT_EQ(r.checkpoints->slowest_rank, 1);
+    EXPECT_NEAR(row(r.times.mean, "checkpoint_stall").max, 0.05, kTolerance);
+  }
+  EXPECT_FALSE(synthetic_report().checkpoints);
+}
+
+TEST(Reports, no_checkpoint_was_written) {
+  const CheckpointCounts none{.failed = 1};
+  const auto all = Job().reports(3, {.tokens_per_step = 1, .checkpoints = none});
+  EXPECT_EQ(all[0].checkpoints->bytes_per_s, 0);
+  EXPECT_EQ(all[0].checkpoints->slowest_bytes_per_s, 0);
+  EXPECT_EQ(all[0].checkpoints->durable_mean_s, 0);
+  EXPECT_EQ(to_text(all[0]).find("durable"), std::string::npos);
+}
+
 void expect_line(const std::string& text, const std::string& pattern) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -193,13 +224,24 @@ TEST(Text, has_quantize_after_the_optimizer) {
   const std::string text = to_text(synthetic_report());
   expect_line(text, R"(optimizer +4\.000 +4\.000 +4\.000 +3\.72  0 \(node00\))");
   expect_line(text, R"(quantize +2\.000 +2\.000 +2\.000 +1\.86  0 \(node00\))");
-  const std::vector<std::string> order = {"\ndata ",     "\ngather_wait ", "\nforward ",
-                                          "\nbackward ", "\nreduce_wait ", "\noptimizer ",
-                                          "\nquantize ", "\nother ",       "\nstep "};
+  const std::vector<std::string> order = {"\ndata ",        "\ngather_wait ", "\nforward ",  "\nbackward ",
+                                          "\nreduce_wait ", "\noptimizer ",   "\nquantize ", "\ncheckpoint_stall ",
+                                          "\nother ",       "\nstep "};
   for (std::size_t i = 1; i < order.size(); ++i) {
     EXPECT_LT(text.find(order[i - 1]), text.find(order[i])) << order[i];
     EXPECT_NE(text.find(order[i]), std::string::npos) << order[i];
   }
+}
+
+TEST(Text, has_the_checkpoints_before_the_figures) {
+  const std::string text = to_text(Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1})[0]);
+  expect_line(text, "checkpoints: 2   failed: 1   bytes: 8000000000   waited for the one before: 1");
+  expect_line(text, R"(checkpoint hold-up: 0\.800 s   per checkpoint: 0\.267 s   worst rank: 2 \(node01\))");
+  expect_line(text, R"(checkpoint durable after: 2\.500 s   longest: 3\.000 s)");
+  expect_line(text, R"(checkpoint GB/s: 1\.600   slowest rank: 0\.500 \(1, node00\))");
+  expect_line(text, R"(checkpoint_stall +10\.000 +20\.000 +50\.000 .*  2 \(node01\))");
+  EXPECT_LT(text.find("checkpoints: "), text.find("tokens/s: "));
+  EXPECT_EQ(to_text(synthetic_report()).find("checkpoints: "), std::string::npos);
 }
 
 TEST(Text, has_the_casts_after_the_collectives) {

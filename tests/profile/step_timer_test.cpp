@@ -181,6 +181,38 @@ TEST(StepTimer, steps_are_kept_apart) {
   }
 }
 
+// A phase between two steps belongs to the step after it; the step starts where the one before ended all the same.
+TEST(StepTimer, a_phase_between_steps_counts_for_the_next_step) {
+  StepTimer timer(std::make_unique<HostClock>(fake_now));
+  for (int step = 1; step <= 2; ++step) {
+    timer.begin_step();
+    {
+      const auto data = timer.phase(Phase::data);
+      advance(10);
+    }
+    timer.end_step();
+    advance(1);
+    timer.begin_early();
+    {
+      const auto stall = timer.phase(Phase::checkpoint_stall);
+      advance(100);
+    }
+    timer.begin_early();  // more than once between two steps
+    {
+      const auto stall = timer.phase(Phase::checkpoint_stall);
+      advance(200);
+    }
+    advance(2);
+  }
+  ASSERT_EQ(timer.steps().size(), 2u);  // what came after the last step belongs to none
+  EXPECT_NEAR(1e3 * timer.steps()[0].total, 10, kTolerance);
+  const StepTimes t = timer.steps()[1];
+  EXPECT_NEAR(1e3 * t.total, 313, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::checkpoint_stall), 300, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::data), 10, kTolerance);
+  EXPECT_NEAR(phase_ms(t, Phase::other), 3, kTolerance);
+}
+
 // Neither the discarded step nor the time between it and the next step counts.
 TEST(StepTimer, a_discarded_step_counts_nowhere) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
@@ -255,6 +287,8 @@ TEST(Regions, are_balanced_and_named) {
   }
   { const auto norm = timer.part(Part::elementwise); }
   timer.end_step();
+  timer.begin_early();
+  { const auto stall = timer.phase(Phase::checkpoint_stall); }
   Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
   Kokkos::Tools::Experimental::set_pop_region_callback(nullptr);
   const std::vector<std::string> expected = {"push shard8::step::forward",
@@ -268,6 +302,8 @@ TEST(Regions, are_balanced_and_named) {
                                              "pop",
                                              "pop",
                                              "push shard8::other::elementwise",
+                                             "pop",
+                                             "push shard8::step::checkpoint_stall",
                                              "pop"};
   EXPECT_EQ(seen(), expected);
 }

@@ -61,10 +61,25 @@ inline std::vector<CastFigures> synthetic_casts(int rank) {
           {"fc1 output gradient", "e5m2", 1000000, 0, 50000 * r, 0}};
 }
 
+/// Two checkpoints of 4 GB. Rank 1 writes 0.5 GB/s, rank 3 nothing, the others 1 GB/s. After its last step rank r was
+/// held up for r tenths of a second.
+inline CheckpointCounts synthetic_checkpoints(int rank) {
+  return {.written = 2,
+          .failed = 1,
+          .waited = 1,
+          .bytes = 8000000000,
+          .durable_s = 5,
+          .longest_s = 3,
+          .after_last_s = 0.1 * rank,
+          .own_bytes = rank == 3 ? 0u : 2000000000u,
+          .own_s = rank == 1 ? 4.0 : 2.0};
+}
+
 /// A job whose ranks are threads.
 class Job {
  public:
-  explicit Job(bool with_casts = false) : with_casts_(with_casts) {}
+  explicit Job(bool with_casts = false, bool with_checkpoints = false)
+      : with_casts_(with_casts), with_checkpoints_(with_checkpoints) {}
 
   std::array<Report, kRanks> reports(int steps, ReportInput input) {
     std::array<Report, kRanks> all;
@@ -75,6 +90,10 @@ class Job {
         for (int s = 0; s < steps; ++s) times.push_back(synthetic_step(r, s));
         input.host = "node0" + std::to_string(r / 2);
         if (with_casts_) input.casts = synthetic_casts(r);
+        if (with_checkpoints_) {
+          input.checkpoints = synthetic_checkpoints(r);
+          for (StepTimes& t : times) t.phase[static_cast<std::size_t>(Phase::checkpoint_stall)] = r == 2 ? 0.05 : 0.01;
+        }
         const int measured = steps - static_cast<int>(input.timing_skip);
         const Gather gather{
             .ranks = kRanks,
@@ -110,7 +129,7 @@ class Job {
     barrier_.arrive_and_wait();
     return copy;
   }
-  bool with_casts_;
+  bool with_casts_, with_checkpoints_;
   std::barrier<> barrier_{kRanks};
   std::array<std::vector<double>, kRanks> doubles_;
   std::array<std::string, kRanks> texts_;

@@ -171,7 +171,7 @@ TEST(Checkpoint, ARunGoesOnBitForBit) {
     expect_equal(second.train_to(kSteps), end);
     second.checkpoints->finish();
     EXPECT_EQ(hashes_of(second.training), expected);
-    EXPECT_EQ(second.checkpoints->figures().failed, 0) << second.said;
+    EXPECT_EQ(second.checkpoints->counts().failed, 0) << second.said;
   }
 }
 

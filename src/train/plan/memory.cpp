@@ -78,7 +78,7 @@ std::size_t reduction_buffers(Setup setup, const fsdp::UnitBuffers& buffers) {
 
 Plan make_plan(const deck::Config& config, int threads) {
   const Setup setup = Setup::make(config, {}, threads);
-  const State state(setup, tensor::ArenaSet::measure());
+  State state(setup, tensor::ArenaSet::measure());
   Plan plan;
   plan.memory = state.arenas.bytes();
   for (const auto& layer : state.activations.layers) {
@@ -89,6 +89,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   plan.traffic = traffic(setup, state.units);
   plan.reduction_buffers =
       tensor::kDevice ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup, state.units);
+  if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

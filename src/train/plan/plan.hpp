@@ -11,7 +11,9 @@
 #include "model/transformer_layer.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/arena.hpp"
+#include "tensor/exec.hpp"
 #include "train/setup.hpp"
+#include "train/state.hpp"
 
 namespace shard8::train {
 
@@ -38,13 +40,27 @@ struct Plan {
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
   /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory.
   std::size_t reduction_buffers = 0;
+  /// Of a run that may write checkpoints (deck::CheckpointConfig::dir), else 0.
+  struct Checkpoint {
+    /// Host memory of rank 0 for copies of the state; no rank needs more. On a device it is pinned. On hosts it is
+    /// taken as far as the state changes before it is written.
+    std::size_t copies = 0;
+    std::uint64_t state = 0;      ///< bytes of all persistent tensors, each once
+    std::uint64_t rank_file = 0;  ///< of them in the file of rank 0; no rank writes more
+  } checkpoint;
   Traffic traffic;                   ///< of rank 0
   double flops_per_step = 0;         ///< of the whole job
   std::int64_t parameters = 0;       ///< of the whole model
   std::int64_t tokens_per_step = 0;  ///< of the global batch
 
-  std::size_t total_bytes() const { return tensor::total(memory) + reduction_buffers; }
+  /// Of the memory in which a rank computes.
+  std::size_t total_bytes() const {
+    return tensor::total(memory) + reduction_buffers + (tensor::kDevice ? 0 : checkpoint.copies);
+  }
 };
+
+/// Bytes of a checkpoint of this setup. `state` may be laid out in measuring arenas.
+Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state);
 
 /// Makes the plan of a config from deck::load, in one process. It takes no arena's memory and communicates nothing.
 /// `threads`, the threads of a rank, size the kernels' workspace.

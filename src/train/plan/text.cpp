@@ -46,8 +46,17 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
     if (config.fp8.on()) memory("  attention's results", plan.kept.attention_results);
   }
   memory("reduction buffers", plan.reduction_buffers);
+  const bool checkpoints = !config.checkpoint.dir.empty();
+  if (checkpoints && !tensor::kDevice) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
+  if (checkpoints && tensor::kDevice) memory("pinned on the host", plan.checkpoint.copies);
   text += '\n';
+  if (checkpoints) {
+    text += "checkpoint, tensors only             bytes\n";
+    memory("of all ranks", plan.checkpoint.state);
+    memory("largest of a rank", plan.checkpoint.rank_file);
+    text += '\n';
+  }
   text += "collectives per rank and step\n";
   text += fmt::format("  {:<15} {:<9} {:>5} {:<5} {:>14} {:>7} {:>12}\n", "operation", "group", "ranks", "dtype",
                       "bytes a call", "calls", "bytes");
