@@ -47,15 +47,15 @@ std::string difference_of_lines(const std::vector<std::string>& got, const std::
 }
 
 std::map<std::string, std::string> tensors_of(const fs::path& checkpoint) {
-  const checkpoint::Reader reader(checkpoint.string(), checkpoint::read_manifest(checkpoint.string()));
-  for (const auto& file : reader.files()) file->verify_all();
+  checkpoint::Reader reader(checkpoint.string(), checkpoint::read_manifest(checkpoint.string()));
+  for (std::size_t f = 0; f < reader.files(); ++f) reader.file(f).verify_all();
   std::map<std::string, std::string> found;
   std::vector<std::byte> bytes;
   for (const checkpoint::ManifestTensor& t : reader.manifest().tensors) {
     const io::Box whole{0, t.shape[0], 0, t.shape.size() == 1 ? 1 : t.shape[1]};
     const auto row = whole.cols * static_cast<std::int64_t>(tensor::size_of(t.dtype));
     bytes.resize(static_cast<std::size_t>(whole.rows * row));
-    reader.read(t.name, t.content, whole, bytes.data(), row);
+    reader.read(t, whole, bytes.data(), row);
     found[t.name + ", " + t.content] =
         fmt::format("{} ({}) {}", tensor::name_of(t.dtype), fmt::join(t.shape, ", "), io::digest128(bytes));
   }
