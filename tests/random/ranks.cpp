@@ -137,10 +137,9 @@ Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_C
   const train::LoopResult loop = train_from(run.training, run.first, &*run.checkpoints);
   if (loop.why == train::Stop::asked && !loop.saved)
     base::fail(base::ExitCode::failed, "stopped without a checkpoint\n{}", run.said);
-  if (run.checkpoints->figures().failed > 0)
-    base::fail(base::ExitCode::failed, "did not write a checkpoint\n{}", run.said);
   outcome.add(loop.steps);
   outcome.weights = hash_of_weights(run.training);
+  if (run.said.find("no checkpoint was written") != std::string::npos) outcome.error = run.said;
   return outcome;
 }
 

@@ -60,11 +60,12 @@ void expect_same_training(const Variant& v) {
   ASSERT_EQ(metrics.size(), static_cast<std::size_t>(kSteps));
   const auto tensors = test::tensors_of(folder / "whole/checkpoints/step_00000040");
   for (const bool async : {true, false}) {
+    if (async && v.low) continue;  // shown by the other variant of the recipe
     const std::string name = async ? "async" : "sync";
     SCOPED_TRACE(name);
     const std::vector<std::string> write = {fmt::format("checkpoint.every={}", async ? 4 : 10),
                                             fmt::format("checkpoint.async={}", async),
-                                            fmt::format("checkpoint.files={}", async == v.low ? "node" : "rank")};
+                                            fmt::format("checkpoint.files={}", async ? "node" : "rank")};
     auto stop = write;
     stop.push_back(fmt::format("run.stop_after={}", kStop));
     const auto first = run(folder, v, name, stop);
