@@ -137,10 +137,19 @@ class Run {
       restarted_from_ =
           fmt::format("{}, step {} of {}, written on the mesh {} x {} x {}", point->folder, point->manifest.step,
                       steps_.end, point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
+      remarks_ = point->remarks;
+      if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
     if (folder_)
       checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? point->manifest.run : std::string(),
                            say());
+  }
+
+  /// So that the header, the report and later checkpoints have the value with which this run trains.
+  void set_decay_steps(std::int64_t steps) {
+    deck_.config.optimizer.decay_steps = steps;
+    for (deck::Echo& e : deck_.echo)
+      if (e.group == "optimizer" && e.key == "decay_steps") e.value = steps;
   }
 
   /// Throws if an output file could not be written. Changes no file.
@@ -183,6 +192,7 @@ class Run {
     logger_.info("found      {}", assembly_.loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
     if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
+    for (const std::string& remark : remarks_) logger_.info("{}", remark);
   }
 
   train::LoopResult train() {
@@ -302,7 +312,7 @@ class Run {
   }
 
   const StopRequests& requests_;
-  const deck::LoadResult& deck_;
+  deck::LoadResult deck_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
   base::Logger logger_;
@@ -316,7 +326,8 @@ class Run {
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
-  std::string restarted_from_;  ///< empty for a new run
+  std::string restarted_from_;        ///< empty for a new run
+  std::vector<std::string> remarks_;  ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;
 };
 

@@ -263,7 +263,7 @@ Directory::Done Directory::commit(std::int64_t step) const {
     throw;
   }
   io::sync_folder(path_);
-  io::write_durably(fmt::format("{}/{}", path_, kLatest), step_name(step) + "\n");
+  tried(done, [&] { io::write_durably(fmt::format("{}/{}", path_, kLatest), step_name(step) + "\n"); });
   if (replaces && tried(done, [&] { remove_step_folder(old); })) done.removed.push_back(step_name(step) + ".old");
   return done;
 }

@@ -97,8 +97,9 @@ class Directory {
   void require_files(std::int64_t step, const std::vector<ShardSummary>& files) const;
 
   /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
-  /// older checkpoint of the step is moved aside first and removed afterwards; if it cannot be removed, the result says
-  /// why. After a crash at any moment and recover(), the checkpoint of this step is the old or the new one.
+  /// older checkpoint of the step is moved aside first and removed afterwards. If it cannot be removed, or `latest`
+  /// cannot be written, the result says why. After a crash at any moment and recover(), the checkpoint of this step is
+  /// the old or the new one.
   Done commit(std::int64_t step) const;
 
   /// Removes DIR/step_N.tmp, after begin() in place of commit(). What cannot be removed stays.

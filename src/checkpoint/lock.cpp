@@ -93,14 +93,17 @@ Lock::~Lock() {
   close();
 }
 
+void Lock::require_held() const {
+  if (is_ours()) return;
+  const auto now = text_at(path_);
+  base::fail(base::ExitCode::checkpoint,
+             "'{}': the lock is lost: {}; this run writes no more checkpoints there: end one of the two runs, or "
+             "restart this one with another checkpoint.dir",
+             path_, now ? "it is now that of " + describe(parse_lock(*now)) : "the file is gone");
+}
+
 void Lock::beat() {
-  if (!is_ours()) {
-    const auto now = text_at(path_);
-    base::fail(base::ExitCode::checkpoint,
-               "'{}': the lock is lost: {}; this run writes no more checkpoints there: end one of the two runs, or "
-               "restart this one with another checkpoint.dir",
-               path_, now ? "it is now that of " + describe(parse_lock(*now)) : "the file is gone");
-  }
+  require_held();
   ++self_.beats;
   write();
   if (!has_flock_) has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;  // create() may have missed it

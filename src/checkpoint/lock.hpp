@@ -61,9 +61,12 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  /// Counts the heartbeat. Call it every limit_s / 6 or so, and before a commit. Error(checkpoint) if the lock is lost:
-  /// the file is gone or another process's, because this process did not beat for limit_s or somebody removed it. Then
-  /// this process must not write to the folder. Error(environment) if the file cannot be written.
+  /// Error(checkpoint) if the lock is lost: the file is gone or another process's, because this process did not beat
+  /// for limit_s or somebody removed it. Then this process must not write to the folder.
+  void require_held() const;
+
+  /// Counts the heartbeat. Call it every limit_s / 6 or so, and before a commit. Errors of require_held();
+  /// Error(environment) if the file cannot be written.
   void beat();
 
  private:

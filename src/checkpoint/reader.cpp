@@ -84,21 +84,44 @@ const std::vector<Reader::Place>& Reader::boxes_of(const std::string& name, cons
   return index_.boxes_of(name, content);
 }
 
-const ManifestTensor& Reader::saved(const StateTensor& t) const {
-  const auto found = tensors_.find({t.name, std::string(name_of(t.content))});
-  if (found == tensors_.end())
+const ManifestTensor* Reader::find(const std::string& name, Content content) const {
+  const auto found = tensors_.find({name, std::string(name_of(content))});
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+Reader::Source Reader::source_of(const StateTensor& t) const {
+  using tensor::DType;
+  const ManifestTensor* const same = find(t.name, t.content);
+  if (t.content == Content::master_remainder && same == nullptr) {
+    const ManifestTensor* const master = find(t.name, Content::master);
+    if (master != nullptr && master->dtype == DType::fp32) return {master, nullptr, Conversion::lower_half};
+  }
+  if (same == nullptr)
     base::fail(ExitCode::checkpoint,
                "{} has no tensor {}, which this deck needs: restart with the deck it was made "
                "with, or with checkpoint.restart: none",
                where(), t.label());
-  return *found->second;
+  const bool widens = same->dtype == DType::bf16 && t.dtype == DType::fp32;
+  const bool narrows = same->dtype == DType::fp32 && t.dtype == DType::bf16;
+  if (t.content == Content::exp_avg || t.content == Content::exp_avg_sq) {
+    if (widens) return {same, nullptr, Conversion::widen};
+    if (narrows) return {same, nullptr, Conversion::round};
+  }
+  if (t.content == Content::master) {
+    const ManifestTensor* const remainder = find(t.name, Content::master_remainder);
+    if (widens && remainder != nullptr) return {same, remainder, Conversion::join};
+    if (narrows) return {same, nullptr, Conversion::upper_half};
+  }
+  return {same, nullptr, Conversion::none};
 }
 
 void Reader::require(const std::vector<StateTensor>& tensors) const {
   for (const StateTensor& t : tensors) {
-    const ManifestTensor& in_files = saved(t);
+    const Source source = source_of(t);
+    const ManifestTensor& in_files = *source.tensor;
     const auto shape = t.extents();
-    if (in_files.dtype != t.dtype || in_files.shape != shape)
+    const bool other_dtype = source.how == Conversion::none && in_files.dtype != t.dtype;
+    if (other_dtype || in_files.shape != shape)
       base::fail(ExitCode::checkpoint,
                  "{}: tensor {} is {} of {}, and this deck needs {} of {}: restart with the deck it was made with, or "
                  "with checkpoint.restart: none",
@@ -127,6 +150,22 @@ void Reader::read(const ManifestTensor& tensor, const io::Box& box, std::byte* o
         box.count());
 }
 
+void Reader::read_converted(const Source& source, const io::Box& box, std::byte* out) {
+  const auto row_bytes = [&](const ManifestTensor& t) {
+    return box.cols * static_cast<std::int64_t>(tensor::size_of(t.dtype));
+  };
+  if (source.how == Conversion::none) return read(*source.tensor, box, out, row_bytes(*source.tensor));
+  const auto read_all = [&](const ManifestTensor& t) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(box.rows * row_bytes(t)));
+    read(t, box, bytes.data(), row_bytes(t));
+    return bytes;
+  };
+  const std::vector<std::byte> in = read_all(*source.tensor);
+  const std::vector<std::byte> remainder =
+      source.remainder == nullptr ? std::vector<std::byte>() : read_all(*source.remainder);
+  convert(source.how, out, in.data(), remainder.data(), box.count());
+}
+
 void Reader::restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors) {
   for (const StateTensor& t : tensors)
     for (const LocalPart& part : t.parts) restore_part(exec, t, part);
@@ -136,7 +175,7 @@ void Reader::restore(const tensor::Exec& exec, const std::vector<StateTensor>& t
 /// In panels of rows of the part's memory. A transposed part is one panel, because its rows are columns of the file.
 void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part) {
   const std::size_t size = tensor::size_of(t.dtype);
-  const ManifestTensor& in_files = saved(t);
+  const Source source = source_of(t);
   const std::int64_t row_bytes = part.box.cols * static_cast<std::int64_t>(size);
   const std::int64_t rows_at_once =
       part.transposed ? part.box.rows : std::clamp<std::int64_t>(kPanelBytes / row_bytes, 1, part.box.rows);
@@ -146,7 +185,7 @@ void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const 
     box.row0 += row;
     box.rows = std::min(rows_at_once, part.box.rows - row);
     panel.resize(static_cast<std::size_t>(box.rows * row_bytes));
-    read(in_files, box, panel.data(), row_bytes);
+    read_converted(source, box, panel.data());
     const std::byte* data = panel.data();
     tensor::Tensor to = part.local;
     if (part.transposed) {

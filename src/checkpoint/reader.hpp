@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/box_index.hpp"
+#include "checkpoint/convert.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/state_tensor.hpp"
 #include "io/shard_file.hpp"
@@ -29,8 +30,9 @@ class Reader {
 
   const Manifest& manifest() const { return manifest_; }
 
-  /// Checks that the checkpoint has every tensor of the list with its dtype and its shape. Tensors that are not in the
-  /// list are ignored.
+  /// Checks that the checkpoint has every tensor of the list with its shape, and with its dtype or one from which
+  /// restore() can convert: moments in fp32 or bf16, masters in fp32 or in bf16 with a remainder. Tensors that are not
+  /// in the list are ignored.
   void require(const std::vector<StateTensor>& tensors) const;
 
   /// Fills this rank's parts of all tensors, which require() has accepted. Reads only the blocks that hold elements of
@@ -53,7 +55,17 @@ class Reader {
 
  private:
   void require_boxes(const io::ShardReader& in, std::size_t f) const;
-  const ManifestTensor& saved(const StateTensor& t) const;
+  /// What the elements of a tensor are made of.
+  struct Source {
+    const ManifestTensor* tensor = nullptr;
+    const ManifestTensor* remainder = nullptr;  ///< of Conversion::join
+    Conversion how = Conversion::none;
+  };
+  const ManifestTensor* find(const std::string& name, Content content) const;
+  /// Error(checkpoint) if there is none.
+  Source source_of(const StateTensor& t) const;
+  /// Reads a box without gaps between its rows.
+  void read_converted(const Source& source, const io::Box& box, std::byte* out);
   void restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part);
   std::string where() const { return "checkpoint " + folder_; }
 

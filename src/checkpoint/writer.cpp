@@ -131,6 +131,7 @@ struct Writer::Work {
     w.directory->require_files(w.manifest.step, w.manifest.files);
     w.manifest.serial = w.directory->next_serial();
     write_manifest(w.folder, w.manifest);
+    if (const std::string why = w.lost ? w.lost() : ""; !why.empty()) base::fail(base::ExitCode::checkpoint, "{}", why);
     const auto note = [&](const Directory::Done& done) {
       w.warnings.insert(w.warnings.end(), done.trouble.begin(), done.trouble.end());
     };
@@ -159,6 +160,7 @@ struct Writer::Work {
   Manifest manifest;
   std::string folder;
   std::optional<Directory> directory;
+  std::function<std::string()> lost;
   std::int64_t keep = 1;
   std::vector<std::string> warnings;
 
@@ -166,7 +168,8 @@ struct Writer::Work {
 };
 
 Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
-               Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep)
+               Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep,
+               std::function<std::string()> lost)
     : world_(world),
       node_(node),
       tensors_(tensors),
@@ -174,7 +177,8 @@ Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, 
       io_(io),
       directory_(std::move(directory)),
       common_(std::move(common)),
-      keep_(keep) {
+      keep_(keep),
+      lost_(std::move(lost)) {
   for (const StateTensor& t : tensors)
     common_.tensors.push_back({t.name, std::string(name_of(t.content)), t.dtype, t.extents()});
   // Nodes are numbered in the order of their first ranks.
@@ -288,6 +292,7 @@ void Writer::begin_commit() {
   if (world_.rank() != 0) return;
   work_->manifest = std::move(manifest);
   work_->directory = directory_;
+  work_->lost = lost_;
   work_->keep = keep_;
   work_->start(Work::commit);
 }
@@ -338,7 +343,8 @@ Outcome Writer::end_failed() {
   work_.reset();  // closes and removes unfinished files
   const comm::HostWaits::Unlimited files(world_.waits());
   world_.barrier();
-  if (world_.rank() == 0) directory_.abandon(step_);
+  // Without the lock, a folder of this name may be another run's.
+  if (world_.rank() == 0 && (!lost_ || lost_().empty())) directory_.abandon(step_);
   world_.barrier();  // the next wait for rank 0 has a limit
   stage_ = Stage::none;
   return outcome;

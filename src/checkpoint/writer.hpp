@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,9 +44,11 @@ class Writer {
  public:
   /// `world` has all ranks, `node` those of this node if one file serves a node, else null. `common` is the manifest of
   /// all checkpoints of the run, without step, serial, tensors and files. All that is passed by reference must outlive
-  /// the writer. Rank 0 holds the lock of the directory.
+  /// the writer. Rank 0 holds the lock of the directory; `lost` says on rank 0, on any thread, why the lock is lost,
+  /// and is empty while it is held. What is being written then is neither committed nor removed.
   Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
-         Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep);
+         Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep,
+         std::function<std::string()> lost = {});
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -82,6 +85,7 @@ class Writer {
   Directory directory_;
   Manifest common_;
   std::int64_t keep_;
+  std::function<std::string()> lost_;
   int node_index_ = 0;  ///< this node's number among the nodes
 
   Stage stage_ = Stage::none;

@@ -36,6 +36,9 @@ class Assembly {
   /// model.init_file does not fit the model.
   void start(kernels::Tuning tuning = kernels::Tuning::candidates, const std::string& saved_algorithms = {});
 
+  /// From now on the learning rate decays over so many steps in place of optimizer.decay_steps.
+  void set_decay_steps(std::int64_t steps) { setup_.config.optimizer.decay_steps = steps; }
+
   const tensor::Exec& exec() const { return exec_; }
   const comm::Mesh& mesh() const { return mesh_; }
   const Setup& setup() const { return setup_; }

@@ -72,20 +72,23 @@ class CheckpointFolder::Heartbeat {
       : lock_(folder, run, options),
         counts_(
             std::chrono::milliseconds(std::lround(1e3 * options.limit_s / 6)), [this] { return count(); },
-            [this](const std::string& why) {
-              const std::lock_guard guard(mutex_);
-              lost_ = why;
-            }) {}
+            [](const std::string&) {}) {}  // whoever asks lost() finds out, too
 
-  /// Why the lock is lost; empty while it is held.
-  std::string lost() const {
+  /// Why the lock is lost; empty while it is held. Any thread may call it.
+  std::string lost() {
     const std::lock_guard guard(mutex_);
-    return lost_;
+    try {
+      lock_.require_held();
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return {};
   }
 
  private:
   /// Why the lock is lost, if it is. A heartbeat that could not be written is tried again.
   std::optional<std::string> count() {
+    const std::lock_guard guard(mutex_);
     try {
       lock_.beat();
     } catch (const base::Error& e) {
@@ -95,8 +98,7 @@ class CheckpointFolder::Heartbeat {
   }
 
   checkpoint::Lock lock_;
-  mutable std::mutex mutex_;
-  std::string lost_;
+  std::mutex mutex_;       // of lock_
   comm::Watchdog counts_;  // last: it uses the others
 };
 
@@ -135,7 +137,8 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
   comm::agree(world, [&] { snapshot_ = std::make_unique<checkpoint::Snapshot>(tensors_, assembly.setup().place); });
   if (config.checkpoint.files == deck::CheckpointFiles::node) node_.emplace(make_node_group(world));
   writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
-                                                 folder.directory(), common(run, run_id), config.checkpoint.keep);
+                                                 folder.directory(), common(run, run_id), config.checkpoint.keep,
+                                                 [&folder] { return folder.lost(); });
   assembly.trainer().before_change([this](int group) {
     if (!snapshot_->holds(group)) return;
     const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);

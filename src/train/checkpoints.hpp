@@ -24,15 +24,6 @@ struct RunDescription {
   std::vector<checkpoint::ManifestKey> deck;
 };
 
-/// The keys of which a restart allows another value without checkpoint.allow_changes: they change neither what is
-/// trained nor on which data. A group's name stands for all its keys.
-bool may_change_at_restart(const std::string& key);
-
-/// The keys whose values differ between the deck of a checkpoint and the deck of this run and that may not, one line
-/// each; empty if the run may go on from the checkpoint.
-std::string deck_differences(const std::vector<checkpoint::ManifestKey>& saved,
-                             const std::vector<checkpoint::ManifestKey>& now);
-
 /// Tells the user something; called on rank 0.
 using Say = std::function<void(const std::string&)>;
 
@@ -61,6 +52,9 @@ class CheckpointFolder {
 struct RestartPoint {
   std::string folder;  ///< of the checkpoint
   checkpoint::Manifest manifest;
+  /// Set by restore(). The checkpoint's optimizer.decay_steps, which replaces the default of this run's deck.
+  std::optional<std::int64_t> decay_steps{};
+  std::vector<std::string> remarks{};  ///< set by restore(): lines for the header, which say how the decks differ
 };
 
 /// The checkpoint from which a run goes on, and those that it may fall back to.
@@ -82,8 +76,10 @@ RestartPoints find_restart(const deck::Config& config, const std::string& folder
                            const RunDescription& run, const Say& say);
 
 /// Fills the training state from the first of the points that can be read, after Assembly::start(). Returns that point;
-/// none if there are no points. Collective. AgreedError(checkpoint) when none can be read, or when the deck of the one
-/// that is tried differs in keys that may not change.
+/// none if there are no points. Tensors whose dtype differs are converted (Reader::require). If the deck's keys of FP8
+/// differ, weights in FP8 are cast from the masters, and scales and histories are those of a start. If decay_steps is
+/// set in the point, the assembly has it. Collective. AgreedError(checkpoint) when no point can be read, or when the
+/// deck of the one that is tried differs in keys that may not change.
 std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& assembly, const RunDescription& run,
                                     const Say& say);
 

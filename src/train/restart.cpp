@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iterator>
-#include <map>
-#include <string_view>
 
 #include "base/error.hpp"
 #include "checkpoint/find.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "train/checkpoints.hpp"
+#include "train/restart_deck.hpp"
 #include "train/saved_shards.hpp"
 #include "train/state_tensors.hpp"
 
@@ -21,29 +19,7 @@ namespace shard8::train {
 
 using base::ExitCode;
 using checkpoint::Manifest;
-using checkpoint::ManifestKey;
 namespace fs = std::filesystem;
-
-bool may_change_at_restart(const std::string& key) {
-  constexpr std::array<std::string_view, 6> kGroups = {"mesh.", "fsdp.", "run.", "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 5> kKeys = {"model.init_file", "model.recompute", "precision.deterministic",
-                                                     "data.path", "data.micro_batch"};
-  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() ||
-         std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
-}
-
-std::string deck_differences(const std::vector<ManifestKey>& saved, const std::vector<ManifestKey>& now) {
-  std::map<std::string, std::string> before;
-  for (const ManifestKey& k : saved) before[k.key] = k.value;
-  std::string text;
-  for (const ManifestKey& k : now) {
-    const auto found = before.find(k.key);
-    if (found == before.end() || found->second == k.value || may_change_at_restart(k.key)) continue;
-    text += fmt::format("\n  {}: {} in the checkpoint, {} in this deck", k.key,
-                        found->second.empty() ? "\"\"" : found->second, k.value.empty() ? "\"\"" : k.value);
-  }
-  return text;
-}
 
 namespace {
 
@@ -53,14 +29,33 @@ struct Found {
   bool required = false;
 };
 
-void refuse_changes(const RestartPoint& point, const deck::Config& config, const RunDescription& run) {
-  if (config.checkpoint.allow_changes) return;
-  const std::string differences = deck_differences(point.manifest.deck, run.deck);
-  if (differences.empty()) return;
-  base::fail(ExitCode::checkpoint,
-             "checkpoint {} was written with another deck:{}\n  to train on all the same, set checkpoint.allow_changes "
-             "to true; to start anew, set checkpoint.restart to none and checkpoint.dir to another folder",
-             point.folder, differences);
+void check_deck(const RestartPoint& point, const deck::Config& config, const RunDescription& run) {
+  refuse_changes(deck_changes(point.manifest.deck, run.deck), config.checkpoint.allow_changes, point.folder);
+  const auto decay = saved_decay(point.manifest.deck, run.deck);
+  if (decay && config.optimizer.warmup >= *decay)
+    base::fail(ExitCode::checkpoint,
+               "optimizer.warmup = {} is not less than {}, the decay_steps of checkpoint {}: set optimizer.decay_steps",
+               config.optimizer.warmup, *decay, point.folder);
+}
+
+/// The tensors without those that Trainer::start() makes from the masters.
+std::vector<checkpoint::StateTensor> without_fp8(std::vector<checkpoint::StateTensor> tensors) {
+  std::erase_if(tensors,
+                [](const checkpoint::StateTensor& t) { return t.content >= checkpoint::Content::fp8_rowwise; });
+  return tensors;
+}
+
+std::vector<std::string> remarks_of(const RestartPoint& point, const RunDescription& run, bool starts_fp8) {
+  std::vector<std::string> remarks;
+  for (const DeckChange& change : deck_changes(point.manifest.deck, run.deck))
+    remarks.push_back("changed    " + text_of(change));
+  if (starts_fp8)
+    remarks.emplace_back("converted  weights in FP8 are cast from the masters; scales and histories begin anew");
+  if (point.decay_steps)
+    remarks.push_back(
+        fmt::format("schedule   decays over {} steps, as in the checkpoint; set optimizer.decay_steps to change it",
+                    *point.decay_steps));
+  return remarks;
 }
 
 Found find(const deck::Config& config, const std::string& own_folder, const Say& say) {
@@ -92,7 +87,8 @@ RestartPoint open_point(const comm::Communicator& world, const std::string& fold
   std::string text;
   comm::agree_on_root(world, 0, [&] { text = checkpoint::read_manifest_text(folder); });
   world.broadcast(text, 0);
-  RestartPoint point{folder, {}};
+  RestartPoint point;
+  point.folder = folder;
   comm::agree(world, [&] { point.manifest = checkpoint::parse_manifest(text, folder + "/manifest.json"); });
   return point;
 }
@@ -132,7 +128,7 @@ RestartPoints find_restart(const deck::Config& config, const std::string& folder
   if (restart.others.empty()) return restart;
   restart.first = open_point(world, restart.others.front());
   restart.others.erase(restart.others.begin());
-  comm::agree(world, [&] { refuse_changes(*restart.first, config, run); });
+  comm::agree(world, [&] { check_deck(*restart.first, config, run); });
   return restart;
 }
 
@@ -140,19 +136,26 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
                                     const Say& say) {
   if (!restart.first) return std::nullopt;
   const comm::Communicator& world = assembly.mesh().world;
-  const auto tensors = state_tensors(assembly.setup(), assembly.trainer().state());
+  const auto all = state_tensors(assembly.setup(), assembly.trainer().state());
   std::optional<RestartPoint> point = restart.first;
   for (auto next = restart.others.begin();; ++next) {
     try {
       if (!point) point = open_point(world, *std::prev(next));
+      const bool starts_fp8 =
+          assembly.setup().weights.recipe.on() && changes_fp8(deck_changes(point->manifest.deck, run.deck));
+      const auto tensors = starts_fp8 ? without_fp8(all) : all;
       comm::agree(world, [&] {
-        refuse_changes(*point, assembly.setup().config, run);
+        check_deck(*point, assembly.setup().config, run);
         checkpoint::Reader reader(point->folder, point->manifest,
                                   likely_ranks(assembly.setup(), mesh_of(point->manifest)));
         reader.require(tensors);
         reader.restore(assembly.exec(), tensors);
         reader.verify_rest(world.rank(), world.size());
       });
+      if (starts_fp8) assembly.trainer().start();
+      point->decay_steps = saved_decay(point->manifest.deck, run.deck);
+      if (point->decay_steps) assembly.set_decay_steps(*point->decay_steps);
+      point->remarks = remarks_of(*point, run, starts_fp8);
       return point;
     } catch (const comm::AgreedError& e) {
       if (restart.required || e.code() != ExitCode::checkpoint || next == restart.others.end()) throw;

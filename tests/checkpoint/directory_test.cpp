@@ -204,10 +204,9 @@ TEST(Directory, SaysWhyItCannotWrite) {
                  {"step_00000001.tmp': cannot make the folder: Read-only file system", remedy[0]});
   }
   save_step(directory, 1, "good");
-  for (const auto& [call, path, part] :
-       {std::tuple{"write", "manifest.json.tmp", "cannot write"},
-        std::tuple{"fsync", "manifest.json.tmp", "cannot fsync"}, std::tuple{"write", "latest.tmp", "cannot write"},
-        std::tuple{"rename", "step_00000002", "cannot rename it to"}}) {
+  for (const auto& [call, path, part] : {std::tuple{"write", "manifest.json.tmp", "cannot write"},
+                                         std::tuple{"fsync", "manifest.json.tmp", "cannot fsync"},
+                                         std::tuple{"rename", "step_00000002", "cannot rename it to"}}) {
     {
       const test::FailingCall full(call, path, ENOSPC);
       expect_error([&] { save_step(directory, 2, "new"); }, ExitCode::environment,
@@ -217,6 +216,20 @@ TEST(Directory, SaysWhyItCannotWrite) {
     EXPECT_EQ(directory.open(1).step, 1);
     EXPECT_FALSE(fs::exists(directory.path() + "/step_00000002.tmp"));
   }
+  EXPECT_EQ(directory.latest(), 1);
+}
+
+/// `latest` is for people. A checkpoint is one without it, too.
+TEST(Directory, LatestThatCannotBeWrittenIsNoError) {
+  const test::TempFolder folder;
+  const Directory directory(folder.path());
+  save_step(directory, 1);
+  test::fill_step(directory.begin(2), 2, 2, "new");
+  const test::FailingCall full("write", "latest.tmp", ENOSPC);
+  const auto done = directory.commit(2);
+  ASSERT_EQ(done.trouble.size(), 1U);
+  EXPECT_THAT(done.trouble[0], HasSubstr("latest.tmp': cannot write: No space left on device"));
+  EXPECT_THAT(usable_steps(directory), ElementsAre(2, 1));
   EXPECT_EQ(directory.latest(), 1);
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/error.hpp"
 #include "deck/layout.hpp"
 #include "tests/random/random_deck.hpp"
 
@@ -223,7 +224,7 @@ constexpr Generator kGenerators[] = {
      }},
     {"run.stop_after",
      [](RandomDeck& d, Draw& draw) {
-       d.config.run.stop_after = draw.chance(0.4) ? draw.between(1, d.config.run.steps - 1) : 0;
+       d.config.run.stop_after = draw.chance(1.0 / 3) ? draw.between(1, d.config.run.steps - 1) : 0;
      }},
     {"checkpoint.every",  // at times never, or only after the last step
      [](RandomDeck& d, Draw& draw) {
@@ -340,6 +341,37 @@ Schedule draw_second(const Config& c, Draw& draw) {
   s.gather = draw_gather(c, s.weights, draw);
   s.deterministic = draw.chance(0.8);
   return s;
+}
+
+Restart draw_restart(const Config& c, Draw& draw) {
+  constexpr int kMostMeshes = 20;  // that are tried: few meshes fit the sizes of an FP8 deck
+  Restart restart;
+  restart.schedule = draw_second(c, draw);
+  restart.schedule.weights = c.fp8.weights;
+  restart.async = draw.chance(0.6);
+  restart.files = draw.one_of({deck::CheckpointFiles::rank, deck::CheckpointFiles::node});
+  restart.same_mesh = draw.chance(0.35);
+  const auto fits = [&] {
+    restart.schedule.gather = draw_gather(c, c.fp8.weights, draw);
+    try {
+      loaded(restarted({.config = c, .source = {}, .second = {}, .restart = restart}));
+      return true;
+    } catch (const base::Error&) {
+      return false;
+    }
+  };
+  for (int i = 0; i < kMostMeshes && !restart.same_mesh; ++i) {
+    RandomDeck d{.config = c, .source = {}, .second = {}, .restart = {}};
+    draw_tensor(d, draw);
+    draw_shard(d, draw);
+    draw_replicate(d, draw);
+    restart.mesh = d.config.mesh;
+    restart.micro_batch = draw.chance(0.5) ? c.data.micro_batch : draw.between(0, deck::lay_out(d.config).rank_batch);
+    if (fits()) return restart;
+  }
+  restart.same_mesh = true;
+  SHARD8_REQUIRE(fits(), "a deck that the checks accept is rejected with another schedule");
+  return restart;
 }
 
 std::span<const Generator> generators() { return kGenerators; }

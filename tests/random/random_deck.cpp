@@ -31,6 +31,22 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   return c;
 }
 
+deck::Config restarted(const RandomDeck& deck) {
+  const Restart& r = deck.restart;
+  deck::Config c = deck.config;
+  c.run.stop_after = 0;
+  if (!r.same_mesh) {
+    c.mesh = r.mesh;
+    c.data.micro_batch = r.micro_batch;
+  }
+  Schedule schedule = r.schedule;
+  schedule.weights = c.fp8.weights;
+  c = with_schedule(c, schedule);
+  c.checkpoint.async = r.async;
+  c.checkpoint.files = r.files;
+  return c;
+}
+
 deck::Config loaded(const deck::Config& config) { return deck::load_text(deck::to_yaml(config), "random.yaml").config; }
 
 std::string short_yaml(const deck::Config& config) {
@@ -71,6 +87,8 @@ RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesys
       const deck::Config second = with_schedule(deck.config, deck.second);
       deck.config = loaded(deck.config);
       deck.second = schedule_of(loaded(second));
+      Draw draw(seed, number, attempt, "restart");
+      deck.restart = draw_restart(deck.config, draw);
       return deck;
     } catch (const base::Error& error) {
       ++acceptance.rejected;

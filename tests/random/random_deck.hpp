@@ -32,12 +32,27 @@ struct Schedule {
   bool deterministic = true;
 };
 
-/// A deck that was drawn, its data, and a second schedule that must give the same bits on the same mesh.
+/// How a training that run.stop_after stopped goes on from its checkpoint.
+struct Restart {
+  bool same_mesh = true;  ///< on the mesh of the deck, with its micro-batches; the two members below do not count
+  deck::MeshConfig mesh;  ///< otherwise on this one
+  std::int64_t micro_batch = 0;  ///< and with these micro-batches
+  Schedule schedule;             ///< its `weights` do not count: they are those of the deck
+  bool async = true;
+  deck::CheckpointFiles files = deck::CheckpointFiles::rank;
+};
+
+/// A deck that was drawn, its data, a second schedule that must give the same bits on the same mesh, and how a stopped
+/// training goes on, which counts only if run.stop_after is not 0.
 struct RandomDeck {
   deck::Config config;
   DataSource source;
   Schedule second;
+  Restart restart;
 };
+
+/// The deck with which a stopped training goes on. It is not loaded.
+deck::Config restarted(const RandomDeck& deck);
 
 Schedule schedule_of(const deck::Config& config);
 deck::Config with_schedule(deck::Config config, const Schedule& schedule);
@@ -49,6 +64,8 @@ struct Generator {
 };
 std::span<const Generator> generators();
 Schedule draw_second(const deck::Config& config, Draw& draw);
+/// `config` must be loaded. The deck with which the training goes on passes the checks.
+Restart draw_restart(const deck::Config& config, Draw& draw);
 
 /// A key that is not drawn, and why.
 struct NotDrawn {

@@ -21,7 +21,8 @@
 #include "tests/random/spread.hpp"
 #include "tests/support/execution.hpp"
 
-// Trains random decks, each on its mesh with two schedules and on one rank, and compares the three trainings.
+// Trains random decks, each on its mesh with two schedules and on one rank, and compares the three trainings. Some are
+// stopped as well, and go on from a checkpoint on the same or another mesh.
 
 namespace shard8::test {
 namespace {
@@ -149,7 +150,7 @@ class Program {
     for (std::int64_t number = first; number < end; ++number) {
       decks.push_back(accepted(number));
       first_job.push_back(jobs.size());
-      for (Job& job : jobs_of(decks.back(), name(number))) jobs.push_back(std::move(job));
+      for (Job& job : jobs_of(decks.back(), name(number), std::to_string(number))) jobs.push_back(std::move(job));
     }
     first_job.push_back(jobs.size());
     const std::vector<Outcome> outcomes = ranks_.train(jobs);
@@ -158,8 +159,7 @@ class Program {
       const Verdict verdict =
           judge(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]));
       progress_.add(number, decks[i], verdict);
-      if (options_.only >= 0 && verdict.failure == Failure::none)
-        print(fmt::format("{}\n", short_yaml(decks[i].config)));
+      if (options_.only >= 0 && verdict.failure == Failure::none) print(fmt::format("{}\n", text_of(decks[i])));
       if (verdict.failure != Failure::none) report(number, decks[i], verdict);
     }
     progress_.done = end;
@@ -168,16 +168,16 @@ class Program {
   void report(std::int64_t number, const RandomDeck& deck, const Verdict& verdict) {
     print(fmt::format("FAILED: {} {}run it again: {}\n", name(number), verdict.text, command(number)));
     if (options_.as_drawn || progress_.failed.size() > kMostShrunk) {
-      print(fmt::format("its deck:\n{}\n", short_yaml(deck.config)));
+      print(fmt::format("its deck:\n{}\n", text_of(deck)));
       return;
     }
     const auto again = [&](const RandomDeck& smaller) {
-      const auto outcomes = ranks_.train(jobs_of(smaller, "a smaller form of " + name(number)));
+      const auto outcomes = ranks_.train(jobs_of(smaller, "a smaller form of " + name(number), "smaller"));
       return judge(smaller, outcomes);
     };
     const Shrunk shrunk = shrink(deck, verdict, fs::absolute(options_.folder), again);
     print(fmt::format("the smallest deck found that fails in this way, after {} others:\n\n{}\n{} {}\n", shrunk.trials,
-                      short_yaml(shrunk.deck.config), name(number) + ", made smaller,", shrunk.verdict.text));
+                      text_of(shrunk.deck), name(number) + ", made smaller,", shrunk.verdict.text));
   }
 
   bool measure() {
@@ -214,7 +214,7 @@ int run(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   bool good = false;
   try {
-    Ranks ranks(comm, std::chrono::seconds(options->limit));
+    Ranks ranks(comm, std::chrono::seconds(options->limit), fs::absolute(options->folder));
     good = Program(*options, ranks).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "random.decks: %s\n", error.what());

@@ -4,6 +4,7 @@
 #include "tests/random/ranks.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -17,7 +18,7 @@
 #include "data/permutation.hpp"
 #include "deck/layout.hpp"
 #include "tensor/transfer.hpp"
-#include "tests/train/training.hpp"
+#include "tests/train/checkpointed.hpp"
 #include "train/loop.hpp"
 #include "train/stopping.hpp"
 
@@ -42,11 +43,10 @@ struct Assignment {
   std::vector<std::vector<int>> members;  ///< by job, ascending
 };
 
-Assignment assign(std::span<const Job> jobs, int size) {
+Assignment assign(std::span<const Job> jobs, const std::vector<std::size_t>& chosen, int size) {
   Assignment a;
-  a.order.resize(jobs.size());
+  a.order = chosen;
   a.members.resize(jobs.size());
-  std::iota(a.order.begin(), a.order.end(), std::size_t{0});
   const auto key = [&](std::size_t j) { return std::pair(jobs[j].config.mesh.ranks(), cost_of(jobs[j].config)); };
   std::stable_sort(a.order.begin(), a.order.end(), [&](std::size_t x, std::size_t y) { return key(x) > key(y); });
   std::vector<double> free_at(static_cast<std::size_t>(size), 0.0);
@@ -108,8 +108,8 @@ void take(std::string_view& in, T& values) {
   take(in, values.data(), count * sizeof(values[0]));
 }
 
-/// All steps of the deck, or those until run.stop_after stops them, as the program stops.
-std::vector<train::StepResult> train_to_stop(Training& training) {
+/// Trains from step `first` to the end of the deck, or until run.stop_after stops the training, as the program does.
+train::LoopResult train_from(Training& training, std::int64_t first, train::Checkpoints* checkpoints) {
   const deck::RunConfig& run = training.setup().config.run;
   train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
   std::uint64_t asked = 0;
@@ -117,7 +117,38 @@ std::vector<train::StepResult> train_to_stop(Training& training) {
   train::LoopHooks hooks;
   hooks.after = [&](const train::StepResult& result) { asked = result.asked; };
   hooks.stops_before = [&](std::int64_t) { return asked != 0; };
-  return train::train(training.trainer(), {.first = 0, .end = run.steps}, hooks).steps;
+  if (checkpoints != nullptr) {
+    hooks.between = [&](std::int64_t done) { checkpoints->between_steps(done); };
+    hooks.save = [&](std::int64_t done) { return checkpoints->write_now(done); };
+  }
+  train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = run.steps}, hooks);
+  if (checkpoints != nullptr) checkpoints->finish();
+  training.trainer().ask({});
+  return loop;
+}
+
+/// A job that writes checkpoints to checkpoint.dir, and goes on from the last one that is there.
+Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_Comm comm) {
+  Outcome outcome;
+  CheckpointedTraining run(config, comm);
+  outcome.first = run.first;
+  if (run.first != job.first)
+    base::fail(base::ExitCode::failed, "goes on from step {} instead of {}\n{}", run.first, job.first, run.said);
+  const train::LoopResult loop = train_from(run.training, run.first, &*run.checkpoints);
+  if (loop.why == train::Stop::asked && !loop.saved)
+    base::fail(base::ExitCode::failed, "stopped without a checkpoint\n{}", run.said);
+  outcome.add(loop.steps);
+  outcome.weights = hash_of_weights(run.training);
+  if (run.said.find("no checkpoint was written") != std::string::npos) outcome.error = run.said;
+  return outcome;
+}
+
+Outcome train_without(const Job& job, MPI_Comm comm) {
+  Outcome outcome;
+  Training training(job.config, comm);
+  outcome.add(train_from(training, 0, nullptr).steps);
+  outcome.weights = hash_of_weights(training);
+  return outcome;
 }
 
 char crash_text[512];  // names the job that runs; printed by the handler of a signal
@@ -182,12 +213,26 @@ void Watch::watch() {
   }
 }
 
-Ranks::Ranks(MPI_Comm comm, std::chrono::seconds limit)
-    : control_(comm, "control", comm::Waiting::yield, nullptr), watch_(control_.rank(), limit) {
-  MPI_Comm_dup(comm, &comm_);
+void Outcome::add(const std::vector<train::StepResult>& steps) {
+  for (const train::StepResult& step : steps) {
+    losses.push_back(step.loss);
+    norms.push_back(step.gradient_norm);
+  }
 }
 
-Ranks::~Ranks() { MPI_Comm_free(&comm_); }
+Ranks::Ranks(MPI_Comm comm, std::chrono::seconds limit, const std::filesystem::path& folder)
+    : control_(comm, "control", comm::Waiting::yield, nullptr), watch_(control_.rank(), limit) {
+  MPI_Comm_dup(comm, &comm_);
+  std::string process = std::to_string(::getpid());
+  control_.broadcast(process, 0);
+  checkpoints_ = folder / ("checkpoints_" + process);
+}
+
+Ranks::~Ranks() {
+  MPI_Comm_free(&comm_);
+  std::error_code ignored;
+  if (rank() == 0) std::filesystem::remove_all(checkpoints_, ignored);
+}
 
 /// A communicator of the members. MPI polls without pause while it creates one, so the members first wait for each
 /// other and yield meanwhile.
@@ -229,12 +274,9 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
   Outcome outcome;
   watch_.begin(job.name);
   try {
-    Training training(job.config, comm);
-    for (const auto& result : train_to_stop(training)) {
-      outcome.losses.push_back(result.loss);
-      outcome.norms.push_back(result.gradient_norm);
-    }
-    outcome.weights = hash_of_weights(training);
+    deck::Config config = job.config;
+    if (!job.checkpoints.empty()) config.checkpoint.dir = checkpoints_ / job.checkpoints;
+    outcome = job.checkpoints.empty() ? train_without(job, comm) : train_with_checkpoints(job, config, comm);
   } catch (const std::exception& error) {
     outcome.error = error.what();
     std::fprintf(stderr, "[rank %d] %s: %s\n", rank(), job.name.substr(0, job.name.find('\n')).c_str(), error.what());
@@ -245,8 +287,9 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
   return outcome;
 }
 
-std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
-  const Assignment assignment = assign(jobs, size());
+void Ranks::train_some(std::span<const Job> jobs, const std::vector<std::size_t>& chosen,
+                       std::vector<Outcome>& outcomes) {
+  const Assignment assignment = assign(jobs, chosen, size());
   std::string mine;  // outcomes of the jobs in which this rank is the first member
   for (const std::size_t j : assignment.order) {
     const auto& members = assignment.members[j];
@@ -254,24 +297,37 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
     const Outcome outcome = train_on(jobs[j], j, members);
     if (rank() != members.front()) continue;
     put(mine, &j, sizeof(j));
+    put(mine, &outcome.first, sizeof(outcome.first));
     put(mine, outcome.losses);
     put(mine, outcome.norms);
     put(mine, &outcome.weights, sizeof(outcome.weights));
     put(mine, outcome.error);
   }
-  std::vector<Outcome> outcomes(jobs.size());
   for (const std::string& text : control_.all_gather(std::string_view(mine))) {
     std::string_view in = text;
     while (!in.empty()) {
       std::size_t j = 0;
       take(in, &j, sizeof(j));
       Outcome& outcome = outcomes.at(j);
+      take(in, &outcome.first, sizeof(outcome.first));
       take(in, outcome.losses);
       take(in, outcome.norms);
       take(in, &outcome.weights, sizeof(outcome.weights));
       take(in, outcome.error);
     }
   }
+}
+
+std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
+  std::vector<Outcome> outcomes(jobs.size());
+  std::vector<std::size_t> begin, go_on;
+  for (std::size_t j = 0; j < jobs.size(); ++j) (jobs[j].first == 0 ? begin : go_on).push_back(j);
+  train_some(jobs, begin, outcomes);
+  if (go_on.empty()) return outcomes;
+  train_some(jobs, go_on, outcomes);
+  std::error_code ignored;
+  if (rank() == 0) std::filesystem::remove_all(checkpoints_, ignored);
+  control_.barrier();  // before jobs of the next call make the folder
   return outcomes;
 }
 

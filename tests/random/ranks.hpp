@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <span>
 #include <string>
@@ -15,20 +16,27 @@
 
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::test {
 
 /// The outcome of a training.
 struct Outcome {
+  std::int64_t first = 0;             ///< the number of its first step
   std::vector<double> losses, norms;  ///< by step
   std::uint64_t weights = 0;          ///< a hash of the bits of all ranks' master shards after the last step
   std::string error;                  ///< not empty: the training threw this
+
+  void add(const std::vector<train::StepResult>& steps);
 };
 
 /// A training, and the text that is printed if it hangs or crashes.
 struct Job {
   deck::Config config;
   std::string name;
+  /// Not empty: the training writes checkpoints to a folder of this name, and goes on from the last one that is there.
+  std::string checkpoints{};
+  std::int64_t first = 0;  ///< the step from which it must go on; such jobs begin when all others have ended
 };
 
 /// Ends the process with a message when a job takes longer than the limit. Ranks that wait for a rank which has gone
@@ -60,8 +68,9 @@ class Watch {
 /// ranks run at the same time. Ranks yield while they wait, so there may be more of them than cores.
 class Ranks {
  public:
-  /// Duplicates `comm`. A job that takes longer than the limit ends the program.
-  Ranks(MPI_Comm comm, std::chrono::seconds limit);
+  /// Duplicates `comm`. A job that takes longer than the limit ends the program. Checkpoints are written to a folder in
+  /// `folder`, which has a name of its own and is removed at the end. Collective.
+  Ranks(MPI_Comm comm, std::chrono::seconds limit, const std::filesystem::path& folder);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -69,16 +78,19 @@ class Ranks {
   int rank() const { return control_.rank(); }
   int size() const { return control_.size(); }
 
-  /// Trains all jobs; every rank must give the same list. Returns their outcomes, on every rank. Collective.
+  /// Trains all jobs; every rank must give the same list. Returns their outcomes, on every rank. Removes their
+  /// checkpoints. Collective.
   std::vector<Outcome> train(std::span<const Job> jobs);
 
  private:
+  void train_some(std::span<const Job> jobs, const std::vector<std::size_t>& chosen, std::vector<Outcome>& outcomes);
   Outcome train_on(const Job& job, std::size_t number, const std::vector<int>& members);
   MPI_Comm meet(std::size_t number, const std::vector<int>& members) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   comm::Communicator control_;
   Watch watch_;
+  std::filesystem::path checkpoints_;
 };
 
 }  // namespace shard8::test

@@ -45,7 +45,7 @@ void reset(std::string_view path, RandomDeck& d) {
         d.config.fp8.recipe == deck::Recipe::block || d.config.fp8.recipe == deck::Recipe::mxfp8;
   if (path == "fp8.recipe" || path == "precision.compute") {
     d.config.fp8.format = deck::Fp8Format::automatic;
-    d.config.fsdp.gather = d.second.gather = deck::Gather::automatic;
+    d.config.fsdp.gather = d.second.gather = d.restart.schedule.gather = deck::Gather::automatic;
   }
   fill_in(d.config);
 }
@@ -55,6 +55,34 @@ template <class Get>
 void add_smaller(std::vector<Change>& changes, std::int64_t now, std::int64_t least, Get get) {
   for (const std::int64_t size : {least, now / 2, now - 1})
     if (size >= least && size < now) changes.push_back([get, size](RandomDeck& d) { get(d) = size; });
+}
+
+/// Adds changes that make the restart simpler: on the same mesh, on one rank, with the schedule of the deck.
+void add_restart(std::vector<Change>& changes, const RandomDeck& deck) {
+  const Schedule first = schedule_of(deck.config);
+  if (!deck.restart.same_mesh) {
+    changes.push_back([](RandomDeck& d) { d.restart.same_mesh = true; });
+    changes.push_back([](RandomDeck& d) {
+      d.restart.mesh = {};
+      d.restart.micro_batch = d.config.data.micro_batch;
+    });
+    for (std::int64_t deck::MeshConfig::*extent :
+         {&deck::MeshConfig::replicate, &deck::MeshConfig::shard, &deck::MeshConfig::tensor})
+      changes.push_back([extent](RandomDeck& d) { d.restart.mesh.*extent = 1; });
+  }
+  changes.push_back([first](RandomDeck& d) { d.restart.schedule = first; });
+  changes.push_back([first](RandomDeck& d) { d.restart.schedule.recompute = first.recompute; });
+  changes.push_back([first](RandomDeck& d) { d.restart.schedule.gather = first.gather; });
+  changes.push_back([first](RandomDeck& d) {
+    d.restart.schedule.reshard_after_forward = first.reshard_after_forward;
+    d.restart.schedule.prefetch = first.prefetch;
+  });
+  changes.push_back([](RandomDeck& d) {
+    d.restart.async = d.config.checkpoint.async;
+    d.restart.files = d.config.checkpoint.files;
+  });
+  add_smaller(
+      changes, deck.config.run.stop_after, 1, [](RandomDeck & d) -> auto& { return d.config.run.stop_after; });
 }
 
 /// Changes that may make this deck smaller, beginning with the largest ones.
@@ -73,6 +101,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
       d.config.model.layers = layers;
       d.config.fsdp.prefetch = std::min(d.config.fsdp.prefetch, layers);
       d.second.prefetch = std::min(d.second.prefetch, layers);
+      d.restart.schedule.prefetch = std::min(d.restart.schedule.prefetch, layers);
       d.config.fp8.first_layers_bf16 = d.config.fp8.last_layers_bf16 = 0;
     });
   }
@@ -95,6 +124,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
     d.second.weights = first.weights;
   });
   changes.push_back([first](RandomDeck& d) { d.second.deterministic = first.deterministic; });
+  if (c.run.stop_after > 0) add_restart(changes, deck);
   add_smaller(
       changes, c.data.batch, 1, [](RandomDeck & d) -> auto& { return d.config.data.batch; });
   add_smaller(
@@ -126,13 +156,13 @@ std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, 
     const Config second = with_schedule(smaller.config, smaller.second);
     smaller.config = loaded(smaller.config);
     smaller.second = schedule_of(loaded(second));
+    if (smaller.config.run.stop_after >= smaller.config.run.steps) return std::nullopt;
+    loaded(restarted(smaller));
     alone(smaller.config);
   } catch (const base::Error&) {
     return std::nullopt;
   }
-  const auto text = [](const RandomDeck& d) {
-    return short_yaml(d.config) + short_yaml(with_schedule(d.config, d.second));
-  };
+  const auto text = [](const RandomDeck& d) { return text_of(d) + short_yaml(with_schedule(d.config, d.second)); };
   if (text(smaller) == text(deck)) return std::nullopt;
   return smaller;
 }

@@ -104,15 +104,25 @@ void Spread::raise(const Spread& other) {
   for (const auto member : kSpreadMembers) this->*member = std::max(this->*member, other.*member);
 }
 
-std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name) {
+std::string text_of(const RandomDeck& deck) {
+  if (deck.config.run.stop_after == 0) return short_yaml(deck.config);
+  return fmt::format("{}\nThe deck that goes on from the checkpoint of this one, on {} ranks:\n\n{}",
+                     short_yaml(deck.config), restarted(deck).mesh.ranks(), short_yaml(loaded(restarted(deck))));
+}
+
+std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder) {
   Config whole = deck.config;
   whole.run.stop_after = 0;
   const Config second = with_schedule(whole, deck.second), one = alone(whole);
   std::vector<Job> jobs{{whole, name + ", on its mesh\n" + short_yaml(whole)},
                         {second, name + ", on its mesh with the second schedule\n" + short_yaml(second)},
                         {one, name + ", on one rank\n" + short_yaml(one)}};
-  if (deck.config.run.stop_after > 0)
-    jobs.push_back({deck.config, name + ", on its mesh, stopped\n" + short_yaml(deck.config)});
+  if (deck.config.run.stop_after > 0) {
+    const std::string decks = "\n" + text_of(deck);
+    jobs.push_back({deck.config, name + ", on its mesh, stopped" + decks, folder});
+    jobs.push_back({loaded(restarted(deck)), name + ", from the checkpoint of the stopped training" + decks, folder,
+                    deck.config.run.stop_after});
+  }
   return jobs;
 }
 
@@ -124,6 +134,47 @@ Spread difference_of(const Outcome& a, const Outcome& b) {
   }
   return d;
 }
+
+namespace {
+
+std::string mesh_text(const deck::MeshConfig& m) { return fmt::format("{} x {} x {}", m.replicate, m.shard, m.tensor); }
+
+/// Holds a training that was stopped and went on against the training that was not. On one mesh they are equal bit for
+/// bit; on two meshes the two parts together are within the bounds of the training on one rank.
+Verdict judge_restart(const RandomDeck& deck, const Outcome& mesh, const Outcome& one, const Outcome& stopped,
+                      const Outcome& rest) {
+  Verdict v;
+  if (!is_beginning_of(mesh, stopped, deck.config.run.stop_after)) {
+    v.failure = Failure::stopped_badly;
+    v.text = fmt::format("run.stop_after = {} does not give the first steps of the whole run\n{}",
+                         deck.config.run.stop_after, table(stopped, "stopped", mesh, "whole"));
+    return v;
+  }
+  Outcome joined = stopped;
+  joined.losses.insert(joined.losses.end(), rest.losses.begin(), rest.losses.end());
+  joined.norms.insert(joined.norms.end(), rest.norms.begin(), rest.norms.end());
+  const bool same_length = joined.losses.size() == mesh.losses.size();
+  v.difference = difference_of(joined, one);
+  const Bounds bounds = bounds_of(deck.config);
+  const bool good = deck.restart.same_mesh ? same_bits(joined.losses, mesh.losses) &&
+                                                 same_bits(joined.norms, mesh.norms) && rest.weights == mesh.weights
+                                           : same_length && v.difference.within(bounds.most);
+  if (good) return v;
+  v.failure = Failure::restarted_badly;
+  const std::string how = fmt::format("the restart after {} steps on the mesh {}", deck.config.run.stop_after,
+                                      mesh_text(restarted(deck).mesh));
+  if (deck.restart.same_mesh) {
+    v.text =
+        fmt::format("{} gives other bits than the run that was not stopped\n{}  weights after the last step {}\n", how,
+                    table(joined, "restarted", mesh, "not stopped"), rest.weights == mesh.weights ? "equal" : "differ");
+  } else {
+    v.text = fmt::format("{} differs from one rank by more than is allowed ({})\n{}", how, bounds.kind,
+                         table(joined, "restarted", one, "on one rank"));
+  }
+  return v;
+}
+
+}  // namespace
 
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes) {
   const Outcome &mesh = outcomes[0], &second = outcomes[1], &one = outcomes[2];
@@ -150,10 +201,11 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes) {
         "later norms {:.1e}\n{}",
         bounds.kind, most.first_loss, most.first_norm, most.loss, most.norm,
         table(mesh, "on the mesh", one, "on one rank"));
-  } else if (outcomes.size() > 3 && !is_beginning_of(mesh, outcomes[3], deck.config.run.stop_after)) {
-    v.failure = Failure::stopped_badly;
-    v.text = fmt::format("run.stop_after = {} does not give the first steps of the whole run\n{}",
-                         deck.config.run.stop_after, table(outcomes[3], "stopped", mesh, "whole"));
+  } else if (outcomes.size() > 3) {
+    const Verdict restart = judge_restart(deck, mesh, one, outcomes[3], outcomes[4]);
+    v.difference.raise(restart.difference);
+    v.failure = restart.failure;
+    v.text = restart.text;
   }
   return v;
 }

@@ -38,7 +38,7 @@ Bounds bounds_of(const deck::Config& config);
 /// are trained.
 deck::Config alone(const deck::Config& config);
 
-enum class Failure { none, threw, differs, other_bits, stopped_badly };
+enum class Failure { none, threw, differs, other_bits, stopped_badly, restarted_badly };
 
 struct Verdict {
   Failure failure = Failure::none;
@@ -46,9 +46,13 @@ struct Verdict {
   Spread difference;  ///< from the training on one rank
 };
 
-/// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank; and on its mesh until
-/// run.stop_after stops it, if that is not 0. The others train all steps.
-std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name);
+/// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank. If run.stop_after is not 0,
+/// two more: on its mesh until run.stop_after stops it, and from the checkpoint that this one wrote to the end.
+/// `folder`: of the checkpoints, which no other deck has.
+std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder);
+/// The deck as two texts, if a stopped training goes on: the one that stops, and the one that goes on. Otherwise as
+/// one. Each is the text of a deck that the program runs; the second one goes on from the checkpoint of the first.
+std::string text_of(const RandomDeck& deck);
 /// Compares the outcomes of jobs_of() with each other.
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes);
 

@@ -7,9 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/train/checkpointed.hpp"
 #include "tests/train/fp8_decks.hpp"
-#include "tests/train/training.hpp"
-#include "train/checkpoints.hpp"
 
 // Checkpoints as runs write and read them, on one mesh and from each mesh to each other.
 
@@ -67,37 +66,10 @@ std::string empty_folder(const std::string& name) {
   return path;
 }
 
-const train::Say quiet = [](const std::string&) {};
-
-train::RunDescription described(const deck::Config&) { return {"shard8 test", "none", {}}; }
-
-/// A training with its checkpoints.
-struct Job {
+/// A training with its checkpoints. Its manifests name no deck, so that tests may change any key.
+struct Job : test::CheckpointedTraining {
   Job(const deck::Config& config, MPI_Comm comm)
-      : training(config, comm), folder(training.mesh().world, config.checkpoint.dir, quiet) {
-    const auto points =
-        train::find_restart(config, config.checkpoint.dir, training.mesh().world, described(config), say());
-    const auto point = train::restore(points, training.assembly(), described(config), say());
-    if (point) first = point->manifest.step;
-    checkpoints.emplace(training.assembly(), folder, described(config), point ? point->manifest.run : "", say());
-  }
-  train::Say say() {
-    return [this](const std::string& text) { said += text + "\n"; };
-  }
-  std::vector<train::StepResult> train_to(std::int64_t end) {
-    std::vector<train::StepResult> results;
-    for (; first < end; ++first) {
-      results.push_back(training.run(first, 1).front());
-      checkpoints->between_steps(first + 1);
-    }
-    return results;
-  }
-
-  Training training;
-  train::CheckpointFolder folder;
-  std::int64_t first = 0;
-  std::string said;
-  std::optional<train::Checkpoints> checkpoints;
+      : test::CheckpointedTraining(config, comm, {"shard8 test", "none", {}}) {}
 };
 
 void expect_equal(const std::vector<train::StepResult>& results, const std::vector<train::StepResult>& expected) {

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/restart_deck.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "deck/echo.hpp"
+
+namespace shard8::train {
+
+using checkpoint::ManifestKey;
+
+namespace {
+
+constexpr std::string_view kDecay = "optimizer.decay_steps";
+
+bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::map<std::string_view, std::string_view> values_of(const std::vector<ManifestKey>& keys) {
+  std::map<std::string_view, std::string_view> values;
+  for (const ManifestKey& k : keys) values[k.key] = k.value;
+  return values;
+}
+
+std::string shown(const std::string& value) { return value.empty() ? "\"\"" : value; }
+
+template <class Includes>
+std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
+  std::string text;
+  for (const DeckChange& change : changes)
+    if (includes(change.key)) text += "\n  " + text_of(change);
+  return text;
+}
+
+}  // namespace
+
+bool may_change_at_restart(const std::string& key) {
+  constexpr std::array<std::string_view, 6> kGroups = {"mesh.", "fsdp.", "run.", "checkpoint.", "verify.", "output."};
+  constexpr std::array<std::string_view, 5> kKeys = {"model.init_file", "model.recompute", "precision.deterministic",
+                                                     "data.path", "data.micro_batch"};
+  return is_one_of(key, kKeys) ||
+         std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
+}
+
+bool must_not_change_at_restart(const std::string& key) {
+  constexpr std::array<std::string_view, 8> kKeys = {"model.arch",   "model.hidden",        "model.ffn",
+                                                     "model.layers", "model.heads",         "model.kv_heads",
+                                                     "model.vocab",  "model.tie_embeddings"};
+  return is_one_of(key, kKeys);
+}
+
+std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, const std::vector<ManifestKey>& now) {
+  const auto before = values_of(saved);
+  const bool keeps_decay = saved_decay(saved, now).has_value();
+  std::vector<DeckChange> changes;
+  for (const ManifestKey& k : now) {
+    const auto found = before.find(k.key);
+    if (found == before.end() || found->second == k.value || (keeps_decay && k.key == kDecay)) continue;
+    changes.push_back({k.key, std::string(found->second), k.value});
+  }
+  return changes;
+}
+
+bool changes_fp8(const std::vector<DeckChange>& changes) {
+  return std::any_of(changes.begin(), changes.end(), [](const DeckChange& change) {
+    return change.key.starts_with("fp8.") || change.key == "precision.compute";
+  });
+}
+
+std::optional<std::int64_t> saved_decay(const std::vector<ManifestKey>& saved, const std::vector<ManifestKey>& now) {
+  const auto find = [](const std::vector<ManifestKey>& keys) {
+    return std::find_if(keys.begin(), keys.end(), [](const ManifestKey& k) { return k.key == kDecay; });
+  };
+  const auto before = find(saved), given = find(now);
+  if (before == saved.end() || given == now.end() || before->value == given->value ||
+      given->origin != deck::to_string(deck::Origin::fallback))
+    return std::nullopt;
+  std::int64_t steps = 0;
+  const char* const end = before->value.data() + before->value.size();
+  const auto [rest, error] = std::from_chars(before->value.data(), end, steps);
+  return error == std::errc() && rest == end ? std::optional(steps) : std::nullopt;
+}
+
+std::string text_of(const DeckChange& change) {
+  return fmt::format("{}: {} in the checkpoint, {} in this deck", change.key, shown(change.before), shown(change.now));
+}
+
+void refuse_changes(const std::vector<DeckChange>& changes, bool allow_changes, const std::string& folder) {
+  const std::string other_model = lines(changes, must_not_change_at_restart);
+  if (!other_model.empty())
+    base::fail(base::ExitCode::checkpoint,
+               "checkpoint {} is one of another model:{}\n  restart with the deck it was written with; to train this "
+               "model, set checkpoint.restart to none and checkpoint.dir to another folder",
+               folder, other_model);
+  if (allow_changes) return;
+  const std::string others = lines(changes, [](const std::string& key) { return !may_change_at_restart(key); });
+  if (!others.empty())
+    base::fail(base::ExitCode::checkpoint,
+               "checkpoint {} was written with another deck:{}\n  to train on all the same, set "
+               "checkpoint.allow_changes to true; to start anew, set checkpoint.restart to none and checkpoint.dir to "
+               "another folder",
+               folder, others);
+}
+
+}  // namespace shard8::train

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+
+namespace shard8::train {
+
+// What a restart with an edited deck may change. `saved` are the keys of a checkpoint's manifest, `now` those of this
+// run's deck.
+
+/// A key whose values differ.
+struct DeckChange {
+  std::string key, before, now;
+};
+
+/// The keys of both decks whose values differ, in the order of `now`. optimizer.decay_steps is left out if
+/// saved_decay() replaces it.
+std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>& saved,
+                                     const std::vector<checkpoint::ManifestKey>& now);
+
+/// Whether a key may change without checkpoint.allow_changes: it changes neither what is trained nor on which data.
+bool may_change_at_restart(const std::string& key);
+/// Whether a key may not change at all: the checkpoint would be that of another model.
+bool must_not_change_at_restart(const std::string& key);
+
+/// Whether weights in FP8, their scales and the histories of amaxes must be made from the masters, as at the start of a
+/// training, because the keys that they depend on have changed.
+bool changes_fp8(const std::vector<DeckChange>& changes);
+
+/// The checkpoint's optimizer.decay_steps, if the deck of this run does not give another value but has the default.
+/// Nothing if both are equal.
+std::optional<std::int64_t> saved_decay(const std::vector<checkpoint::ManifestKey>& saved,
+                                        const std::vector<checkpoint::ManifestKey>& now);
+
+/// "KEY: A in the checkpoint, B in this deck"
+std::string text_of(const DeckChange& change);
+
+/// Error(checkpoint) with the keys that may not change. `folder`: of the checkpoint, for the message.
+void refuse_changes(const std::vector<DeckChange>& changes, bool allow_changes, const std::string& folder);
+
+}  // namespace shard8::train

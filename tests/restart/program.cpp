@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/restart/program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace shard8::test {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) throw std::runtime_error(std::string(name) + " is not set");
+  return value;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The arguments of a process; empty for a zombie and for one that has ended.
+std::vector<std::string> arguments_of(const fs::path& process) {
+  std::vector<std::string> arguments;
+  std::istringstream in(contents(process / "cmdline"));
+  for (std::string one; std::getline(in, one, '\0');) arguments.push_back(one);
+  return arguments;
+}
+
+}  // namespace
+
+ProgramRun::ProgramRun(ProgramOptions options)
+    : options_(std::move(options)), deck_(fs::canonical(options_.folder) / options_.deck) {
+  std::vector<std::string> command;
+  if (options_.ranks > 0) {
+    command = words(variable("SHARD8_MPIEXEC"));
+    command.insert(command.end(), {"-n", std::to_string(options_.ranks)});
+  }
+  command.insert(command.end(), options_.before.begin(), options_.before.end());
+  command.insert(command.end(), {variable("SHARD8_PROGRAM"), "run", deck_.string()});
+  command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+  std::vector<char*> arguments;
+  for (std::string& one : command) arguments.push_back(one.data());
+  arguments.push_back(nullptr);
+  launcher_ = ::fork();
+  if (launcher_ != 0) return;
+  ::setpgid(0, 0);
+  const int output = ::open((options_.folder / "output").c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0644);
+  const int input = ::open("/dev/null", O_RDONLY);
+  if (output < 0 || input < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0 ||
+      ::chdir(options_.folder.c_str()) != 0)
+    ::_exit(127);
+  if (options_.prepare) options_.prepare();
+  ::execvp(arguments[0], arguments.data());
+  ::_exit(127);
+}
+
+ProgramRun::~ProgramRun() {
+  if (!ended()) {
+    ::kill(-launcher_, SIGKILL);
+    ::waitpid(launcher_, nullptr, 0);
+  }
+  for (const pid_t rank : ranks()) ::kill(rank, SIGKILL);
+}
+
+std::vector<pid_t> ProgramRun::ranks() const {
+  const std::string program = variable("SHARD8_PROGRAM");
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    const auto arguments = arguments_of(entry.path());
+    if (arguments.size() > 2 && arguments[0] == program && arguments[2] == deck_) found.push_back(pid);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool ProgramRun::ended() {
+  int status = 0;
+  if (ended_ || ::waitpid(launcher_, &status, WNOHANG) != launcher_) return ended_;
+  ended_ = true;
+  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return true;
+}
+
+ProgramEnd ProgramRun::wait(std::chrono::seconds limit) {
+  const auto end = Clock::now() + limit;
+  while (!ended() || !ranks().empty()) {
+    if (Clock::now() > end) {
+      const std::string what = ended_ ? "ranks live after the launcher has ended" : "it has not ended";
+      ::kill(-launcher_, SIGKILL);
+      throw std::runtime_error(fmt::format("after {} s {}: {}\n{}", limit.count(), what, deck_.string(), output()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return {code_, output()};
+}
+
+std::string ProgramRun::output() const { return contents(options_.folder / "output"); }
+
+ProgramEnd run_program(ProgramOptions options) { return ProgramRun(std::move(options)).wait(); }
+
+}  // namespace shard8::test
