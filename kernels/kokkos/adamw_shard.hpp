@@ -7,7 +7,7 @@
 
 #include "kernels/adamw.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
-#include "kernels/kokkos/master_halves.hpp"
+#include "tensor/master_halves.hpp"
 
 /// A step of AdamW on elements of a shard, for every type of master and moments.
 namespace shard8::kernels {
@@ -63,13 +63,13 @@ struct SplitMaster {
   KOKKOS_FORCEINLINE_FUNCTION auto load(const W& w, std::int64_t i) const {
     const auto high = w.load(weight, i);
     const auto low = w.load(remainder, i);
-    return w.each([&](int j) { return join(high.raw(j), low.raw(j)); });
+    return w.each([&](int j) { return tensor::join_halves(high.raw(j), low.raw(j)); });
   }
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto update(const W& w, std::int64_t i, const Values<W::kCount>& values) const {
-    w.fill(weight, i, [&](int j) { return split(values[j]).weight; });
-    w.fill(remainder, i, [&](int j) { return split(values[j]).remainder; });
-    return w.each([&](int j) { return static_cast<float>(split(values[j]).weight); });
+    w.fill(weight, i, [&](int j) { return tensor::split_halves(values[j]).weight; });
+    w.fill(remainder, i, [&](int j) { return tensor::split_halves(values[j]).remainder; });
+    return w.each([&](int j) { return static_cast<float>(tensor::split_halves(values[j]).weight); });
   }
   template <int N>
   bool fits() const {

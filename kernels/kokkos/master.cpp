@@ -4,7 +4,7 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/master_halves.hpp"
+#include "tensor/master_halves.hpp"
 
 namespace shard8::kernels {
 
@@ -23,8 +23,8 @@ void split_master(const Exec& exec, const tensor::Tensor& weight, const tensor::
       SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
           const auto in = w.load(whole, first + i);
-          w.fill(high, first + i, [&](int j) { return split(in[j]).weight; });
-          w.fill(low, first + i, [&](int j) { return split(in[j]).remainder; });
+          w.fill(high, first + i, [&](int j) { return tensor::split_halves(in[j]).weight; });
+          w.fill(low, first + i, [&](int j) { return tensor::split_halves(in[j]).remainder; });
         });
       });
 }
@@ -44,7 +44,7 @@ void join_master(const Exec& exec, const tensor::Tensor& master, const tensor::T
         row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
           const auto upper = w.load(high, first + i);
           const auto lower = w.load(low, first + i);
-          w.store(whole, first + i, w.each([&](int j) { return join(upper.raw(j), lower.raw(j)); }));
+          w.store(whole, first + i, w.each([&](int j) { return tensor::join_halves(upper.raw(j), lower.raw(j)); }));
         });
       });
 }

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "kernels/kokkos/master_halves.hpp"
 #include "tensor/bfloat16.hpp"
+#include "tensor/master_halves.hpp"
 
 namespace shard8::checkpoint {
 
@@ -40,12 +40,12 @@ void convert(Conversion how, std::byte* out, const std::byte* in, const std::byt
       return fill(out, count, [in](std::int64_t i) { return BFloat16(element<float>(in, i)); });
     case Conversion::join:
       return fill(out, count, [in, remainder](std::int64_t i) {
-        return kernels::join(element<BFloat16>(in, i), element<std::int16_t>(remainder, i));
+        return tensor::join_halves(element<BFloat16>(in, i), element<std::int16_t>(remainder, i));
       });
     case Conversion::upper_half:
-      return fill(out, count, [in](std::int64_t i) { return kernels::split(element<float>(in, i)).weight; });
+      return fill(out, count, [in](std::int64_t i) { return tensor::split_halves(element<float>(in, i)).weight; });
     case Conversion::lower_half:
-      return fill(out, count, [in](std::int64_t i) { return kernels::split(element<float>(in, i)).remainder; });
+      return fill(out, count, [in](std::int64_t i) { return tensor::split_halves(element<float>(in, i)).remainder; });
     case Conversion::none:
       break;
   }

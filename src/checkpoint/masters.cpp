@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "tensor/master_halves.hpp"
 
 namespace shard8::checkpoint {
 
@@ -14,12 +15,6 @@ namespace {
 
 /// Elements of a split master that are joined at once. Chosen: their halves take 4 MiB each, a block of a file.
 constexpr std::int64_t kPanel = std::int64_t{2} << 20;
-
-/// The fp32 number of the halves that kernels::split_master() made.
-float joined(std::uint16_t weight, std::int16_t remainder) {
-  return std::bit_cast<float>((static_cast<std::uint32_t>(weight) << 16) +
-                              static_cast<std::uint32_t>(static_cast<std::int32_t>(remainder)));
-}
 
 }  // namespace
 
@@ -67,7 +62,8 @@ void Masters::read_checked(const std::string& name, const io::Box& box, float* o
     for (std::int64_t r = 0; r < rows.rows; ++r) {
       for (std::int64_t c = 0; c < rows.cols; ++c) {
         const auto i = static_cast<std::size_t>(r * rows.cols + c);
-        out[(first + r) * row_stride + c] = joined(weights[i], remainders[i]);
+        out[(first + r) * row_stride + c] =
+            tensor::join_halves(std::bit_cast<tensor::BFloat16>(weights[i]), remainders[i]);
       }
     }
   }
