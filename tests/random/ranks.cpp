@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "data/permutation.hpp"
@@ -36,18 +38,21 @@ double cost_of(const deck::Config& c) {
   return 6e-10 * tokens * parameters + 0.01 * static_cast<double>(c.mesh.ranks());
 }
 
-/// The ranks of each job, and the order in which every rank runs its jobs. Jobs with more ranks come first; each starts
-/// as soon as enough ranks are free.
+/// The ranks of each job, and the order in which every rank runs its jobs. Jobs that go on from the checkpoint of
+/// another one come last, jobs with more ranks first; each starts as soon as enough ranks are free.
 struct Assignment {
   std::vector<std::size_t> order;
   std::vector<std::vector<int>> members;  ///< by job, ascending
 };
 
-Assignment assign(std::span<const Job> jobs, const std::vector<std::size_t>& chosen, int size) {
+Assignment assign(std::span<const Job> jobs, int size) {
   Assignment a;
-  a.order = chosen;
+  a.order.resize(jobs.size());
   a.members.resize(jobs.size());
-  const auto key = [&](std::size_t j) { return std::pair(jobs[j].config.mesh.ranks(), cost_of(jobs[j].config)); };
+  std::iota(a.order.begin(), a.order.end(), std::size_t{0});
+  const auto key = [&](std::size_t j) {
+    return std::tuple(jobs[j].first == 0, jobs[j].config.mesh.ranks(), cost_of(jobs[j].config));
+  };
   std::stable_sort(a.order.begin(), a.order.end(), [&](std::size_t x, std::size_t y) { return key(x) > key(y); });
   std::vector<double> free_at(static_cast<std::size_t>(size), 0.0);
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -287,15 +292,17 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
   return outcome;
 }
 
-void Ranks::train_some(std::span<const Job> jobs, const std::vector<std::size_t>& chosen,
-                       std::vector<Outcome>& outcomes) {
-  const Assignment assignment = assign(jobs, chosen, size());
+std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
+  const Assignment assignment = assign(jobs, size());
   std::string mine;  // outcomes of the jobs in which this rank is the first member
   for (const std::size_t j : assignment.order) {
     const auto& members = assignment.members[j];
     if (std::find(members.begin(), members.end(), rank()) == members.end()) continue;
+    const bool leads = rank() == members.front();
+    if (leads && jobs[j].first > 0) wait_for_end(jobs[j].checkpoints);
     const Outcome outcome = train_on(jobs[j], j, members);
-    if (rank() != members.front()) continue;
+    if (!leads) continue;
+    if (!jobs[j].checkpoints.empty() && jobs[j].first == 0) tell_end(jobs[j].checkpoints);
     put(mine, &j, sizeof(j));
     put(mine, &outcome.first, sizeof(outcome.first));
     put(mine, outcome.losses);
@@ -303,6 +310,7 @@ void Ranks::train_some(std::span<const Job> jobs, const std::vector<std::size_t>
     put(mine, &outcome.weights, sizeof(outcome.weights));
     put(mine, outcome.error);
   }
+  std::vector<Outcome> outcomes(jobs.size());
   for (const std::string& text : control_.all_gather(std::string_view(mine))) {
     std::string_view in = text;
     while (!in.empty()) {
@@ -316,19 +324,21 @@ void Ranks::train_some(std::span<const Job> jobs, const std::vector<std::size_t>
       take(in, outcome.error);
     }
   }
-}
-
-std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
-  std::vector<Outcome> outcomes(jobs.size());
-  std::vector<std::size_t> begin, go_on;
-  for (std::size_t j = 0; j < jobs.size(); ++j) (jobs[j].first == 0 ? begin : go_on).push_back(j);
-  train_some(jobs, begin, outcomes);
-  if (go_on.empty()) return outcomes;
-  train_some(jobs, go_on, outcomes);
   std::error_code ignored;
   if (rank() == 0) std::filesystem::remove_all(checkpoints_, ignored);
   control_.barrier();  // before jobs of the next call make the folder
   return outcomes;
+}
+
+void Ranks::tell_end(const std::string& checkpoints) const {
+  std::filesystem::create_directories(checkpoints_);
+  std::ofstream(checkpoints_ / (checkpoints + ".ended")).put('\n');
+}
+
+/// The job that wrote these checkpoints is before this one in the list of every rank, so it ends.
+void Ranks::wait_for_end(const std::string& checkpoints) const {
+  while (!std::filesystem::exists(checkpoints_ / (checkpoints + ".ended")))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace shard8::test

@@ -36,7 +36,9 @@ struct Job {
   std::string name;
   /// Not empty: the training writes checkpoints to a folder of this name, and goes on from the last one that is there.
   std::string checkpoints{};
-  std::int64_t first = 0;  ///< the step from which it must go on; such jobs begin when all others have ended
+  /// The step from which it must go on. If it is not 0, another job stops there with checkpoints of the same name; this
+  /// one begins when that one has ended.
+  std::int64_t first = 0;
 };
 
 /// Ends the process with a message when a job takes longer than the limit. Ranks that wait for a rank which has gone
@@ -83,8 +85,9 @@ class Ranks {
   std::vector<Outcome> train(std::span<const Job> jobs);
 
  private:
-  void train_some(std::span<const Job> jobs, const std::vector<std::size_t>& chosen, std::vector<Outcome>& outcomes);
   Outcome train_on(const Job& job, std::size_t number, const std::vector<int>& members);
+  void tell_end(const std::string& checkpoints) const;
+  void wait_for_end(const std::string& checkpoints) const;
   MPI_Comm meet(std::size_t number, const std::vector<int>& members) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
