@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -109,9 +108,9 @@ std::vector<std::string> parts_in(const fs::path& folder) {
 
 /// When and whom to kill.
 struct Blow {
-  bool in_write = false;  ///< when a checkpoint is begun, else when the run begins
-  double delay_s = 0;     ///< after that
-  bool all = false;       ///< all ranks, else one
+  std::int64_t write = 0;  ///< when the run begins its checkpoint of this number, from 1; 0: when the run begins
+  double delay_s = 0;      ///< after that
+  bool all = false;        ///< all ranks, else one
   std::uint64_t which = 0;
 };
 
@@ -154,8 +153,8 @@ class Round {
 
   Blow draw_blow() {
     Blow blow;
-    blow.in_write = draw_.chance(0.5);
-    blow.delay_s = blow.in_write ? draw_.real(0, 0.03) : draw_.real(0, 1.3 * whole_s_);
+    blow.write = draw_.chance(0.5) ? draw_.between(1, 4) : 0;
+    blow.delay_s = blow.write > 0 ? draw_.real(0, 0.03) : draw_.real(0, 1.3 * whole_s_);
     blow.all = draw_.chance(0.5);
     blow.which = draw_.bits();
     return blow;
@@ -166,18 +165,19 @@ class Round {
     const std::string from = newest_checkpoint(checkpoints_);
     ProgramRun run(program({}));
     auto at = Clock::now() + Seconds(blow.delay_s);
-    bool waits = blow.in_write;
-    const auto before = parts_in(checkpoints_);
-    while (waits || Clock::now() < at) {
+    std::int64_t begun = 0;  // checkpoints that this run has begun
+    auto before = parts_in(checkpoints_);
+    while (begun < blow.write || Clock::now() < at) {
       if (run.ended()) {
         check_end(run.wait(), from);
         return false;
       }
-      if (waits && parts_in(checkpoints_) != before && !parts_in(checkpoints_).empty()) {
-        waits = false;
-        at = Clock::now() + Seconds(blow.delay_s);
+      if (begun < blow.write) {
+        const auto now = parts_in(checkpoints_);
+        if (now != before && !now.empty() && ++begun == blow.write) at = Clock::now() + Seconds(blow.delay_s);
+        before = now;
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(waits ? 300 : 1000));
+      std::this_thread::sleep_for(std::chrono::microseconds(begun < blow.write ? 300 : 1000));
     }
     const auto ranks = run.ranks();
     if (ranks.empty()) {  // they have not begun, or have ended already
@@ -324,6 +324,11 @@ int main(int argc, char** argv) {
   const auto options = shard8::test::read_options(argc, argv);
   if (!options) {
     std::fputs(std::string(shard8::test::kUsage).c_str(), stderr);
+    return 2;
+  }
+  for (const char* name : {"SHARD8_PROGRAM", "SHARD8_MPIEXEC"}) {
+    if (std::getenv(name) != nullptr) continue;
+    std::fprintf(stderr, "kill_rounds: the environment variable %s must be set: docs/testing.md\n", name);
     return 2;
   }
   try {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/io/files.hpp"
@@ -77,6 +78,12 @@ class EditedDeck : public testing::Test {
   static test::TempFolder* original_;
 };
 test::TempFolder* EditedDeck::original_ = nullptr;
+
+/// `ckpt verify` derives FP8 weights, scales and the newest amaxes from the masters.
+void expect_verifies(const std::string& checkpoint) {
+  const std::string command = std::string(std::getenv("SHARD8_PROGRAM")) + " ckpt verify " + checkpoint;
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
 
 class OtherModel : public EditedDeck {};
 class MayChange : public EditedDeck {};
@@ -154,6 +161,7 @@ TEST_F(Converted, AndTrainedOn) {
     expect_goes_on(arguments, c.says);
     const auto tensors = test::tensors_of(folder_ / "ck/step_00000006");
     ASSERT_TRUE(tensors.contains(c.tensor)) << c.tensor;
+    expect_verifies(folder_ / "ck/step_00000006");
     EXPECT_TRUE(tensors.at(c.tensor).starts_with(c.dtype)) << tensors.at(c.tensor);
     // And back.
     const auto back = run({"checkpoint.allow_changes=true", "checkpoint.dir=ck", "output.dir=back", "run.steps=8",

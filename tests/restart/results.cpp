@@ -76,11 +76,15 @@ std::string difference_of_tensors(const std::map<std::string, std::string>& got,
 
 std::string newest_checkpoint(const fs::path& folder) {
   const checkpoint::Directory directory(folder.string());
-  const auto scan = directory.scan();
-  if (!scan.unusable.empty()) base::fail(base::ExitCode::checkpoint, "{}", scan.unusable[0].why);
-  if (scan.usable.empty()) return "";
-  std::string newest = directory.folder_of(scan.usable[0].step);
-  tensors_of(newest);
+  std::string newest;
+  std::int64_t largest = 0;
+  for (const std::int64_t step : directory.steps()) {
+    const std::int64_t serial = directory.open(step).serial;
+    if (serial <= largest) continue;
+    largest = serial;
+    newest = directory.folder_of(step);
+  }
+  if (!newest.empty()) tensors_of(newest);
   return newest;
 }
 
