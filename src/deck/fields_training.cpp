@@ -61,7 +61,7 @@ constexpr Field kOptimizer[] = {
      .default_note = "run.steps",
      .unit = "steps",
      .help = "step at which min_lr is reached, counted from the first of the run, more than "
-             "warmup"},
+             "warmup; a restart without this key keeps the checkpoint's"},
     {.key = "beta1",
      .slot = optimizer<&OptimizerConfig::beta1>(),
      .bounds = from_below(0, 1),

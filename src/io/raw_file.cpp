@@ -77,7 +77,7 @@ RawFile::RawFile(std::string path, int flags, base::ExitCode code, const char* o
   struct stat status = {};
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(std::exchange(descriptor_, -1));
-    base::fail(code_, "'{}': not a regular file; a file of a checkpoint is needed here", path_);
+    base::fail(code_, "'{}': not a regular file, as a file of a checkpoint must be; use another checkpoint, or copy this file again", path_);
   }
   // O_NONBLOCK is for open() alone, which would wait for the writer of a FIFO; some file systems apply it to files.
   if (const int now = ::fcntl(descriptor_, F_GETFL); now != -1) ::fcntl(descriptor_, F_SETFL, now & ~O_NONBLOCK);
