@@ -135,6 +135,10 @@ void RawFile::read(std::span<std::byte> out, std::uint64_t offset) const {
   }
 }
 
+void RawFile::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset) {
   const HeldFileSizeSignal held;
   std::size_t done = 0;

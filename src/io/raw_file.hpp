@@ -34,6 +34,8 @@ class RawFile {
 
   /// Fills `out` with the bytes from `offset` on. It is an error if the file ends before.
   void read(std::span<std::byte> out, std::uint64_t offset) const;
+  /// Says that these bytes will be read soon: the system may fetch them meanwhile.
+  void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write(std::span<const std::byte> bytes, std::uint64_t offset);
   /// Has bytes that were written go to the disk now, and does not wait. Error if an earlier such write failed. Does
   /// nothing where the system cannot.
