@@ -44,6 +44,13 @@ Directory directory_at(const std::string& path) {
              path, step_name(1200));
 }
 
+Directory::Scan scan_and_say(const Directory& directory, const std::function<void(const std::string&)>& say) {
+  Directory::Scan scan = directory.scan();
+  for (const auto& bad : scan.unusable)
+    say(fmt::format("checkpoint {} cannot be used: {}", directory.folder_of(bad.step), bad.why));
+  return scan;
+}
+
 Checkpoint open_checkpoint(const std::string& path, const std::function<void(const std::string&)>& say) {
   if (is_checkpoint(path)) {
     const fs::path folder = trimmed(path);
@@ -54,9 +61,7 @@ Checkpoint open_checkpoint(const std::string& path, const std::function<void(con
     return {folder.string(), read_manifest(folder.string())};
   }
   const Directory directory = directory_at(path);
-  const Directory::Scan scan = directory.scan();
-  for (const auto& bad : scan.unusable)
-    say(fmt::format("checkpoint {} cannot be used: {}", directory.folder_of(bad.step), bad.why));
+  const Directory::Scan scan = scan_and_say(directory, say);
   if (scan.usable.empty())
     base::fail(base::ExitCode::checkpoint, "'{}': none of the {} checkpoints here can be used; copy one again",
                directory.path(), scan.unusable.size());

@@ -25,6 +25,9 @@ bool names_checkpoints(const std::string& path);
 /// `checkpoints` in it. Error(checkpoint) if there are none in either.
 Directory directory_at(const std::string& path);
 
+/// Directory::scan(). `say` is told of the checkpoints that are not usable.
+Directory::Scan scan_and_say(const Directory& directory, const std::function<void(const std::string&)>& say);
+
 /// The checkpoint that a path names: the path itself, or else of directory_at() the last written that is usable. `say`
 /// is told of those that are not usable. Error(checkpoint) if there is none. Its manifest verifies and its files have
 /// their lengths; their bytes are not checked.

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "checkpoint/reader.hpp"
 #include "checkpoint/state_tensor.hpp"
 
 namespace shard8::checkpoint {
@@ -46,23 +46,6 @@ std::uint64_t hash_of(const io::ShardReader& file, std::size_t index) {
   return sum;
 }
 
-}  // namespace
-
-io::ShardReader open_shard(const Checkpoint& checkpoint, std::size_t file) {
-  const Manifest& m = checkpoint.manifest;
-  const std::string path = checkpoint.folder + "/" + m.files[file].file;
-  io::ShardReader reader(path, m.files[file]);
-  const io::ShardIdentity& identity = reader.identity();
-  if (identity.run_id != m.run || identity.step != m.step)
-    base::fail(base::ExitCode::checkpoint,
-               "'{}': belongs to run {}, step {}, and the manifest to run {}, step {}: copy the right file, or remove "
-               "this checkpoint",
-               path, base::quotable(identity.run_id), identity.step, base::quotable(m.run), m.step);
-  return reader;
-}
-
-namespace {
-
 std::string dataset(const Checkpoint& checkpoint, std::size_t file, const std::string& name, const std::string& content,
                     const io::Box& box) {
   return fmt::format("{}: /tensors/{}/{}/r{}_c{}", checkpoint.manifest.files[file].file, name, content, box.row0,
@@ -89,7 +72,7 @@ std::vector<TensorSummary> summarise(const Checkpoint& checkpoint, bool hashes) 
     if (hashes) summary.hash = 0;
   }
   for (std::size_t f = 0; f < checkpoint.manifest.files.size(); ++f) {
-    const io::ShardReader file = open_shard(checkpoint, f);
+    const io::ShardReader file = open_shard(checkpoint.folder, checkpoint.manifest, f);
     for (std::size_t b = 0; b < file.boxes().size(); ++b) {
       const io::ShardBox& box = file.boxes()[b];
       const auto found = index.find({box.name, box.content});

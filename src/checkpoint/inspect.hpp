@@ -24,9 +24,6 @@ struct PlacedBox {
   io::Box box;
 };
 
-/// Opens a shard file of a checkpoint and checks its index. Error(checkpoint) also if it is of another run or step.
-io::ShardReader open_shard(const Checkpoint& checkpoint, std::size_t file);
-
 /// "shard_r0001.h5: /tensors/model.norm.weight/master/r0_c0": the dataset of a box, for messages.
 std::string dataset_of(const Checkpoint& checkpoint, const io::ShardBox& box, std::size_t file);
 std::string dataset_of(const Checkpoint& checkpoint, const ManifestTensor& tensor, const PlacedBox& box);

@@ -20,7 +20,6 @@ constexpr std::int64_t kPanel = std::int64_t{2} << 20;
 
 Masters::Masters(const Checkpoint& checkpoint, LikelyRanks likely)
     : TensorFile(checkpoint.folder), reader_(checkpoint.folder, checkpoint.manifest, std::move(likely)) {
-  for (const ManifestTensor& t : reader_.manifest().tensors) tensors_[{t.name, t.content}] = &t;
   for (const ManifestTensor& t : reader_.manifest().tensors) {
     if (t.content != name_of(Content::master)) continue;
     const auto needed = is_split(t.name) ? tensor::DType::bf16 : tensor::DType::fp32;
@@ -32,11 +31,6 @@ Masters::Masters(const Checkpoint& checkpoint, LikelyRanks likely)
 }
 
 bool Masters::is_split(const std::string& name) const { return find(name, Content::master_remainder) != nullptr; }
-
-const ManifestTensor* Masters::find(const std::string& name, Content content) const {
-  const auto found = tensors_.find({name, std::string(name_of(content))});
-  return found == tensors_.end() ? nullptr : found->second;
-}
 
 void Masters::read(const ManifestTensor& tensor, const io::Box& box, std::byte* out,
                    std::int64_t row_stride_bytes) const {

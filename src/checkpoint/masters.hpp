@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "checkpoint/find.hpp"
 #include "checkpoint/reader.hpp"
@@ -25,7 +23,7 @@ class Masters final : public io::TensorFile {
   bool is_split(const std::string& name) const;
 
   /// The tensor of any content as the manifest describes it; null if there is none.
-  const ManifestTensor* find(const std::string& name, Content content) const;
+  const ManifestTensor* find(const std::string& name, Content content) const { return reader_.find(name, content); }
   /// Reads a box of a tensor of find(), as Reader::read().
   void read(const ManifestTensor& tensor, const io::Box& box, std::byte* out, std::int64_t row_stride_bytes) const;
 
@@ -34,7 +32,6 @@ class Masters final : public io::TensorFile {
 
   mutable std::mutex mutex_;  // of reader_, which opens files when they are first needed
   mutable Reader reader_;
-  std::map<std::pair<std::string, std::string>, const ManifestTensor*> tensors_;  ///< by name and content
 };
 
 }  // namespace shard8::checkpoint

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::checkpoint {
@@ -33,6 +34,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
+io::ShardReader open_shard(const std::string& folder, const Manifest& manifest, std::size_t file) {
+  const std::string path = folder + "/" + manifest.files[file].file;
+  io::ShardReader reader(path, manifest.files[file]);
+  const io::ShardIdentity& identity = reader.identity();
+  if (identity.run_id != manifest.run || identity.step != manifest.step)
+    base::fail(ExitCode::checkpoint,
+               "'{}': belongs to run {}, step {}, and the manifest to run {}, step {}: copy the right file, or remove "
+               "this checkpoint",
+               path, base::quotable(identity.run_id), identity.step, base::quotable(manifest.run), manifest.step);
+  return reader;
+}
+
 Reader::Reader(std::string folder, Manifest manifest, LikelyRanks likely)
     : folder_(std::move(folder)),
       manifest_(std::move(manifest)),
@@ -45,13 +58,7 @@ Reader::Reader(std::string folder, Manifest manifest, LikelyRanks likely)
 
 io::ShardReader& Reader::file(std::size_t f) {
   if (!files_[f]) {
-    auto opened = std::make_unique<io::ShardReader>(folder_ + "/" + manifest_.files[f].file, manifest_.files[f]);
-    const io::ShardIdentity& identity = opened->identity();
-    if (identity.run_id != manifest_.run || identity.step != manifest_.step)
-      base::fail(ExitCode::checkpoint,
-                 "{}/{} belongs to run {}, step {}, and the manifest to run {}, step {}: restore the right file, or "
-                 "remove this checkpoint",
-                 folder_, manifest_.files[f].file, identity.run_id, identity.step, manifest_.run, manifest_.step);
+    auto opened = std::make_unique<io::ShardReader>(open_shard(folder_, manifest_, f));
     require_boxes(*opened, f);
     files_[f] = std::move(opened);
   }

@@ -18,6 +18,10 @@
 
 namespace shard8::checkpoint {
 
+/// Opens a shard file of the checkpoint in `folder` and checks its length and its index. Error(checkpoint) also if it
+/// is of another run or step than the manifest.
+io::ShardReader open_shard(const std::string& folder, const Manifest& manifest, std::size_t file);
+
 /// A checkpoint that is open for reading, on any mesh. Every rank has an object of its own; none communicates. Errors
 /// are Error(checkpoint) and name the file, the tensor, what is wrong and what to do.
 class Reader {
@@ -43,6 +47,9 @@ class Reader {
   /// call on each of `of` ranks, every byte of the checkpoint is checked once all ranks have restored their parts.
   void verify_rest(int index, int of);
 
+  /// The tensor as the manifest describes it; null if there is none.
+  const ManifestTensor* find(const std::string& name, Content content) const;
+
   /// A shard file, in the order of the manifest.
   io::ShardReader& file(std::size_t f);
   std::size_t files() const { return files_.size(); }
@@ -61,7 +68,6 @@ class Reader {
     const ManifestTensor* remainder = nullptr;  ///< of Conversion::join
     Conversion how = Conversion::none;
   };
-  const ManifestTensor* find(const std::string& name, Content content) const;
   /// Error(checkpoint) if there is none.
   Source source_of(const StateTensor& t) const;
   /// Reads a box without gaps between its rows.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "checkpoint/reader.hpp"
 
 namespace shard8::checkpoint {
 
@@ -61,7 +62,7 @@ std::vector<std::string> problems_of_files(const Checkpoint& checkpoint) {
   for (std::size_t f = 0; f < m.files.size(); ++f) {
     bool opened = false;
     try {
-      const io::ShardReader file = open_shard(checkpoint, f);
+      const io::ShardReader file = open_shard(checkpoint.folder, m, f);
       opened = true;
       for (std::size_t b = 0; b < file.boxes().size(); ++b) {
         const io::ShardBox& box = file.boxes()[b];

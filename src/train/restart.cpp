@@ -70,9 +70,7 @@ Found find(const deck::Config& config, const std::string& own_folder, const Say&
   }
   const checkpoint::Directory directory =
       automatic ? checkpoint::Directory(own_folder) : checkpoint::directory_at(restart);
-  const auto scan = directory.scan();
-  for (const auto& bad : scan.unusable)
-    say(fmt::format("checkpoint {} cannot be used: {}", directory.folder_of(bad.step), bad.why));
+  const auto scan = checkpoint::scan_and_say(directory, say);
   for (const auto& good : scan.usable) found.folders.push_back(directory.folder_of(good.step));
   if (found.folders.empty() && (!automatic || !scan.unusable.empty()))
     base::fail(ExitCode::checkpoint,

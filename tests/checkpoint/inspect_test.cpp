@@ -8,6 +8,7 @@
 #include "checkpoint/export.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
+#include "checkpoint/reader.hpp"
 #include "checkpoint/verify.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/io/shards.hpp"
@@ -226,7 +227,7 @@ TEST(Export, WhatFailsChangesNothing) {
   checkpoint::export_weights(checkpoint::Masters(one), to, "{}\n", options);
   const std::string before = test::read_bytes(to + "/model.safetensors");
   // The second of two files cannot be written, since its tensor is damaged.
-  const auto offset = checkpoint::open_shard(one, 1).boxes().back().offset;
+  const auto offset = checkpoint::open_shard(one.folder, one.manifest, 1).boxes().back().offset;
   std::string bytes = test::read_bytes(one.folder + "/shard_r0001.h5");
   bytes[offset] ^= 1;
   test::write_bytes(one.folder + "/shard_r0001.h5", bytes);

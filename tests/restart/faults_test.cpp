@@ -101,13 +101,7 @@ TEST_F(FlippedByte, OfTheManifest) {
 void read_all(const fs::path& checkpoint) {
   const std::string path = checkpoint.string();
   checkpoint::Reader reader(path, checkpoint::Directory(checkpoint.parent_path().string()).open(4));
-  std::vector<std::byte> bytes;
-  for (const checkpoint::ManifestTensor& t : reader.manifest().tensors) {
-    const io::Box whole{0, t.shape[0], 0, t.shape.size() == 1 ? 1 : t.shape[1]};
-    const auto row = whole.cols * static_cast<std::int64_t>(tensor::size_of(t.dtype));
-    bytes.resize(static_cast<std::size_t>(whole.rows * row));
-    reader.read(t, whole, bytes.data(), row);
-  }
+  for (const checkpoint::ManifestTensor& t : reader.manifest().tensors) test::bytes_of(reader, t);
   reader.verify_rest(0, 1);
 }
 

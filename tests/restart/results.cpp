@@ -46,19 +46,21 @@ std::string difference_of_lines(const std::vector<std::string>& got, const std::
   return "";
 }
 
+std::vector<std::byte> bytes_of(checkpoint::Reader& reader, const checkpoint::ManifestTensor& tensor) {
+  const io::Box whole{0, tensor.shape[0], 0, tensor.shape.size() == 1 ? 1 : tensor.shape[1]};
+  const auto row = whole.cols * static_cast<std::int64_t>(tensor::size_of(tensor.dtype));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(whole.rows * row));
+  reader.read(tensor, whole, bytes.data(), row);
+  return bytes;
+}
+
 std::map<std::string, std::string> tensors_of(const fs::path& checkpoint) {
   checkpoint::Reader reader(checkpoint.string(), checkpoint::read_manifest(checkpoint.string()));
   for (std::size_t f = 0; f < reader.files(); ++f) reader.file(f).verify_all();
   std::map<std::string, std::string> found;
-  std::vector<std::byte> bytes;
-  for (const checkpoint::ManifestTensor& t : reader.manifest().tensors) {
-    const io::Box whole{0, t.shape[0], 0, t.shape.size() == 1 ? 1 : t.shape[1]};
-    const auto row = whole.cols * static_cast<std::int64_t>(tensor::size_of(t.dtype));
-    bytes.resize(static_cast<std::size_t>(whole.rows * row));
-    reader.read(t, whole, bytes.data(), row);
-    found[t.name + ", " + t.content] =
-        fmt::format("{} ({}) {}", tensor::name_of(t.dtype), fmt::join(t.shape, ", "), io::digest128(bytes));
-  }
+  for (const checkpoint::ManifestTensor& t : reader.manifest().tensors)
+    found[t.name + ", " + t.content] = fmt::format("{} ({}) {}", tensor::name_of(t.dtype), fmt::join(t.shape, ", "),
+                                                   io::digest128(bytes_of(reader, t)));
   return found;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -18,6 +19,9 @@ std::vector<std::string> metrics_of(const std::filesystem::path& file);
 
 /// The first difference between two lists of lines as text; empty if there is none.
 std::string difference_of_lines(const std::vector<std::string>& got, const std::vector<std::string>& wanted);
+
+/// All bytes of a tensor of a checkpoint, row-major.
+std::vector<std::byte> bytes_of(checkpoint::Reader& reader, const checkpoint::ManifestTensor& tensor);
 
 /// The tensors of a checkpoint: "NAME, CONTENT" to dtype, shape and a digest of all bytes, in row-major order of the
 /// whole tensor. Every byte of every file is checked. Error(checkpoint) if one is damaged.

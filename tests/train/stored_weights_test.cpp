@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "checkpoint/inspect.hpp"
+#include "checkpoint/reader.hpp"
 #include "checkpoint/verify.hpp"
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
@@ -54,7 +55,7 @@ Checkpoint changed(const Checkpoint& from, const Edit& edit) {
   fs::remove_all(to.folder);
   fs::create_directories(to.folder);
   for (std::size_t f = 0; f < from.manifest.files.size(); ++f) {
-    const io::ShardReader reader = checkpoint::open_shard(from, f);
+    const io::ShardReader reader = checkpoint::open_shard(from.folder, from.manifest, f);
     io::ShardWriter writer(io, to.folder + "/" + from.manifest.files[f].file, reader.identity(), reader.boxes());
     for (std::size_t b = 0; b < reader.boxes().size(); ++b) {
       const io::ShardBox& box = reader.boxes()[b];
