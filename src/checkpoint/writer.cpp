@@ -94,13 +94,14 @@ struct Writer::Work {
   /// Writes the tensors into the file that this rank made, or into that of its node.
   static void write(Work& w) {
     std::vector<std::byte> buffer;
+    io::ShardBlockWriter& file = w.file != nullptr ? w.file->blocks() : *w.guest;
+    if (w.direct_io) file.use_direct_io();
     for (std::size_t piece = 0; piece < w.snapshot.pieces().size(); ++piece) {
       const io::ShardBox& box = w.boxes[w.first_box + piece];
       const auto size = static_cast<std::uint64_t>(box.element_bytes);
       for (std::uint64_t block = 0; block < box.blocks(); ++block) {
         if (w.cancelled) return;
         const std::uint64_t first = block * io::kShardBlock;
-        io::ShardBlockWriter& file = w.file != nullptr ? w.file->blocks() : *w.guest;
         std::uint64_t digest = 0;
         w.snapshot.read(piece, static_cast<std::int64_t>(first / size),
                         static_cast<std::int64_t>(box.block_bytes(block) / size), buffer,
@@ -147,6 +148,7 @@ struct Writer::Work {
   std::atomic<bool> cancelled = false;
   std::string error;
 
+  bool direct_io = false;
   std::string path;  ///< of the shard file
   io::ShardIdentity identity;
   std::vector<io::ShardBox> boxes;              ///< in the file
@@ -223,6 +225,7 @@ void Writer::begin(const tensor::Exec& exec, std::int64_t step) {
   work_->folder = directory_.folder_of(step) + ".tmp";
   work_->path = work_->folder + "/" + file_name();
   work_->identity = {common_.run, step};
+  work_->direct_io = direct_io_;
   if (node_ == nullptr) {
     stage_ = Stage::write;
     work_->boxes = own_boxes();

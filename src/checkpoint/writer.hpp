@@ -56,6 +56,9 @@ class Writer {
   /// Begins to write the checkpoint of the state behind `step` steps; none may be under way. Collective. AgreedError
   /// when rank 0 cannot make the folder.
   void begin(const tensor::Exec& exec, std::int64_t step);
+  /// From now on data are written with direct I/O where the file system can (io::RawFile::write_direct), to leave the
+  /// processors to training.
+  void use_direct_io() { direct_io_ = true; }
   bool under_way() const { return stage_ != Stage::none; }
   /// Looks what all ranks have done, and begins the next stage when all have ended one. Waits for no I/O. Collective.
   Outcome advance();
@@ -86,6 +89,7 @@ class Writer {
   Manifest common_;
   std::int64_t keep_;
   std::function<std::string()> lost_;
+  bool direct_io_ = false;
   int node_index_ = 0;  ///< this node's number among the nodes
 
   Stage stage_ = Stage::none;

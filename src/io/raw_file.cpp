@@ -9,10 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 #include <limits>
+#include <memory>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -35,6 +39,25 @@ const char* remedy_of(int error) {
     default:
       return "it needs a folder that can be written to and a disk that works";
   }
+}
+
+/// Memory from which direct I/O can write.
+class PageBuffer {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  // chosen: as long as a block of a shard file
+  std::byte* data() const { return memory_.get(); }
+
+ private:
+  static constexpr std::align_val_t kPage{RawFile::kDirectPage};
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete(memory, kPage); }
+  };
+  std::unique_ptr<std::byte, Free> memory_{static_cast<std::byte*>(::operator new(kBytes, kPage))};
+};
+
+PageBuffer& page_buffer() {
+  thread_local PageBuffer buffer;
+  return buffer;
 }
 
 sigset_t file_size_signal() {
@@ -77,7 +100,10 @@ RawFile::RawFile(std::string path, int flags, base::ExitCode code, const char* o
   struct stat status = {};
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(std::exchange(descriptor_, -1));
-    base::fail(code_, "'{}': not a regular file, as a file of a checkpoint must be; use another checkpoint, or copy this file again", path_);
+    base::fail(
+        code_,
+        "'{}': not a regular file, as a file of a checkpoint must be; use another checkpoint, or copy this file again",
+        path_);
   }
   // O_NONBLOCK is for open() alone, which would wait for the writer of a FIFO; some file systems apply it to files.
   if (const int now = ::fcntl(descriptor_, F_GETFL); now != -1) ::fcntl(descriptor_, F_SETFL, now & ~O_NONBLOCK);
@@ -96,16 +122,21 @@ RawFile RawFile::open_for_writing(const std::string& path) {
 }
 
 RawFile::RawFile(RawFile&& other) noexcept
-    : path_(std::move(other.path_)), code_(other.code_), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      code_(other.code_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      direct_(std::exchange(other.direct_, -1)) {}
 
 RawFile& RawFile::operator=(RawFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(code_, other.code_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(direct_, other.direct_);
   return *this;
 }
 
 RawFile::~RawFile() {
+  if (direct_ >= 0) ::close(direct_);
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -139,17 +170,41 @@ void RawFile::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcep
   ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
 
-void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset) {
+void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset) { write_to(descriptor_, bytes, offset); }
+
+/// False if direct I/O cannot do this, because the disk has larger blocks, for instance.
+bool RawFile::write_to(int descriptor, std::span<const std::byte> bytes, std::uint64_t offset) {
   const HeldFileSizeSignal held;
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const auto put = ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    const auto put = ::pwrite(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EINVAL && descriptor == direct_) return false;
     if (put <= 0) {
       fail_with(put < 0 ? errno : ENOSPC, fmt::format("write {} bytes at byte {}", bytes.size(), offset));
     }
     done += static_cast<std::size_t>(put);
   }
+  return true;
+}
+
+bool RawFile::open_direct() {
+  if (direct_ < 0) direct_ = ::open(path_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+  return direct_ >= 0;
+}
+
+void RawFile::write_direct(std::span<const std::byte> bytes, std::uint64_t offset) {
+  std::size_t direct = direct_ >= 0 && offset % kDirectPage == 0 ? bytes.size() / kDirectPage * kDirectPage : 0;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectMemory == 0;
+  if (direct > 0 && !(aligned && write_to(direct_, bytes.first(direct), offset))) {
+    PageBuffer& buffer = page_buffer();
+    for (std::size_t done = 0; done < direct; done += PageBuffer::kBytes) {
+      const std::size_t now = std::min(direct - done, PageBuffer::kBytes);
+      std::memcpy(buffer.data(), bytes.data() + done, now);
+      if (!write_to(direct_, {buffer.data(), now}, offset + done)) direct = done;
+    }
+  }
+  if (direct < bytes.size()) write(bytes.subspan(direct), offset + direct);
 }
 
 /// A failed write to the disk may be reported here and not by the fsync that follows.

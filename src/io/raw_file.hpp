@@ -19,6 +19,10 @@ namespace shard8::io {
 /// file that was opened for reading, Error(failed) for one that is written.
 class RawFile {
  public:
+  /// Direct I/O begins at multiples of kDirectPage in the file and is that many bytes or a multiple, as most disks
+  /// need. Most disks can read memory that begins at a multiple of kDirectMemory.
+  static constexpr std::uint64_t kDirectPage = 4096, kDirectMemory = 512;
+
   /// Makes a new file, open for reading and writing. It is an error if the path exists.
   static RawFile create(const std::string& path);
   static RawFile open_for_reading(const std::string& path);
@@ -37,6 +41,13 @@ class RawFile {
   /// Says that these bytes will be read soon: the system may fetch them meanwhile.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write(std::span<const std::byte> bytes, std::uint64_t offset);
+  /// From now on write_direct() may use direct I/O (O_DIRECT). False where the file system has none.
+  bool open_direct();
+  /// As write(), but whole pages go to the disk past the page cache, which takes a fraction of write()'s processor
+  /// time; the thread sleeps until the disk has the bytes. They go from `bytes` where it is aligned to kDirectMemory,
+  /// and else, or if the disk needs more, from a buffer of this thread. Without open_direct(), or if `offset` is no
+  /// multiple of kDirectPage, this is write().
+  void write_direct(std::span<const std::byte> bytes, std::uint64_t offset);
   /// Has bytes that were written go to the disk now, and does not wait. Error if an earlier such write failed. Does
   /// nothing where the system cannot.
   void start_writeback(std::uint64_t offset, std::uint64_t bytes);
@@ -52,12 +63,14 @@ class RawFile {
 
  private:
   RawFile(std::string path, int flags, base::ExitCode code, const char* operation);
+  bool write_to(int descriptor, std::span<const std::byte> bytes, std::uint64_t offset);
   void writeback(std::uint64_t offset, std::uint64_t bytes, unsigned flags);
   [[noreturn]] void fail_with(int error, const std::string& operation) const;
 
   std::string path_;
   base::ExitCode code_;
   int descriptor_ = -1;
+  int direct_ = -1;  ///< the same file for direct I/O, if there is any
 };
 
 /// The longest file that this process may write (ulimit -f).

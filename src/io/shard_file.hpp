@@ -47,6 +47,10 @@ class ShardBlockWriter {
   /// Writes one block and returns its digest, which adopt() takes once it is final: a block may be put again.
   std::uint64_t put(std::size_t box, std::uint64_t block, std::span<const std::byte> bytes);
 
+  /// From now on, blocks are written with RawFile::write_direct() where the file system can: for a thread that writes
+  /// while all processors compute.
+  void use_direct_io() { direct_ = file_.open_direct(); }
+
   /// Takes the digests of blocks of a box that another process has written, from block `first_block` on.
   void adopt(std::size_t box, std::uint64_t first_block, std::span<const std::uint64_t> digests);
 
@@ -60,6 +64,7 @@ class ShardBlockWriter {
   void write_behind(const ByteRange& block);
 
   RawFile file_;
+  bool direct_ = false;
   std::vector<ShardBox> boxes_;
   mutable std::mutex mutex_;                // of the others
   std::vector<std::vector<bool>> written_;  // for each box and block

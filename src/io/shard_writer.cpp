@@ -75,10 +75,15 @@ std::uint64_t ShardBlockWriter::put(std::size_t box, std::uint64_t block, std::s
   SHARD8_REQUIRE(block < at.blocks() && bytes.size() == at.block_bytes(block),
                  "'{}': {}: {} bytes are not block {} of {}", file_.path(), at.label(), bytes.size(), block,
                  at.blocks());
-  make_room();
+  const std::uint64_t offset = at.offset + block * kShardBlock;
   const std::uint64_t digest = digest64(bytes);  // first, so that the write finds the block in a cache
-  file_.write(bytes, at.offset + block * kShardBlock);
-  write_behind({at.offset + block * kShardBlock, bytes.size()});
+  if (direct_) {
+    file_.write_direct(bytes, offset);
+    return digest;
+  }
+  make_room();
+  file_.write(bytes, offset);
+  write_behind({offset, bytes.size()});
   return digest;
 }
 

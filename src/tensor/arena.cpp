@@ -3,14 +3,40 @@
 
 #include "tensor/arena.hpp"
 
+#include <sys/mman.h>
+
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 
 #include "tensor/exec.hpp"
 
 namespace shard8::tensor {
+
+namespace {
+
+/// Bytes by which a host arena's allocation is longer than the arena, which begins with a page: direct I/O can write
+/// from memory that begins so (io::RawFile::write_direct).
+constexpr std::size_t kPage = kDevice ? 0 : 4096;
+
+/// The first address from `begin` on that is a multiple of `unit`.
+std::byte* rounded_up(std::byte* begin, std::size_t unit) {
+  return begin + (unit - reinterpret_cast<std::uintptr_t>(begin) % unit) % unit;
+}
+
+/// Asks the system for huge pages, where it has them, for host memory that has not been used: fewer page faults at the
+/// start, fewer address translations in every step.
+void use_huge_pages(std::byte* begin, std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  std::byte* const first = rounded_up(begin, kHugePage);
+  if (first >= begin + bytes) return;
+  const auto left = static_cast<std::size_t>(begin + bytes - first);
+  ::madvise(first, left / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: may be refused
+}
+
+}  // namespace
 
 std::string_view name_of(MemoryKind kind) {
   switch (kind) {
@@ -41,9 +67,13 @@ Arena Arena::measure(std::string label, MemoryKind kind) { return Arena(std::mov
 Arena::Arena(std::string label, MemoryKind kind, std::size_t bytes) : Arena(std::move(label), kind) {
   capacity_ = std::max(bytes, kAlignment);
   try {
-    block_.reset(
-        static_cast<std::byte*>(Kokkos::kokkos_malloc<Exec::memory_space>("shard8::arena::" + label_, capacity_)));
+    block_.reset(static_cast<std::byte*>(
+        Kokkos::kokkos_malloc<Exec::memory_space>("shard8::arena::" + label_, capacity_ + kPage)));
     begin_ = block_.get();
+    if constexpr (!kDevice) {
+      begin_ = rounded_up(begin_, kPage);
+      use_huge_pages(begin_, capacity_);
+    }
   } catch (const std::exception& e) {
     base::fail(base::ExitCode::environment, "arena '{}': cannot allocate {} bytes: {}", label_, capacity_, e.what());
   }

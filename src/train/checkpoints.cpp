@@ -139,6 +139,8 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
   writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
                                                  folder.directory(), common(run, run_id), config.checkpoint.keep,
                                                  [&folder] { return folder.lost(); });
+  // A thread that writes on hosts takes its time from those that train; on a device these only wait.
+  if (async_ && !tensor::kDevice) writer_->use_direct_io();
   assembly.trainer().before_change([this](int group) {
     if (!snapshot_->holds(group)) return;
     const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/shard_file.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -155,6 +156,49 @@ TEST(ShardFile, ManyThreadsWrite) {
     return test::read_bytes(folder / "b.h5");
   }());
   io::ShardReader(folder / "a.h5", summary).verify_all();
+}
+
+// Where the file system has no direct I/O this tests that it is done without.
+TEST(ShardFile, DirectIoWritesTheSame) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  auto boxes = many_boxes();
+  for (const std::int64_t bytes : {4096, 70'000, 5'000'000, 8 << 20})  // a page, parts of pages, one and two blocks
+    boxes.push_back(shard_box("of_" + std::to_string(bytes), "u8", {bytes}));
+  const auto written = write_shard(io, folder / "a.h5", boxes, {"run", 1});
+  for (const std::size_t shift : {0, 4, 512}) {  // no disk reads memory that begins at a multiple of 4 alone
+    const std::string path = folder / fmt::format("b{}.h5", shift);
+    io::ShardWriter writer(io, path, {"run", 1}, boxes);
+    writer.blocks().use_direct_io();
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      test::Bytes memory(written.values[i].size() + 4096 + shift);
+      const std::size_t begin = 4096 - reinterpret_cast<std::uintptr_t>(memory.data()) % 4096 + shift;
+      std::copy(written.values[i].begin(), written.values[i].end(),
+                memory.begin() + static_cast<std::ptrdiff_t>(begin));
+      writer.write(i, 0, std::span(memory).subspan(begin, written.values[i].size()));
+    }
+    const auto summary = writer.finish();
+    EXPECT_TRUE(test::read_bytes(folder / "a.h5") == test::read_bytes(path));
+    io::ShardReader(path, summary).verify_all();
+  }
+}
+
+TEST(ShardFile, DirectIoWritesPartsOfPages) {
+  const test::TempFolder folder;
+  auto file = io::RawFile::create(folder / "a");
+  file.open_direct();
+  const auto bytes = test::random_bytes(40'000, 1);
+  test::Bytes expected(50'000);
+  file.set_length(expected.size());
+  for (const auto& [offset, count] : {std::pair{100, 9000}, {8192, 4096}, {12288, 10'000}, {40'960, 7}, {49'000, 0}}) {
+    const auto part =
+        std::span(bytes).subspan(static_cast<std::size_t>(offset) % 1000, static_cast<std::size_t>(count));
+    file.write_direct(part, static_cast<std::uint64_t>(offset));
+    std::copy(part.begin(), part.end(), expected.begin() + offset);
+  }
+  test::Bytes got(expected.size());
+  file.read(got, 0);
+  EXPECT_TRUE(got == expected);
 }
 
 // Each of three processes writes every third box. What they need and what they give is plain bytes.
