@@ -123,6 +123,7 @@ class Run {
     const std::string folder = train::checkpoint_folder(config(), world());
     if (!folder.empty()) folder_.emplace(world(), folder, say());
     restart_ = train::find_restart(config(), folder, world(), describe_run(deck_), say());
+    if (restart_.first) assembly_.skip_initial_weights();
   }
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.

@@ -79,6 +79,8 @@ void Assembly::open_files(const std::function<void(const std::string&)>& say) {
   if (!config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, setup_, say);
 }
 
+void Assembly::skip_initial_weights() { initial_weights_.reset(); }
+
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
   take_memory();
   agree_alone(mesh_.world, [&] {

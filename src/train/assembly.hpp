@@ -29,6 +29,8 @@ class Assembly {
   /// or the data has fewer than run.steps steps; AgreedError(checkpoint) when a checkpoint of initial weights cannot be
   /// used; AgreedError(failed) when a file cannot be read. `say` gets warnings, on rank 0.
   void open_files(const std::function<void(const std::string&)>& say = [](const std::string&) {});
+  /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
+  void skip_initial_weights();
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.
