@@ -15,7 +15,7 @@ MeshPlace place_of(const MeshShape& shape, int rank) {
           .tensor = rank % shape.tensor};
 }
 
-Mesh make_mesh(Communicator world, const MeshShape& shape) {
+Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) {
   if (shape.replicate < 1 || shape.shard < 1 || shape.tensor < 1 || world.size() != shape.ranks()) {
     base::fail(base::ExitCode::environment,
                "the mesh needs {} ranks (replicate {} x shard {} x tensor {}), but {} were started; start {} or change "
@@ -28,11 +28,11 @@ Mesh make_mesh(Communicator world, const MeshShape& shape) {
   // Weights come and gradients go while this rank computes; it waits at once for the rest. The data
   // ranks exchange control values only.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
-      kCompute{.compute = true};
+      kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true};
   Communicator replicate = world.split(model_rank, place.replicate, "replicate", kReduce);
   Communicator shard =
       world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard", kGatherAndReduce);
-  Communicator tensor = world.split(data_rank, place.tensor, "tensor", kCompute);
+  Communicator tensor = world.split(data_rank, place.tensor, "tensor", tensor_overlap ? kAll : kCompute);
   Communicator data = world.split(place.tensor, data_rank, "data");
   Communicator model = world.split(place.replicate, model_rank, "model", kCompute);
   return {.shape = shape,

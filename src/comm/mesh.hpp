@@ -34,6 +34,8 @@ struct Mesh {
 
 /// Splits `world` into the groups of a mesh. Collective. Throws Error(environment) with both numbers when `world` does
 /// not have shape.ranks() ranks.
-Mesh make_mesh(Communicator world, const MeshShape& shape);
+///
+/// `tensor_overlap`: exchanges of the tensor group run beside products, so on a device it has streams of its own.
+Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap = false);
 
 }  // namespace shard8::comm

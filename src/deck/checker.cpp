@@ -22,6 +22,8 @@ bool in_fp8(const Config& c) { return c.fp8.on(); }
 bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
+bool overlaps(const Config& c) { return c.overlap.enable; }
+
 constexpr Reader kReaders[] = {
     {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.init_std", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
@@ -34,6 +36,12 @@ constexpr Reader kReaders[] = {
     {"fp8.weights", "fp8.recipe", in_fp8},
     {"fp8.first_layers_bf16", "fp8.recipe", in_fp8},
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
+    {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.tensor > 1; }},
+    {"overlap.qkv_dgrad", "overlap.enable", overlaps},
+    {"overlap.fc1_dgrad", "overlap.enable", overlaps},
+    {"overlap.qkv_wgrad", "overlap.enable", overlaps},
+    {"overlap.fc1_wgrad", "overlap.enable", overlaps},
+    {"overlap.head_dgrad", "overlap.enable", overlaps},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
     {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.async", "checkpoint.dir", writes_checkpoints},

@@ -66,6 +66,10 @@ template <>
 struct Choices<CheckpointFiles> {
   static constexpr std::array<std::string_view, 2> names = {"rank", "node"};
 };
+template <>
+struct Choices<OverlapMethod> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "bulk"};
+};
 
 /// The name that a value has in a deck.
 template <class E>

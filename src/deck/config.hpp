@@ -20,6 +20,7 @@ enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 enum class CheckpointFiles { rank, node };
+enum class OverlapMethod { automatic, off, bulk };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
@@ -84,6 +85,17 @@ struct FsdpConfig {
   /// is the type of the FP8 linears' weights; all other weights are gathered in the compute type. Loaded default: fp8
   /// with a recipe, else the type of precision.compute.
   Gather gather = Gather::automatic;
+};
+
+/// How the tensor group's exchanges run beside matrix products. A key names the product whose exchange it is.
+struct OverlapConfig {
+  using Method = OverlapMethod;
+  bool enable = false;                    ///< false: every exchange runs alone
+  Method qkv_dgrad = Method::automatic;   ///< the gather of qkv's input, for its wgrad
+  Method fc1_dgrad = Method::automatic;   ///< that of fc1's
+  Method qkv_wgrad = Method::automatic;   ///< the reduce-scatter of the gradient of qkv's input
+  Method fc1_wgrad = Method::automatic;   ///< that of fc1's
+  Method head_dgrad = Method::automatic;  ///< that of the head's
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:
@@ -171,6 +183,7 @@ struct Config {
   PrecisionConfig precision;
   Fp8Config fp8;
   FsdpConfig fsdp;
+  OverlapConfig overlap;
   OptimizerConfig optimizer;
   DataConfig data;
   RunConfig run;

@@ -66,12 +66,13 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::span<const Group> all_groups() {
-  static const std::array<Group, 11> groups = {{
+  static const std::array<Group, 12> groups = {{
       {"model", "The transformer that is trained.", model_fields()},
       {"mesh", "How ranks are laid out: replicate * shard * tensor of them.", mesh_fields()},
       {"precision", "Number formats.", precision_fields()},
       {"fp8", "8-bit products: QKV, proj, fc1 and fc2 of the layers.", fp8_fields()},
       {"fsdp", "The life of sharded weights.", fsdp_fields()},
+      {"overlap", "Which exchanges of the tensor group run beside matrix products.", overlap_fields()},
       {"optimizer", "AdamW and the learning rate.", optimizer_fields()},
       {"data", "What is read, and how much of it in a step.", data_fields()},
       {"run", "How long, and what is printed on the way.", run_fields()},

@@ -125,6 +125,7 @@ std::span<const Field> mesh_fields();
 std::span<const Field> precision_fields();
 std::span<const Field> fp8_fields();
 std::span<const Field> fsdp_fields();
+std::span<const Field> overlap_fields();
 std::span<const Field> optimizer_fields();
 std::span<const Field> data_fields();
 std::span<const Field> run_fields();

@@ -6,6 +6,10 @@ namespace shard8::deck {
 namespace {
 
 template <auto member>
+constexpr Slot overlap() {
+  return slot<&Config::overlap, member>();
+}
+template <auto member>
 constexpr Slot optimizer() {
   return slot<&Config::optimizer, member>();
 }
@@ -38,6 +42,28 @@ constexpr Field kFsdp[] = {
      .help = "what travels when weights are gathered; fp32 with compute bf16 is rounded where it "
              "arrives. With a recipe: of the FP8 linears, fp8, or also precision.compute where "
              "fp8.weights is bf16; all else travels in precision.compute"},
+};
+
+constexpr Field kOverlap[] = {
+    {.key = "enable",
+     .slot = overlap<&OverlapConfig::enable>(),
+     .help = "exchanges run beside products as the keys below say; false: each runs alone"},
+    {.key = "qkv_dgrad",
+     .slot = overlap<&OverlapConfig::qkv_dgrad>(),
+     .help = "the gather of qkv's input for wgrad; bulk: while dgrad computes; auto: bulk"},
+    {.key = "fc1_dgrad",
+     .slot = overlap<&OverlapConfig::fc1_dgrad>(),
+     .help = "the gather of fc1's input for wgrad; bulk: while dgrad computes; auto: bulk"},
+    {.key = "qkv_wgrad",
+     .slot = overlap<&OverlapConfig::qkv_wgrad>(),
+     .help = "the reduce-scatter of the gradient of qkv's input; bulk: while wgrad computes; auto: bulk"},
+    {.key = "fc1_wgrad",
+     .slot = overlap<&OverlapConfig::fc1_wgrad>(),
+     .help = "the reduce-scatter of the gradient of fc1's input; bulk: while wgrad computes; auto: bulk"},
+    {.key = "head_dgrad",
+     .slot = overlap<&OverlapConfig::head_dgrad>(),
+     .help = "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "
+             "computes; auto: bulk"},
 };
 
 constexpr Field kOptimizer[] = {
@@ -235,6 +261,7 @@ constexpr Field kOutput[] = {
 }  // namespace
 
 std::span<const Field> fsdp_fields() { return kFsdp; }
+std::span<const Field> overlap_fields() { return kOverlap; }
 std::span<const Field> optimizer_fields() { return kOptimizer; }
 std::span<const Field> data_fields() { return kData; }
 std::span<const Field> run_fields() { return kRun; }

@@ -37,6 +37,18 @@ std::string describe_batch(const Config& config, const Layout& layout) {
                      layout.padding == 0 ? "" : fmt::format(" - {} of padding", layout.padding), layout.tensor_tokens);
 }
 
+std::string describe_overlap(const OverlapConfig& o) {
+  const std::pair<const char*, OverlapMethod> methods[] = {{"qkv_dgrad", o.qkv_dgrad},
+                                                           {"fc1_dgrad", o.fc1_dgrad},
+                                                           {"qkv_wgrad", o.qkv_wgrad},
+                                                           {"fc1_wgrad", o.fc1_wgrad},
+                                                           {"head_dgrad", o.head_dgrad}};
+  std::string names;
+  for (const auto& [name, method] : methods)
+    if (method != OverlapMethod::off) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  return names.empty() ? "none of the tensor group's exchanges" : "bulk for " + names;
+}
+
 std::string describe_schedule(const Config& config) {
   const OptimizerConfig& o = config.optimizer;
   return fmt::format("{}, lr {} after {}, {} at step {}", count(config.run.steps, "step", "steps"), format_real(o.lr),
@@ -134,6 +146,7 @@ std::string describe(const Config& config) {
                                 config.precision.deterministic ? "deterministic" : "not deterministic"));
   if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
+  if (config.overlap.enable && mesh.tensor > 1) line("overlap", describe_overlap(config.overlap));
   line("training", describe_schedule(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "deck/config.hpp"
+#include "model/overlap.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::model {
@@ -25,9 +26,10 @@ struct Dims {
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
   bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
+  Overlap overlap;
 
   /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck
-  /// guarantees. `deterministic` keeps its default.
+  /// guarantees. `deterministic` and `overlap` keep their defaults.
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
   std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch, over the tensor group

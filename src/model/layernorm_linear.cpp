@@ -31,7 +31,7 @@ void LayernormLinear::backward(const Context& context, const Tensor& dx, const G
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
                                const LinearScratch& scratch) const {
   if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
-  column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch);
+  column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, overlap);
   norm.backward(context, dx, dw.norm, dnormed, x, saved.statistics, w.norm, dx);
 }
 

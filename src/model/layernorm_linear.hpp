@@ -11,6 +11,7 @@ namespace shard8::model {
 /// over the tensor group.
 struct LayernormLinear {
   Norm norm;
+  ColumnOverlap overlap = {};
 
   struct Weights {
     Affine norm;

@@ -108,12 +108,17 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
 
 void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch) {
+                            const LinearScratch& scratch, const ColumnOverlap& overlap) {
   bias_gradient(context, dw, dy.plain);
-  wgrad(context, dw, dy.copies.by_columns, gather(context, scratch, x.by_columns));
   const Tensor partial = partial_of(context, scratch.partial, dx);
+  Gathering gathering = start_gather_tokens(context, scratch.gathered, scratch.gathered_cast, x.by_columns);
+  if (!overlap.gather) gathering.wait(context);
+  if (!overlap.any()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
-  reduce_scatter_tokens(context, dx, partial);
+  comm::Request scattering = start_reduce_scatter_tokens(context, dx, partial);
+  if (!overlap.scatter) wait_scattered(context, scattering);
+  if (overlap.any()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  wait_scattered(context, scattering);
 }
 
 void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,

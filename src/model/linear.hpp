@@ -7,6 +7,7 @@
 #include "model/affine.hpp"
 #include "model/context.hpp"
 #include "model/dims.hpp"
+#include "model/overlap.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::model {
@@ -64,10 +65,10 @@ void column_linear_forward(const Context& context, const tensor::Tensor& y, cons
                            const LinearWeights& w, const LinearScratch& scratch);
 
 /// Writes dx (T_local, in) of dy (tokens, out/T), and the gradients in dw as AffineGradient says. x is the input shard
-/// of forward; it is gathered a second time, for wgrad.
+/// of forward; it is gathered a second time, for wgrad. With any overlap dgrad comes before wgrad.
 void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch);
+                            const LinearScratch& scratch, const ColumnOverlap& overlap = {});
 
 /// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`.
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,

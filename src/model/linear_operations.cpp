@@ -122,7 +122,8 @@ bool ModuleOperations::scaled_by_itself() const { return !recipe_.delayed() || o
 
 // Collectives of the tensor group.
 
-void ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols) {
+std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols,
+                                            bool beside_products) {
   const std::int64_t elements = rows * cols * dims_.tensor;
   const bool blocks = format.scaling != tensor::Scaling::none && format.scaling != tensor::Scaling::tensor;
   Operation::Collective c{profile::Collective::all_gather, Group::tensor, dims_.tensor};
@@ -131,13 +132,15 @@ void ModuleOperations::gather(const Format& format, std::int64_t rows, std::int6
     c.parts.push_back(
         {tensor::scale_dtype(format.scaling), static_cast<std::uint64_t>(fp8::scale_bytes(format.scaling, elements))});
   c.items = blocks ? 2 : 1;
-  out_.collective(c, Stream::compute);
+  const auto index = out_.collective(c, beside_products ? Stream::gather : Stream::compute);
+  return beside_products ? index : std::nullopt;
 }
 
-void ModuleOperations::reduce_scatter() {
+std::optional<int> ModuleOperations::reduce_scatter(bool beside_products) {
   Operation::Collective c{profile::Collective::reduce_scatter, Group::tensor, dims_.tensor};
   c.parts.push_back({dims_.compute, plain(dims_.tokens() * dims_.hidden)});
-  out_.collective(c, Stream::compute);
+  const auto index = out_.collective(c, beside_products ? Stream::reduce : Stream::compute);
+  return beside_products ? index : std::nullopt;
 }
 
 void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
@@ -182,10 +185,16 @@ void ModuleOperations::column_forward(Linear linear) {
 void ModuleOperations::column_backward(Linear linear) {
   bias_gradient(linear);
   const Matrix x = input(linear);
-  gather(format(x, true), x.rows, x.cols);
-  wgrad(linear);
+  const ColumnOverlap& overlap = linear == Linear::qkv ? dims_.overlap.qkv : dims_.overlap.fc1;
+  const auto gathering = gather(format(x, true), x.rows, x.cols, overlap.gather);
+  if (!overlap.any()) wgrad(linear);
   dgrad(linear);
-  reduce_scatter();
+  const auto scattering = reduce_scatter(overlap.scatter);
+  if (overlap.any()) {
+    out_.wait(gathering);
+    wgrad(linear);
+  }
+  out_.wait(scattering);
 }
 
 void ModuleOperations::row_forward(Linear linear) {

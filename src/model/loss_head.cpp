@@ -22,7 +22,8 @@ using tensor::Tensor;
 LossHead::LossHead(const Dims& dims, int tensor_rank)
     : norm_{dims.arch, dims.norm_eps},
       range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
-      chunk_(head_chunk_tokens(dims)) {}
+      chunk_(head_chunk_tokens(dims)),
+      overlap_(dims.overlap.head_scatter) {}
 
 LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
   const std::int64_t chunk = head_chunk_tokens(d);
@@ -86,12 +87,18 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
       kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
                                       range_.first, range_.valid, scale);
     }
-    wgrad(context, dw.head, dlogits, all.slice(first, n), accumulate);
+    const bool last = first + n == all.rows();
+    const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, all.slice(first, n), accumulate); };
+    if (!last || !overlap_) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
+    if (last) {
+      comm::Request scattering = start_reduce_scatter_tokens(context, scratch.dnormed, partial);
+      if (overlap_) weight_gradient();
+      wait_scattered(context, scattering);
+    }
     accumulate = true;
   }
   auto backward = context.timer.phase(Phase::backward);
-  reduce_scatter_tokens(context, scratch.dnormed, partial);
   norm_.backward(context, dx, dw.norm, scratch.dnormed, x, scratch.statistics, w.norm, {});
 }
 

@@ -54,6 +54,7 @@ class LossHead {
   Norm norm_;
   VocabRange range_;
   std::int64_t chunk_;
+  bool overlap_;
 };
 
 }  // namespace shard8::model

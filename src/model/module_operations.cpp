@@ -190,13 +190,17 @@ void ModuleOperations::head(bool accumulate) {
          plain(rows * dims_.hidden) + bytes_of({DType::fp32}, vectors * rows));
   gather({dims_.compute}, rows, dims_.hidden);
   const std::int64_t chunk = head_chunk_tokens(dims_, options_.device);
-  for (std::int64_t first = 0; first < dims_.tokens(); first += chunk)
-    head_chunk(std::min(chunk, dims_.tokens() - first), accumulate || first > 0);
-  reduce_scatter();
+  std::optional<int> scattering;
+  for (std::int64_t first = 0; first < dims_.tokens(); first += chunk) {
+    const std::int64_t n = std::min(chunk, dims_.tokens() - first);
+    scattering = head_chunk(n, accumulate || first > 0, first + n == dims_.tokens());
+  }
+  out_.wait(scattering);
   norm_backward(false);
 }
 
-void ModuleOperations::head_chunk(std::int64_t n, bool accumulate) {
+/// `last`: the chunk that is followed by the reduce-scatter, whose index it returns if it runs beside the wgrad.
+std::optional<int> ModuleOperations::head_chunk(std::int64_t n, bool accumulate, bool last) {
   const std::int64_t v = dims_.vocab_local, h = dims_.hidden;
   const Format compute{dims_.compute};
   const std::uint64_t logits = bytes_of({DType::fp32}, n * v), row = bytes_of({DType::fp32}, n);
@@ -209,8 +213,14 @@ void ModuleOperations::head_chunk(std::int64_t n, bool accumulate) {
   kernel("cross_entropy_loss", n, 1, DType::fp32, DType::fp32, 3 * row, 0);
   out_.phase = Phase::backward;
   kernel("cross_entropy_backward", n, v, DType::fp32, dims_.compute, logits + 5 * row, plain(n * v));
-  out_.product({Product::Kind::wgrad, v, h, n, compute, compute, DType::fp32, accumulate});
+  const auto wgrad = [&] { out_.product({Product::Kind::wgrad, v, h, n, compute, compute, DType::fp32, accumulate}); };
+  const bool overlap = dims_.overlap.head_scatter;
+  if (!last || !overlap) wgrad();
   out_.product({Product::Kind::dgrad, n, h, v, compute, compute, dims_.compute});
+  if (!last) return std::nullopt;
+  const auto scattering = reduce_scatter(overlap);
+  if (overlap) wgrad();
+  return scattering;
 }
 
 }  // namespace shard8::model

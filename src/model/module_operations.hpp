@@ -72,8 +72,10 @@ class ModuleOperations {
   void cast_known(const Matrix& m, Purpose purpose);
   void quantize(const Matrix& m, Purpose purpose);
 
-  void gather(const Format& format, std::int64_t rows, std::int64_t cols);
-  void reduce_scatter();
+  /// A collective beside products runs on the stream gather or reduce, and its index is returned for the wait; others
+  /// have their place on the compute stream.
+  std::optional<int> gather(const Format& format, std::int64_t rows, std::int64_t cols, bool beside_products = false);
+  std::optional<int> reduce_scatter(bool beside_products = false);
   void reduce(std::uint64_t bytes, tensor::DType dtype);
 
   void fprop(Linear linear, bool bias, bool residual);
@@ -97,7 +99,7 @@ class ModuleOperations {
   void activation_backward();
   void mlp_forward_saved();
   void mlp_backward();
-  void head_chunk(std::int64_t tokens, bool accumulate);
+  std::optional<int> head_chunk(std::int64_t tokens, bool accumulate, bool last);
 
   /// The operations from now on belong to this linear of the layer.
   void at(std::optional<Linear> linear);

@@ -21,18 +21,33 @@ Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& 
 
 Operand gather_tokens(const Context& context, const Tensor& whole, const fp8::CastBuffer& whole_cast,
                       const Operand& local) {
-  if (local.scaling == tensor::Scaling::none) return gather_tokens(context, whole, local.data);
+  return start_gather_tokens(context, whole, whole_cast, local).wait(context);
+}
+
+const Operand& Gathering::wait(const Context& context) {
+  if (request_.active()) {
+    auto part = context.timer.part(profile::Part::tensor_comm);
+    request_.wait();
+  }
+  return whole_;
+}
+
+Gathering start_gather_tokens(const Context& context, const Tensor& whole, const fp8::CastBuffer& whole_cast,
+                              const Operand& local) {
   const int ranks = context.tensor_group.size();
-  if (ranks == 1) return local;
+  if (ranks == 1) return {local, {}};
   auto part = context.timer.part(profile::Part::tensor_comm);
+  if (local.scaling == tensor::Scaling::none) {
+    const Tensor target = whole.reshaped({local.rows() * ranks, local.cols()});
+    return {target, context.tensor_group.all_gather_in_place({&target, 1}, {&local.data, 1})};
+  }
   Operand target = whole_cast.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
   const bool one_scale = local.scaling == tensor::Scaling::tensor;
   if (one_scale) target.scale_inv = local.scale_inv;
   const std::array wholes{target.data, target.scale_inv}, own{local.data, local.scale_inv};
   const std::size_t travelling = one_scale ? 1 : 2;
-  context.tensor_group.all_gather_in_place(std::span(wholes).first(travelling), std::span(own).first(travelling))
-      .wait();
-  return target;
+  return {target, context.tensor_group.all_gather_in_place(std::span(wholes).first(travelling),
+                                                           std::span(own).first(travelling))};
 }
 
 void reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial, const Tensor& addend) {
@@ -42,6 +57,22 @@ void reduce_scatter_tokens(const Context& context, const Tensor& local, const Te
   }
   auto part = context.timer.part(profile::Part::tensor_comm);
   context.tensor_group.reduce_scatter(local, partial, addend);
+}
+
+comm::Request start_reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial) {
+  if (context.tensor_group.size() == 1) {
+    reduce_scatter_tokens(context, local, partial);
+    return {};
+  }
+  auto part = context.timer.part(profile::Part::tensor_comm);
+  const comm::Communicator::ReduceScatterItem item{local, partial};
+  return context.tensor_group.reduce_scatter({&item, 1});
+}
+
+void wait_scattered(const Context& context, comm::Request& scatter) {
+  if (!scatter.active()) return;
+  auto part = context.timer.part(profile::Part::tensor_comm);
+  scatter.wait();
 }
 
 Tensor partial_of(const Context& context, const Tensor& scratch, const Tensor& local) {

@@ -12,6 +12,8 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   attention_.qkv.norm = norm;
   attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim, dims.deterministic};
   mlp_.fc1.norm = norm;
+  attention_.qkv.overlap = dims.overlap.qkv;
+  mlp_.fc1.overlap = dims.overlap.fc1;
 }
 
 void TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,

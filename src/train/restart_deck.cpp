@@ -45,7 +45,8 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 }  // namespace
 
 bool may_change_at_restart(const std::string& key) {
-  constexpr std::array<std::string_view, 6> kGroups = {"mesh.", "fsdp.", "run.", "checkpoint.", "verify.", "output."};
+  constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
+                                                       "checkpoint.", "verify.", "output."};
   constexpr std::array<std::string_view, 5> kKeys = {"model.init_file", "model.recompute", "precision.deterministic",
                                                      "data.path", "data.micro_batch"};
   return is_one_of(key, kKeys) ||

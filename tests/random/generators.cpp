@@ -136,6 +136,10 @@ deck::Recompute draw_recompute(Draw& draw) {
   return draw.one_of({deck::Recompute::none, deck::Recompute::selective, deck::Recompute::full});
 }
 
+deck::OverlapMethod draw_overlap(Draw& draw) {
+  return draw.one_of({deck::OverlapMethod::automatic, deck::OverlapMethod::off, deck::OverlapMethod::bulk});
+}
+
 Fp8Weights draw_weights(Draw& draw) { return draw.one_of({Fp8Weights::fp8, Fp8Weights::fp8, Fp8Weights::bf16}); }
 
 /// The prefetch. It is often all layers, so that all units are gathered at the beginning of a step.
@@ -307,6 +311,12 @@ constexpr Generator kGenerators[] = {
     {"fsdp.prefetch", [](RandomDeck& d, Draw& draw) { d.config.fsdp.prefetch = draw_prefetch(d.config, draw); }},
     {"fsdp.gather",
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
+    {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
+    {"overlap.qkv_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_overlap(draw); }},
+    {"overlap.fc1_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_overlap(draw); }},
+    {"overlap.qkv_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_overlap(draw); }},
+    {"overlap.fc1_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_overlap(draw); }},
+    {"overlap.head_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_overlap(draw); }},
 };
 
 constexpr NotDrawn kNotDrawn[] = {
@@ -340,6 +350,10 @@ Schedule draw_second(const Config& c, Draw& draw) {
   s.weights = c.fp8.recipe == Recipe::delayed || !c.fp8.on() ? c.fp8.weights : draw_weights(draw);
   s.gather = draw_gather(c, s.weights, draw);
   s.deterministic = draw.chance(0.8);
+  s.overlap.enable = draw.chance(0.5);
+  for (deck::OverlapMethod* const method :
+       {&s.overlap.qkv_dgrad, &s.overlap.fc1_dgrad, &s.overlap.qkv_wgrad, &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
+    *method = draw_overlap(draw);
   return s;
 }
 

@@ -18,7 +18,8 @@ Schedule schedule_of(const deck::Config& c) {
           .prefetch = c.fsdp.prefetch,
           .gather = c.fsdp.gather,
           .weights = c.fp8.weights,
-          .deterministic = c.precision.deterministic};
+          .deterministic = c.precision.deterministic,
+          .overlap = c.overlap};
 }
 
 deck::Config with_schedule(deck::Config c, const Schedule& s) {
@@ -28,6 +29,7 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   c.fsdp.gather = s.gather;
   c.fp8.weights = s.weights;
   c.precision.deterministic = s.deterministic;
+  c.overlap = s.overlap;
   return c;
 }
 

@@ -30,6 +30,7 @@ struct Schedule {
   deck::Gather gather = deck::Gather::automatic;
   deck::Fp8Weights weights = deck::Fp8Weights::fp8;  ///< with delayed scaling always that of the deck
   bool deterministic = true;
+  deck::OverlapConfig overlap = {};
 };
 
 /// How a training that run.stop_after stopped goes on from its checkpoint.

@@ -77,6 +77,7 @@ void add_restart(std::vector<Change>& changes, const RandomDeck& deck) {
     d.restart.schedule.reshard_after_forward = first.reshard_after_forward;
     d.restart.schedule.prefetch = first.prefetch;
   });
+  changes.push_back([first](RandomDeck& d) { d.restart.schedule.overlap = first.overlap; });
   changes.push_back([](RandomDeck& d) {
     d.restart.async = d.config.checkpoint.async;
     d.restart.files = d.config.checkpoint.files;
@@ -124,6 +125,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
     d.second.weights = first.weights;
   });
   changes.push_back([first](RandomDeck& d) { d.second.deterministic = first.deterministic; });
+  changes.push_back([first](RandomDeck& d) { d.second.overlap = first.overlap; });
   if (c.run.stop_after > 0) add_restart(changes, deck);
   add_smaller(
       changes, c.data.batch, 1, [](RandomDeck & d) -> auto& { return d.config.data.batch; });

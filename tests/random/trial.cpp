@@ -188,10 +188,11 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes) {
     v.failure = Failure::other_bits;
     const Config with_second = with_schedule(deck.config, deck.second);
     v.text = fmt::format(
-        "gives other bits with recompute {}, reshard_after_forward {}, prefetch {}, gather {}, weights {}\n{}"
+        "gives other bits with recompute {}, reshard_after_forward {}, prefetch {}, gather {}, weights {}, overlap "
+        "{}\n{}"
         "  weights after the last step {}\n",
         deck::to_string(with_second.model.recompute), with_second.fsdp.reshard_after_forward, with_second.fsdp.prefetch,
-        deck::to_string(with_second.fsdp.gather), deck::to_string(with_second.fp8.weights),
+        deck::to_string(with_second.fsdp.gather), deck::to_string(with_second.fp8.weights), with_second.overlap.enable,
         table(mesh, "of the deck", second, "second schedule"), mesh.weights == second.weights ? "equal" : "differ");
   } else if (!v.difference.within(bounds.most)) {
     v.failure = Failure::differs;

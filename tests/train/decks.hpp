@@ -63,6 +63,13 @@ inline int world_size() {
   return ranks;
 }
 
+/// Values of the deck's group overlap, for tests with several tensor ranks: all, and each exchange alone or left out.
+inline constexpr const char* kOverlaps[] = {
+    "overlap: {enable: true}\n",
+    "overlap: {enable: true, qkv_dgrad: off, fc1_wgrad: off, head_dgrad: off}\n",
+    "overlap: {enable: true, qkv_wgrad: off, fc1_dgrad: off, head_dgrad: bulk}\n",
+};
+
 /// The variants for as many ranks as the program has.
 inline std::vector<Variant> here(std::vector<Variant> variants) {
   std::erase_if(variants, [](const Variant& v) { return ranks_of(v) != world_size(); });

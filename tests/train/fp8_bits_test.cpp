@@ -41,6 +41,22 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
+TEST(Fp8Bits, OverlapChangesNone) {
+  for (const Fp8Variant& v : variants()) {
+    if (v.mesh[2] == 1) continue;
+    const Curve plain = train(v);
+    EXPECT_NE(plain.losses.front(), plain.losses.back());
+    for (const auto& [overlap, recompute] :
+         {std::pair{test::kOverlaps[0], "selective"}, {test::kOverlaps[1], "full"}, {test::kOverlaps[2], "none"}}) {
+      Fp8Variant beside = v;
+      beside.recompute = recompute;
+      beside.overlap = overlap;
+      SCOPED_TRACE(name_of(beside) + overlap);
+      expect_same(train(beside), plain);
+    }
+  }
+}
+
 // With more than one micro-batch, so that amaxes of several micro-batches are combined.
 TEST(Fp8Bits, RecomputingChangesNone) {
   for (const Fp8Variant& v : variants()) {
@@ -131,11 +147,12 @@ TEST(Fp8Plan, IsWhatARunDid) {
       v.weights = number % 5 == 4 ? "bf16" : "fp8";
       v.gather = number % 10 == 4 ? "bf16" : "auto";
       v.arch = number % 2 == 0 ? "gpt2" : "llama";
+      v.overlap = v.mesh[2] > 1 ? test::kOverlaps[number % std::size(test::kOverlaps)] : "";
       ++number;
       const std::string outer = number % 4 == 0 ? ", first_layers_bf16: 1" : "";
       const std::string optimizer = std::string(number % 4 == 1 ? ", moments: bf16, master: bf16_remainder" : "") +
                                     (number % 3 == 1 ? ", clip: 0" : "");
-      SCOPED_TRACE(name_of(v) + outer + optimizer);
+      SCOPED_TRACE(name_of(v) + outer + optimizer + v.overlap);
       test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, outer, optimizer), MPI_COMM_WORLD);
       test::expect_listed_operations(training);
       test::expect_planned_traffic(training, kSteps - 1);

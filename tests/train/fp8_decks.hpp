@@ -24,6 +24,7 @@ struct Fp8Variant {
   const char* gather = "auto";
   const char* compute = "bf16";
   int prefetch = 1;
+  const char* overlap = "";  ///< the deck's group, with its name; of kOverlaps
 };
 
 inline std::string name_of(const Fp8Variant& v) {
@@ -47,9 +48,9 @@ fsdp: {{reshard_after_forward: {}, prefetch: {}, gather: {}}}
 optimizer: {{lr: 0.002, warmup: 5, decay_steps: 100{}}}
 data: {{kind: synthetic, batch: {}, micro_batch: {}}}
 run: {{steps: {}}}
-)",
+{})",
                   v.arch, layers, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2], v.compute, v.recipe, v.weights, fp8,
-                  v.reshard, v.prefetch, v.gather, extra, batch, v.micro_batch, steps);
+                  v.reshard, v.prefetch, v.gather, extra, batch, v.micro_batch, steps, v.overlap);
   return deck::load_text(text, "fp8.yaml").config;
 }
 

@@ -21,11 +21,12 @@ struct Variant {
   int micro_batch;
   bool reshard;
   const char* recompute;
+  bool overlap = false;
 };
 
 std::string name_of(const Variant& v) {
-  return fmt::format("mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}", v.mesh[0], v.mesh[1], v.mesh[2],
-                     v.micro_batch, v.reshard, v.recompute);
+  return fmt::format("mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}, overlap {}", v.mesh[0], v.mesh[1],
+                     v.mesh[2], v.micro_batch, v.reshard, v.recompute, v.overlap);
 }
 
 deck::Config config_for(const std::string& arch, const Variant& v) {
@@ -36,12 +37,13 @@ model: {{arch: {}, hidden: 64, ffn: {}, layers: 2, heads: 4, kv_heads: {}, vocab
 mesh: {{replicate: {}, shard: {}, tensor: {}}}
 precision: {{compute: fp32}}
 fsdp: {{reshard_after_forward: {}}}
+overlap: {{enable: {}}}
 optimizer: {{lr: 0.003, min_lr: 0.0003, warmup: 4}}
 data: {{kind: tokens, path: "{}:/tokens", batch: 8, micro_batch: {}}}
 run: {{steps: 20}}
 )",
                                        arch, llama ? 192 : 256, llama ? 2 : 4, gold, v.recompute, v.mesh[0], v.mesh[1],
-                                       v.mesh[2], v.reshard, gold, v.micro_batch);
+                                       v.mesh[2], v.reshard, v.overlap, gold, v.micro_batch);
   return deck::load_text(text, "golden.yaml").config;
 }
 
@@ -116,7 +118,7 @@ std::vector<Variant> all_variants(const Mesh& mesh) {
   for (const int micro_batch : {1, 3, 0})
     for (const bool reshard : {true, false})
       for (const char* recompute : {"none", "selective", "full"})
-        variants.push_back({mesh, micro_batch, reshard, recompute});
+        variants.push_back({mesh, micro_batch, reshard, recompute, mesh[2] > 1 && reshard});
   return variants;
 }
 
@@ -128,7 +130,7 @@ std::vector<Variant> covering_variants(const Mesh& mesh, std::size_t number) {
   std::vector<Variant> variants;
   for (std::size_t i = 2 * number; i < 2 * number + 2; ++i) {
     const std::size_t m = i / 3 % 3, r = i % 3;
-    variants.push_back({mesh, kMicroBatches[m], (m + r) % 2 == 0, kRecompute[r]});
+    variants.push_back({mesh, kMicroBatches[m], (m + r) % 2 == 0, kRecompute[r], mesh[2] > 1 && i % 2 == 1});
   }
   return variants;
 }

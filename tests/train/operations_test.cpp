@@ -92,7 +92,8 @@ TEST(Waits, AreForEveryCollectiveOnce) {
       for (const char* clip : {"0", "1"}) {
         SCOPED_TRACE(fmt::format("{}, prefetch {}, clip {}", deck, prefetch, clip));
         const auto config =
-            load(deck, {fmt::format("fsdp.prefetch={}", prefetch), fmt::format("optimizer.clip={}", clip)});
+            load(deck, {fmt::format("fsdp.prefetch={}", prefetch), fmt::format("optimizer.clip={}", clip),
+                        fmt::format("overlap.enable={}", std::string(clip) == "1")});
         const auto first = operations(config, {.first = true}), middle = operations(config),
                    last = operations(config, {.last = true});
         expect_waits(first, 0);

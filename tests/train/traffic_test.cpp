@@ -52,16 +52,20 @@ std::vector<Variant> variants() {
   });
 }
 
+void expect_plan(const Variant& v, const std::string& overlap, const char* clip) {
+  SCOPED_TRACE(test::name_of(v) + clip + overlap);
+  test::Training training(test::small_deck(v, kSteps, overlap, clip), MPI_COMM_WORLD);
+  test::expect_listed_operations(training);
+  test::expect_planned_traffic(training, kSteps - 1);
+  test::expect_planned_memory(training);
+}
+
 TEST(Plan, IsWhatARunDid) {
   ASSERT_FALSE(variants().empty());
   for (const Variant& v : variants()) {
-    for (const char* clip : {", clip: 1.0", ", clip: 0"}) {
-      SCOPED_TRACE(test::name_of(v) + clip);
-      test::Training training(test::small_deck(v, kSteps, "", clip), MPI_COMM_WORLD);
-      test::expect_listed_operations(training);
-      test::expect_planned_traffic(training, kSteps - 1);
-      test::expect_planned_memory(training);
-    }
+    for (const char* clip : {", clip: 1.0", ", clip: 0"}) expect_plan(v, "", clip);
+    if (v.mesh[2] == 1) continue;
+    for (const char* overlap : test::kOverlaps) expect_plan(v, overlap, v.tied ? ", clip: 0" : ", clip: 1.0");
   }
 }
 
