@@ -157,12 +157,26 @@ class Program {
     for (std::size_t i = 0; i < decks.size(); ++i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
       const Verdict verdict =
-          judge(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]));
+          judged(decks[i], std::span(outcomes).subspan(first_job[i], first_job[i + 1] - first_job[i]), name(number));
       progress_.add(number, decks[i], verdict);
       if (options_.only >= 0 && verdict.failure == Failure::none) print(fmt::format("{}\n", text_of(decks[i])));
       if (verdict.failure != Failure::none) report(number, decks[i], verdict);
     }
     progress_.done = end;
+  }
+
+  /// judge(), which asks the training in FP32 where there is a doubt.
+  Verdict judged(const RandomDeck& deck, std::span<const Outcome> outcomes, const std::string& name) {
+    Verdict verdict = judge(deck, outcomes);
+    if (verdict.failure != Failure::differs) return verdict;
+    const auto in_fp32 = alone_in_fp32(deck.config);
+    if (!in_fp32) return verdict;
+    const std::vector<Job> jobs{{*in_fp32, name + ", on one rank in FP32\n" + short_yaml(*in_fp32)}};
+    const auto exact = ranks_.train(jobs);
+    const Verdict second = judge(deck, outcomes, &exact.front());
+    if (second.failure == Failure::none)
+      print(fmt::format("{} differs from one rank by more than the bounds, but not from FP32\n", name));
+    return second;
   }
 
   void report(std::int64_t number, const RandomDeck& deck, const Verdict& verdict) {
@@ -173,7 +187,7 @@ class Program {
     }
     const auto again = [&](const RandomDeck& smaller) {
       const auto outcomes = ranks_.train(jobs_of(smaller, "a smaller form of " + name(number), "smaller"));
-      return judge(smaller, outcomes);
+      return judged(smaller, outcomes, "a smaller form of " + name(number));
     };
     const Shrunk shrunk = shrink(deck, verdict, fs::absolute(options_.folder), again);
     print(fmt::format("the smallest deck found that fails in this way, after {} others:\n\n{}\n{} {}\n", shrunk.trials,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ Bounds bounds_of(const deck::Config& config);
 /// are trained.
 deck::Config alone(const deck::Config& config);
 
+/// The training of alone() in FP32, without a recipe. Nothing if alone() is that training.
+std::optional<deck::Config> alone_in_fp32(const deck::Config& config);
+
 enum class Failure { none, threw, differs, other_bits, stopped_badly, restarted_badly };
 
 struct Verdict {
@@ -53,8 +57,10 @@ std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const 
 /// The deck as two texts, if a stopped training goes on: the one that stops, and the one that goes on. Otherwise as
 /// one. Each is the text of a deck that the program runs; the second one goes on from the checkpoint of the first.
 std::string text_of(const RandomDeck& deck);
-/// Compares the outcomes of jobs_of() with each other.
-Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes);
+/// Compares the outcomes of jobs_of() with each other. `in_fp32`, the outcome of alone_in_fp32() or null, is asked
+/// where the training on the mesh differs from the one on one rank by more than the bounds: it passes if it differs
+/// from the one in FP32 by at most 1.5 times as much as the one on one rank does.
+Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Outcome* in_fp32 = nullptr);
 
 /// The largest differences over the steps; infinite if only one of two numbers is finite, 0 if neither is.
 Spread difference_of(const Outcome& a, const Outcome& b);
