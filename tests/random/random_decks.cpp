@@ -168,7 +168,7 @@ class Program {
   /// judge(), which asks the training in FP32 where there is a doubt.
   Verdict judged(const RandomDeck& deck, std::span<const Outcome> outcomes, const std::string& name) {
     Verdict verdict = judge(deck, outcomes);
-    if (verdict.failure != Failure::differs) return verdict;
+    if (verdict.failure != Failure::differs && verdict.failure != Failure::restarted_badly) return verdict;
     const auto in_fp32 = alone_in_fp32(deck.config);
     if (!in_fp32) return verdict;
     const std::vector<Job> jobs{{*in_fp32, name + ", on one rank in FP32\n" + short_yaml(*in_fp32)}};

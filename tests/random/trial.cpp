@@ -82,10 +82,13 @@ Config alone(const Config& config) {
 
 std::optional<Config> alone_in_fp32(const Config& config) {
   Config c = config;
-  if (!c.fp8.on() && c.precision.compute == FloatType::fp32 && c.precision.reduce == FloatType::fp32) return {};
+  if (!c.fp8.on() && c.precision.compute == FloatType::fp32 && c.precision.reduce == FloatType::fp32 &&
+      c.optimizer.moments == FloatType::fp32)
+    return {};
   c.fp8 = {};
   c.precision.compute = c.precision.reduce = FloatType::fp32;
   c.optimizer.master = deck::Master::fp32;
+  c.optimizer.moments = FloatType::fp32;
   c.fsdp.gather = deck::Gather::automatic;
   return alone(c);
 }
@@ -161,7 +164,7 @@ std::string mesh_text(const deck::MeshConfig& m) { return fmt::format("{} x {} x
 /// Holds a training that was stopped and went on against the training that was not. On one mesh they are equal bit for
 /// bit; on two meshes the two parts together are within the bounds of the training on one rank.
 Verdict judge_restart(const RandomDeck& deck, const Outcome& mesh, const Outcome& one, const Outcome& stopped,
-                      const Outcome& rest) {
+                      const Outcome& rest, const Outcome* in_fp32) {
   Verdict v;
   if (!is_beginning_of(mesh, stopped, deck.config.run.stop_after)) {
     v.failure = Failure::stopped_badly;
@@ -175,9 +178,10 @@ Verdict judge_restart(const RandomDeck& deck, const Outcome& mesh, const Outcome
   const bool same_length = joined.losses.size() == mesh.losses.size();
   v.difference = difference_of(joined, one);
   const Bounds bounds = bounds_of(deck.config);
-  const bool good = deck.restart.same_mesh ? same_bits(joined.losses, mesh.losses) &&
-                                                 same_bits(joined.norms, mesh.norms) && rest.weights == mesh.weights
-                                           : same_length && v.difference.within(bounds.most);
+  const bool good =
+      deck.restart.same_mesh
+          ? same_bits(joined.losses, mesh.losses) && same_bits(joined.norms, mesh.norms) && rest.weights == mesh.weights
+          : same_length && (v.difference.within(bounds.most) || as_close_to(in_fp32, joined, one, bounds));
   if (good) return v;
   v.failure = Failure::restarted_badly;
   const std::string how = fmt::format("the restart after {} steps on the mesh {}", deck.config.run.stop_after,
@@ -222,7 +226,7 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const O
         bounds.kind, most.first_loss, most.first_norm, most.loss, most.norm,
         table(mesh, "on the mesh", one, "on one rank"));
   } else if (outcomes.size() > 3) {
-    const Verdict restart = judge_restart(deck, mesh, one, outcomes[3], outcomes[4]);
+    const Verdict restart = judge_restart(deck, mesh, one, outcomes[3], outcomes[4], in_fp32);
     v.difference.raise(restart.difference);
     v.failure = restart.failure;
     v.text = restart.text;

@@ -39,7 +39,7 @@ Bounds bounds_of(const deck::Config& config);
 /// are trained.
 deck::Config alone(const deck::Config& config);
 
-/// The training of alone() in FP32, without a recipe. Nothing if alone() is that training.
+/// The training of alone() with every number in FP32, without a recipe. Nothing if alone() is that training.
 std::optional<deck::Config> alone_in_fp32(const deck::Config& config);
 
 enum class Failure { none, threw, differs, other_bits, stopped_badly, restarted_badly };
