@@ -142,8 +142,7 @@ class Run {
       if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
     if (folder_)
-      checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? point->manifest.run : std::string(),
-                           say());
+      checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? &point->manifest : nullptr, say());
   }
 
   /// So that the header, the report and later checkpoints have the value with which this run trains.

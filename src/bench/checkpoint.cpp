@@ -84,7 +84,7 @@ class Bench {
         folder_(world_, settings.dir),
         tensors_(train::state_tensors(assembly.setup(), assembly.trainer().state())),
         checkpoint_folder_(world_, folder_.path() + "/checkpoints", say()),
-        checkpoints_(assembly, checkpoint_folder_, settings.run, "", say()) {
+        checkpoints_(assembly, checkpoint_folder_, settings.run, nullptr, say()) {
     for (const auto& t : tensors_) {
       for (const auto& part : t.parts) {
         loaded_bytes_ += part.local.bytes();

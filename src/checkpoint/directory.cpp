@@ -263,9 +263,13 @@ Directory::Done Directory::commit(std::int64_t step) const {
     throw;
   }
   io::sync_folder(path_);
-  tried(done, [&] { io::write_durably(fmt::format("{}/{}", path_, kLatest), step_name(step) + "\n"); });
+  tried(done, [&] { set_latest(step); });
   if (replaces && tried(done, [&] { remove_step_folder(old); })) done.removed.push_back(step_name(step) + ".old");
   return done;
+}
+
+void Directory::set_latest(std::int64_t step) const {
+  io::write_durably(fmt::format("{}/{}", path_, kLatest), step_name(step) + "\n");
 }
 
 void Directory::abandon(std::int64_t step) const noexcept {

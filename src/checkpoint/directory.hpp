@@ -102,6 +102,9 @@ class Directory {
   /// the old or the new one.
   Done commit(std::int64_t step) const;
 
+  /// Has the file `latest` name this checkpoint. Error(failed) when it cannot be written.
+  void set_latest(std::int64_t step) const;
+
   /// Removes DIR/step_N.tmp, after begin() in place of commit(). What cannot be removed stays.
   void abandon(std::int64_t step) const noexcept;
 

@@ -124,7 +124,7 @@ CheckpointFolder::~CheckpointFolder() = default;
 std::string CheckpointFolder::lost() const { return heartbeat_ ? heartbeat_->lost() : std::string(); }
 
 Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run,
-                         std::string run_id, Say say)
+                         const Manifest* from, Say say)
     : assembly_(assembly),
       folder_(folder),
       say_(std::move(say)),
@@ -133,7 +133,7 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
       tensors_(state_tensors(assembly.setup(), assembly.trainer().state())) {
   const deck::Config& config = assembly.setup().config;
   const comm::Communicator& world = assembly.mesh().world;
-  if (run_id.empty()) run_id = new_run_id(world);
+  const std::string run_id = from != nullptr ? from->run : new_run_id(world);
   comm::agree(world, [&] { snapshot_ = std::make_unique<checkpoint::Snapshot>(tensors_, assembly.setup().place); });
   if (config.checkpoint.files == deck::CheckpointFiles::node) node_.emplace(make_node_group(world));
   writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
@@ -145,6 +145,19 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
     if (!snapshot_->holds(group)) return;
     const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);
     snapshot_->before_change(assembly_.exec(), group);
+  });
+  if (from != nullptr) finish_retention(*from);
+}
+
+void Checkpoints::finish_retention(const Manifest& from) {
+  comm::agree_on_root(assembly_.mesh().world, 0, [&] {
+    const checkpoint::Directory& directory = folder_.directory();
+    const auto scan = directory.scan();
+    if (scan.usable.empty() || scan.usable.front().step != from.step) return;
+    const auto latest = directory.latest();
+    if (latest && *latest < from.step) directory.set_latest(from.step);
+    for (const std::string& trouble : directory.retain(assembly_.setup().config.checkpoint.keep, from.run).trouble)
+      say_(trouble);
   });
 }
 

@@ -86,11 +86,12 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
 /// Writes the checkpoints of a run. Every function is collective.
 class Checkpoints {
  public:
-  /// `run_id` is that of the checkpoint from which the run goes on, or empty for a new one. The assembly has started.
-  /// All that is passed by reference must outlive the object. AgreedError(environment) when the memory for copies of
-  /// the state cannot be had.
-  Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run, std::string run_id,
-              Say say);
+  /// `from` is the manifest of the checkpoint from which the run goes on, or null for a new one. If it is the newest
+  /// one of `folder`, `latest` names it and surplus checkpoints are removed: a run may have been killed after it wrote
+  /// a checkpoint and before it did both. The assembly has started. All that is passed by reference, but `from`, must
+  /// outlive the object. AgreedError(environment) when the memory for copies of the state cannot be had.
+  Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run,
+              const checkpoint::Manifest* from, Say say);
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
@@ -113,6 +114,7 @@ class Checkpoints {
   void begin(std::int64_t done);
   void note(const checkpoint::Outcome& outcome);
   void failed(const std::string& why);
+  void finish_retention(const checkpoint::Manifest& from);
   checkpoint::Manifest common(const RunDescription& run, const std::string& run_id) const;
 
   Assembly& assembly_;

@@ -110,7 +110,7 @@ Bounds bounds_of(const Config& c) {
   }
   if (c.precision.compute == FloatType::bf16) return {"bf16", {1e-3, 1e-2, 2e-3, 1e-1}};
   if (c.precision.reduce == FloatType::bf16) return {"fp32, reduce bf16", {2e-6, 4e-3, 5e-4, 4e-3}};
-  return {"fp32", {2e-6, 2e-6, 2e-6, 2e-5}};
+  return {"fp32", {2e-6, 2e-6, 2e-6, 1e-4}};
 }
 
 void Spread::raise(const Spread& other) {

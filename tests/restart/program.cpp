@@ -41,10 +41,19 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// A file of a process; empty if the process has ended, which a read may meet at any moment.
+std::string of_process(const fs::path& process, const char* file) {
+  try {
+    return contents(process / file);
+  } catch (const std::ios_base::failure&) {
+    return {};
+  }
+}
+
 /// The arguments of a process; empty for a zombie and for one that has ended.
 std::vector<std::string> arguments_of(const fs::path& process) {
   std::vector<std::string> arguments;
-  std::istringstream in(contents(process / "cmdline"));
+  std::istringstream in(of_process(process, "cmdline"));
   for (std::string one; std::getline(in, one, '\0');) arguments.push_back(one);
   return arguments;
 }
@@ -100,6 +109,24 @@ std::vector<pid_t> ProgramRun::ranks() const {
   return found;
 }
 
+/// For each thread of the launcher and of the ranks: its name, its state, and where it waits in the kernel.
+std::string ProgramRun::what_processes_do() const {
+  std::vector<pid_t> processes = ranks();
+  const auto count = processes.size();
+  processes.insert(processes.begin(), launcher_);
+  std::string text = fmt::format(" ({} ranks live", count);
+  for (const pid_t process : processes) {
+    std::error_code error;
+    for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", process), error)) {
+      const std::string stat = of_process(thread.path(), "stat");  // number (name) state ...
+      const auto name_end = stat.rfind(')');
+      text += fmt::format("; {}: {} in {}", process, stat.substr(0, std::min(stat.size(), name_end + 3)),
+                          of_process(thread.path(), "wchan"));
+    }
+  }
+  return text + ")";
+}
+
 bool ProgramRun::ended() {
   int status = 0;
   if (ended_ || ::waitpid(launcher_, &status, WNOHANG) != launcher_) return ended_;
@@ -112,7 +139,8 @@ ProgramEnd ProgramRun::wait(std::chrono::seconds limit) {
   const auto end = Clock::now() + limit;
   while (!ended() || !ranks().empty()) {
     if (Clock::now() > end) {
-      const std::string what = ended_ ? "ranks live after the launcher has ended" : "it has not ended";
+      std::string what = ended_ ? "ranks live after the launcher has ended" : "it has not ended";
+      what += what_processes_do();
       ::kill(-launcher_, SIGKILL);
       throw std::runtime_error(fmt::format("after {} s {}: {}\n{}", limit.count(), what, deck_.string(), output()));
     }

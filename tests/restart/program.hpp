@@ -49,6 +49,7 @@ class ProgramRun {
   std::string output() const;
 
  private:
+  std::string what_processes_do() const;
   ProgramOptions options_;
   std::filesystem::path deck_;
   pid_t launcher_ = 0;

@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 class FullDisk : public test::Faulty {};
+class KilledRun : public test::Faulty {};
 class TakenName : public test::Faulty {};
 class LostLock : public test::Faulty {};
 class TwoRuns : public test::Faulty {};
@@ -91,6 +92,22 @@ TEST_F(FullDisk, NoRoom) {
   expect_whole(end, folder());
   EXPECT_EQ(test::newest_checkpoint(folder() / "disk").substr(folder().string().size()), "/disk/step_00000008");
   ::umount((folder() / "disk").c_str());
+}
+
+/// A run was killed after it wrote the newest checkpoint and before it removed the one before. The run that goes on
+/// writes no checkpoint.
+TEST_F(KilledRun, LeftOneTooMany) {
+  const std::vector<std::string> arguments{"checkpoint.keep=1", "checkpoint.every=100"};
+  test::write_bytes(checkpoints() / "latest", "step_00000002\n");
+  auto from_older = arguments;
+  from_older.emplace_back("checkpoint.restart=out/checkpoints/step_00000002");
+  expect_whole(run(from_older), folder());
+  EXPECT_TRUE(fs::exists(older())) << "the run went on from it";
+  EXPECT_TRUE(fs::exists(newest()));
+  expect_whole(run(arguments), folder());
+  EXPECT_FALSE(fs::exists(older()));
+  EXPECT_EQ(test::read_bytes(checkpoints() / "latest"), "step_00000004\n");
+  EXPECT_EQ(fs::path(test::newest_checkpoint(checkpoints())).filename(), "step_00000004");
 }
 
 /// The names that shard8 needs in checkpoint.dir are taken by others.
