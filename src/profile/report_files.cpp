@@ -73,6 +73,22 @@ Json phases_of(const Report& report) {
   return rows;
 }
 
+Json exchanges_of(const Report& report) {
+  Json rows = Json::array();
+  const double step = report.times.mean.back().mean;
+  for (const ExchangeRow& row : report.exchanges) {
+    const Spread& s = row.exposed;
+    rows.push_back({{"exchange", row.name},
+                    {"method", row.method},
+                    {"min_s", s.min},
+                    {"mean_s", s.mean},
+                    {"max_s", s.max},
+                    {"share", step > 0 ? s.mean / step : 0},
+                    {"worst_rank", s.worst_rank}});
+  }
+  return rows;
+}
+
 Json collectives_of(const Report& report) {
   Json rows = Json::array();
   for (const CollectiveRow& c : report.collectives) {
@@ -214,6 +230,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["phases"] = report.measured_steps() > 0 ? phases_of(report) : Json::array();
   summary["coverage"] = report.coverage;
   summary["emulated"] = report.emulated;
+  if (!report.exchanges.empty()) summary["exchanges"] = exchanges_of(report);
   summary["collectives"] = collectives_of(report);
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);

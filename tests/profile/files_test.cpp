@@ -258,6 +258,26 @@ TEST(Summary, holds_everything) {
   EXPECT_EQ(s.begin().key(), "version");
 }
 
+TEST(Summary, has_the_exchanges_of_a_tensor_group) {
+  ReportInput with{.tokens_per_step = 1};
+  with.methods = all_off();
+  (*with.methods)[0] = "bulk";
+  const SummaryInput none{};
+  const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none))["exchanges"];
+  ASSERT_EQ(s.size(), static_cast<std::size_t>(kExchanges + 2));
+  EXPECT_EQ(s[0], (ordered_json{{"exchange", "qkv_fprop"},
+                                {"method", "bulk"},
+                                {"min_s", 0.0},
+                                {"mean_s", 0.0},
+                                {"max_s", 0.0},
+                                {"share", 0.0},
+                                {"worst_rank", 0}}));
+  EXPECT_EQ(s[2]["exchange"], "fc1_fprop");
+  EXPECT_NEAR(s[2]["max_s"], 0.003, 1e-12);
+  EXPECT_EQ(s.back()["exchange"], "all");
+  EXPECT_FALSE(ordered_json::parse(to_json(synthetic_report(), none)).contains("exchanges"));
+}
+
 TEST(Summary, survives_text_that_is_no_utf8) {
   const auto text =
       to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});
