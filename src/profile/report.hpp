@@ -10,6 +10,7 @@
 
 #include "profile/checkpoint_figures.hpp"
 #include "profile/collective_log.hpp"
+#include "profile/compare_off.hpp"
 #include "profile/exchange_figures.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_timer.hpp"
@@ -92,6 +93,7 @@ struct Report {
   std::string emulated{};
   std::vector<IssueRow> issues{};
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
+  std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
 
   std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
 };

@@ -152,6 +152,7 @@ std::string to_text(const Report& report) {
     casts(out, report);
     checkpoints(out, report);
   }
+  if (report.compare_off) text += to_text(*report.compare_off);
   verification(out, report.verification);
   return text;
 }

@@ -278,6 +278,26 @@ TEST(Summary, has_the_exchanges_of_a_tensor_group) {
   EXPECT_FALSE(ordered_json::parse(to_json(synthetic_report(), none)).contains("exchanges"));
 }
 
+TEST(Summary, has_the_comparison_with_off) {
+  Report report = synthetic_report();
+  const SummaryInput none{};
+  EXPECT_FALSE(ordered_json::parse(to_json(report, none)).contains("compare_off"));
+  report.compare_off = CompareOff{.with = {{0.5}}, .without = {{0.25}}, .block_steps = 3, .left_out = 2};
+  EXPECT_EQ(ordered_json::parse(to_json(report, none))["compare_off"], (ordered_json{{"with_s", 0.5},
+                                                                                     {"without_s", 0.25},
+                                                                                     {"ratio", 2.0},
+                                                                                     {"blocks", 2},
+                                                                                     {"steps_per_block", 3},
+                                                                                     {"left_out_per_block", 2},
+                                                                                     {"with_s_by_block", {0.5}},
+                                                                                     {"without_s_by_block", {0.25}}}));
+  report.compare_off = CompareOff{.with = {}, .without = {}, .cut_short = "SIGTERM"};
+  const auto s = ordered_json::parse(to_json(report, none))["compare_off"];
+  EXPECT_FALSE(s.contains("ratio"));
+  EXPECT_EQ(s["blocks"], 0);
+  EXPECT_EQ(s["cut_short"], "SIGTERM");
+}
+
 TEST(Summary, survives_text_that_is_no_utf8) {
   const auto text =
       to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});

@@ -280,6 +280,33 @@ TEST(Text, has_the_exchanges_before_the_collectives) {
   EXPECT_EQ(to_text(synthetic_report()).find("\nexchanges of "), std::string::npos);
 }
 
+CompareOff compared() {
+  CompareOff c{.with = {{0.001, 0.002}, {0.003, 0.009}}, .without = {{0.004, 0.004}, {0.006, 0.001}}};
+  c.block_steps = 3;
+  c.left_out = 1;
+  return c;
+}
+
+TEST(CompareOff, medians_of_all_blocks) {
+  EXPECT_NEAR(compared().with_s(), 0.0025, kTolerance);
+  EXPECT_NEAR(compared().without_s(), 0.004, kTolerance);
+  EXPECT_NEAR(compared().ratio(), 0.625, kTolerance);
+  EXPECT_EQ(compared().blocks(), 4);
+}
+
+TEST(CompareOff, stands_before_the_verdict) {
+  Report report = synthetic_report();
+  EXPECT_EQ(to_text(report).find("step time with overlap"), std::string::npos);
+  report.compare_off = compared();
+  const std::string line = "step time with overlap 2.500 ms, without 4.000 ms (ratio 0.625, blocks 4)";
+  EXPECT_NE(to_text(report).find("\n" + line + "\nVERIFICATION: "), std::string::npos) << to_text(report);
+  report.compare_off->cut_short = "SIGTERM";
+  EXPECT_NE(to_text(report).find("\n" + line + ", cut short by SIGTERM\n"), std::string::npos);
+  report.compare_off->with.clear();
+  report.compare_off->without.clear();
+  expect_line(to_text(report), "step time with overlap: not compared with off, since SIGTERM stopped it first");
+}
+
 TEST(Text, has_quantize_after_the_optimizer) {
   const std::string text = to_text(synthetic_report());
   expect_line(text, R"(optimizer +4\.000 +4\.000 +4\.000 +3\.72  0 \(node00\))");
