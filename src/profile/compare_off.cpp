@@ -22,8 +22,7 @@ double CompareOff::without_s() const { return median_of(without); }
 
 std::string to_text(const CompareOff& compared) {
   if (!compared.measured())
-    return fmt::format("step time with overlap: not compared with off, since {} stopped it first\n",
-                       compared.cut_short);
+    return fmt::format("step time with overlap: not compared with off, cut short by {}\n", compared.cut_short);
   return fmt::format("step time with overlap {:.3f} ms, without {:.3f} ms (ratio {:.3f}, blocks {}){}\n",
                      1e3 * compared.with_s(), 1e3 * compared.without_s(), compared.ratio(), compared.blocks(),
                      compared.cut_short.empty() ? "" : ", cut short by " + compared.cut_short);

@@ -304,7 +304,7 @@ TEST(CompareOff, stands_before_the_verdict) {
   EXPECT_NE(to_text(report).find("\n" + line + ", cut short by SIGTERM\n"), std::string::npos);
   report.compare_off->with.clear();
   report.compare_off->without.clear();
-  expect_line(to_text(report), "step time with overlap: not compared with off, since SIGTERM stopped it first");
+  expect_line(to_text(report), "step time with overlap: not compared with off, cut short by SIGTERM");
 }
 
 TEST(Text, has_quantize_after_the_optimizer) {
