@@ -18,6 +18,7 @@ struct Arguments {
   CkptArguments ckpt;
   BenchArguments bench;
   std::string restart;  ///< of `run`
+  bool compare_off = false;
   std::string group, format = "yaml";
   bool ranks_only = false;
 };
@@ -36,6 +37,7 @@ void add_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
+  run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps with overlap.enable = false, too");
 }
 
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
@@ -86,9 +88,9 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
-    DeckArguments deck = arguments.deck;
-    if (!arguments.restart.empty()) deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
-    return run_command(argc, argv, deck);
+    RunArguments run{arguments.deck, arguments.compare_off};
+    if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
+    return run_command(argc, argv, run);
   }
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);

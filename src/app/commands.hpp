@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,14 @@ namespace shard8::app {
 struct DeckArguments {
   std::string path;
   std::vector<std::string> overrides;  ///< group.key=value
+  /// Throws what a command cannot do with this deck. Called on every rank; empty: nothing to check.
+  std::function<void(const deck::LoadResult&)> check{};
+};
+
+/// What `run` is to do.
+struct RunArguments {
+  DeckArguments deck;
+  bool compare_off = false;  ///< measure steps with overlap.enable = false, too
 };
 
 /// What `ckpt` is to do.
@@ -45,7 +54,7 @@ void require_standard_output();
 
 /// The subcommands. Each returns the process's exit code. `run` and `bench` start MPI, with argc and argv, and run
 /// under comm::run_guarded, which prints errors; the others use one process and throw them.
-int run_command(int argc, char** argv, const DeckArguments& deck);
+int run_command(int argc, char** argv, const RunArguments& arguments);
 /// `ranks_only`: prints the number of ranks and nothing else, for launch scripts.
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);

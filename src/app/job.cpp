@@ -24,7 +24,10 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
   comm::agree_on_root(world, 0, [&] { text = deck::read_deck_file(arguments.path); });
   world.broadcast(text, 0);
   deck::LoadResult deck;
-  comm::agree(world, [&] { deck = deck::load_text(text, arguments.path, arguments.overrides); });
+  comm::agree(world, [&] {
+    deck = deck::load_text(text, arguments.path, arguments.overrides);
+    if (arguments.check) arguments.check(deck);
+  });
   if (world.rank() == 0) print_warnings(deck);
   return deck;
 }

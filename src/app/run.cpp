@@ -5,15 +5,15 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "app/commands.hpp"
+#include "app/compare_off.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
 #include "app/process.hpp"
+#include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
@@ -24,12 +24,11 @@
 #include "data/dataset.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
-#include "io/durable_file.hpp"
 #include "profile/metrics.hpp"
-#include "profile/output_file.hpp"
 #include "profile/report_files.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
+#include "train/exchange_methods.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
@@ -38,8 +37,6 @@
 namespace shard8::app {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The unigram entropy of the data, in nats, which rank 0 finds. It reads the whole data, so with a file of tokens it
 /// is found only if the deck sets verify.unigram_ratio_max.
@@ -66,16 +63,21 @@ std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : p
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  Run(Job& job, const StopRequests& requests)
+  Run(Job& job, const StopRequests& requests, bool compare_off)
       : requests_(requests),
         deck_(job.deck),
         node_(job.node),
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
-        assembly_(deck_.config, std::move(job.world), job.runtime.exec(), job.runtime.threads()),
+        runtime_(job.runtime),
+        world_(std::move(job.world)),
+        compare_off_(compare_off),
+        output_(deck_.config.output, world_),
+        assembly_(std::in_place, deck_.config, world_.same(), job.runtime.exec(), job.runtime.threads()),
         baseline_(memory_taken()),
         steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip},
-        stopping_(deck_.config.run, requests.sources(assembly_.mesh().world)) {
+        stop_sources_(requests.sources(world_)),
+        stopping_(deck_.config.run, stop_sources_) {
     log_.set_measuring(false);  // until the first timed step
   }
 
@@ -83,32 +85,32 @@ class Run {
     open();
     print_header();
     if (steps_.first >= steps_.end) {
-      logger_.info("nothing to train: the checkpoint has all {} steps of run.steps", steps_.end);
+      logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
+                   compare_off_ ? " and to compare" : "", steps_.end);
       return base::to_int(base::ExitCode::ok);
     }
-    start_output();
+    output_.start(steps_.first);
     const train::LoopResult loop = train();
     return report(loop);
   }
 
  private:
   const deck::Config& config() const { return deck_.config; }
-  const train::Setup& setup() const { return assembly_.setup(); }
-
-  const comm::Communicator& world() const { return assembly_.mesh().world; }
+  const train::Setup& setup() const { return assembly_->setup(); }
+  const comm::Communicator& world() const { return world_; }
 
   void open() {
-    comm::agree_on_root(world(), 0, [&] { check_output(); });  // first, since the rest may take minutes
+    output_.check();  // first, since the rest may take minutes
     comm::agree(world(), [&] {
       requests_.refuse_start();
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
-    assembly_.open_files(say());
+    assembly_->open_files(say());
     comm::agree(world(), [&] { requests_.refuse_start(); });
-    entropy_ = unigram_entropy(world(), assembly_.loader().dataset(), config());
+    entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     find_restart();
-    assembly_.start(kernels::Tuning::candidates, restart_.first ? restart_.first->manifest.plan : std::string());
+    assembly_->start(kernels::Tuning::candidates, restart_.first ? restart_.first->manifest.plan : std::string());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     restart();
     comm::agree(world(), [&] { requests_.refuse_start(); });
@@ -123,7 +125,7 @@ class Run {
     const std::string folder = train::checkpoint_folder(config(), world());
     if (!folder.empty()) folder_.emplace(world(), folder, say());
     restart_ = train::find_restart(config(), folder, world(), describe_run(deck_), say());
-    if (restart_.first) assembly_.skip_initial_weights();
+    if (restart_.first) assembly_->skip_initial_weights();
   }
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
@@ -131,7 +133,7 @@ class Run {
     std::optional<train::RestartPoint> point;
     {
       const comm::HostWaits::Unlimited files(world().waits());
-      point = train::restore(restart_, assembly_, describe_run(deck_), say());
+      point = train::restore(restart_, *assembly_, describe_run(deck_), say());
     }
     if (point) {
       steps_.first = point->manifest.step;
@@ -142,7 +144,7 @@ class Run {
       if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
     if (folder_)
-      checkpoints_.emplace(assembly_, *folder_, describe_run(deck_), point ? &point->manifest : nullptr, say());
+      checkpoints_.emplace(*assembly_, *folder_, describe_run(deck_), point ? &point->manifest : nullptr, say());
   }
 
   /// So that the header, the report and later checkpoints have the value with which this run trains.
@@ -151,33 +153,6 @@ class Run {
     for (deck::Echo& e : deck_.echo)
       if (e.group == "optimizer" && e.key == "decay_steps") e.value = steps;
   }
-
-  /// Throws if an output file could not be written. Changes no file.
-  void check_output() const {
-    const deck::OutputConfig& names = config().output;
-    for (const auto& name : {names.metrics, names.timing, names.summary}) profile::require_writable(output(name));
-    if (tensor::kDevice) profile::require_writable(io::temporary_of(output(deck::OutputConfig::kAlgorithms)));
-  }
-
-  /// Replaces the files of an earlier run. Called when the start is over and the header is printed, so a run that fails
-  /// while it starts changes no file.
-  void start_output() {
-    comm::agree_on_root(world(), 0, [&] {
-      require_standard_output();
-      for (const auto& name : {config().output.timing, config().output.summary}) profile::remove_output(output(name));
-      const fs::path metrics = output(config().output.metrics);
-      auto existing = profile::OutputFile::Existing::replaced;
-      if (steps_.first > 0) {  // cut back to the step from which the run goes on
-        existing = profile::OutputFile::Existing::continued;
-        if (fs::is_regular_file(metrics))  // the file itself, where `metrics` is a link
-          io::write_durably(fs::canonical(metrics).string(),
-                            profile::metrics_before(io::text_of(metrics.string()), steps_.first));
-      }
-      metrics_ = std::make_unique<profile::MetricsFile>(metrics, existing);
-    });
-  }
-
-  fs::path output(const std::string& name) const { return fs::path(config().output.dir) / name; }
 
   void print_header() const {
     const base::Version v = base::version();
@@ -189,7 +164,7 @@ class Run {
                  comm::name_of(world().waiting()));
     if (const auto* device = world().device())
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
-    logger_.info("found      {}", assembly_.loader().dataset().description());
+    logger_.info("found      {}", assembly_->loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
     if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
     for (const std::string& remark : remarks_) logger_.info("{}", remark);
@@ -200,12 +175,12 @@ class Run {
     if (world().rank() == 0) progress.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     train::LoopHooks hooks;
     std::uint64_t asked = 0;
-    assembly_.trainer().ask([&] { return train::code_of(stopping_.end_step()); });
+    assembly_->trainer().ask([&] { return train::code_of(stopping_.end_step()); });
     hooks.before = [&](std::int64_t s) {
       stopping_.begin_step();
       if (s != steps_.first_timed()) return;
       log_.set_measuring(true);
-      assembly_.timer().clear_issues();
+      assembly_->timer().clear_issues();
     };
     hooks.after = [&](const train::StepResult& r) {
       asked = r.asked;
@@ -217,7 +192,7 @@ class Run {
                                          r.tokens,
                                          r.seconds,
                                          static_cast<double>(r.tokens) / r.seconds};
-      metrics_->write(metrics);
+      output_.metrics(metrics);
       progress->step(metrics);
     };
     hooks.stops_before = [&](std::int64_t) {
@@ -234,15 +209,15 @@ class Run {
       };
       hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done); };
     }
-    train::LoopResult loop = train::train(assembly_.trainer(), steps_, hooks);
+    train::LoopResult loop = train::train(assembly_->trainer(), steps_, hooks);
     if (checkpoints_) checkpoints_->finish();
-    assembly_.trainer().ask({});
+    assembly_->trainer().ask({});
     return loop;
   }
 
   MemoryFigures memory_figures() const {
     MemoryFigures memory;
-    memory.arenas = assembly_.trainer().state().arenas.bytes();
+    memory.arenas = assembly_->trainer().state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup().threads);
     memory.reduction_buffers = plan.reduction_buffers;
     memory.checkpoint_copies = plan.checkpoint.copies;
@@ -267,7 +242,7 @@ class Run {
                  .device = tensor::kDevice ? "cuda" : "host",
                  .threads_per_rank = setup().threads,
                  .waiting = std::string(comm::name_of(world().waiting())),
-                 .data = assembly_.loader().dataset().description()};
+                 .data = assembly_->loader().dataset().description()};
     input.end = {.reason = train::name_of(stop_),
                  .next_step = loop.steps.back().step + 1,
                  .steps = steps_.end,
@@ -282,33 +257,44 @@ class Run {
     const auto& results = loop.steps;
     input.first_step = steps_.first;
     input.timing_skip = steps_.timing_skip;
-    input.tokens_per_step = static_cast<double>(assembly_.loader().tokens_per_step());
+    input.tokens_per_step = static_cast<double>(assembly_->loader().tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.peak_flops = profile::peak_flops(device_name(), products());
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
-    if (tensor::kDevice) input.issues = &assembly_.timer().issues();
-    input.casts = assembly_.trainer().state().scaling.figures(assembly_.exec());
+    if (config().mesh.tensor > 1) input.methods = train::exchange_methods(config());
+    if (tensor::kDevice) input.issues = &assembly_->timer().issues();
+    input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_, !stop_);
     world().record_device_calls();
-    const auto report = profile::make_report(assembly_.timer().steps(), log_, input, gather_over(world()));
+    auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
+    const profile::SummaryInput what_ran = summary(memory, loop);
+    if (compare_off_) {
+      output_.write(report, what_ran);  // the run's figures are there even if the comparison fails
+      report.compare_off = compare();
+    }
     const double loss = results.back().loss;
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
-    comm::agree_on_root(world(), 0, [&] {
-      metrics_->close();
-      profile::write_timing(output(config().output.timing), report);
-      profile::write_summary(output(config().output.summary), report, summary(memory, loop));
-    });
+    output_.write(report, what_ran);
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
     comm::agree_on_root(world(), 0, require_standard_output);
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
+  }
+
+  profile::CompareOff compare() {
+    if (stop_) return {.with = {}, .without = {}, .cut_short = train::name_of(stop_)};
+    log_.set_measuring(false);
+    checkpoints_.reset();  // the memory of the training, since the comparison takes as much
+    folder_.reset();
+    assembly_.reset();
+    return compare_off(config(), world(), runtime_, stop_sources_);
   }
 
   const StopRequests& requests_;
@@ -316,13 +302,17 @@ class Run {
   const comm::Node& node_;
   profile::CollectiveLog& log_;
   base::Logger logger_;
-  train::Assembly assembly_;
-  std::uint64_t baseline_;  ///< memory_taken() before training takes memory
+  const tensor::Runtime& runtime_;
+  comm::Communicator world_;
+  bool compare_off_;
+  RunOutput output_;
+  std::optional<train::Assembly> assembly_;  ///< none while compare_off() runs
+  std::uint64_t baseline_;                   ///< memory_taken() before training takes memory
   train::Steps steps_;
+  train::Stopping::Sources stop_sources_;
   train::Stopping stopping_;
   train::StopReason stop_;
   std::vector<double> gold_;
-  std::unique_ptr<profile::MetricsFile> metrics_;
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
@@ -333,10 +323,12 @@ class Run {
 
 }  // namespace
 
-int run_command(int argc, char** argv, const DeckArguments& arguments) {
+int run_command(int argc, char** argv, const RunArguments& arguments) {
+  DeckArguments deck = arguments.deck;
+  if (arguments.compare_off) deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
   const int code = run_job(
-      argc, argv, arguments, [&](Job& job) { return Run(job, requests)(); }, &requests);
+      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_off)(); }, &requests);
   requests.leave_launcher();
   return code;
 }

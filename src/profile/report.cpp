@@ -147,7 +147,9 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.first_step = input.first_step + report.skipped;
   report.hosts = gather.texts(input.host);
   report.ranks = gather.ranks;
-  report.times = spread_over_ranks(std::span(steps).subspan(static_cast<std::size_t>(report.skipped)), gather);
+  const auto timed = std::span(steps).subspan(static_cast<std::size_t>(report.skipped));
+  report.times = spread_over_ranks(timed, gather);
+  if (input.methods) report.exchanges = exchange_rows(timed, *input.methods, gather);
   const auto measured = static_cast<double>(report.measured_steps());
   report.collectives = collective_rows(log, measured, gather);
   report.peak_flops = input.peak_flops;

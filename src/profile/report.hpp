@@ -10,6 +10,8 @@
 
 #include "profile/checkpoint_figures.hpp"
 #include "profile/collective_log.hpp"
+#include "profile/compare_off.hpp"
+#include "profile/exchange_figures.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_timer.hpp"
 
@@ -53,6 +55,7 @@ struct ReportInput {
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
   const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
   std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
+  std::optional<ExchangeMethods> methods{};       ///< none: the tensor group has one rank, and exchanges nothing
 };
 
 /// The time that the host takes to issue one kind of work, over all ranks and calls.
@@ -79,6 +82,7 @@ struct Report {
   StepSpreads times;
   double coverage = 0;                     ///< share of the step in phases other than `other`
   double p50_s = 0, p95_s = 0, p99_s = 0;  ///< percentiles of the steps; a step's time is that of its slowest rank
+  std::vector<ExchangeRow> exchanges;      ///< empty where the tensor group has one rank
   std::vector<CollectiveRow> collectives;
   double tokens_per_s = 0;           ///< of the whole job over the measured steps: the Figure of Merit
   double flops_per_s_per_rank = 0;   ///< model FLOP/s
@@ -89,6 +93,7 @@ struct Report {
   std::string emulated{};
   std::vector<IssueRow> issues{};
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
+  std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
 
   std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
 };

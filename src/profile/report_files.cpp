@@ -73,6 +73,22 @@ Json phases_of(const Report& report) {
   return rows;
 }
 
+Json exchanges_of(const Report& report) {
+  Json rows = Json::array();
+  const double step = report.times.mean.back().mean;
+  for (const ExchangeRow& row : report.exchanges) {
+    const Spread& s = row.exposed;
+    rows.push_back({{"exchange", row.name},
+                    {"method", row.method},
+                    {"min_s", s.min},
+                    {"mean_s", s.mean},
+                    {"max_s", s.max},
+                    {"share", step > 0 ? s.mean / step : 0},
+                    {"worst_rank", s.worst_rank}});
+  }
+  return rows;
+}
+
 Json collectives_of(const Report& report) {
   Json rows = Json::array();
   for (const CollectiveRow& c : report.collectives) {
@@ -145,6 +161,27 @@ Json checkpoints_of(const CheckpointFigures& c) {
           {"slowest_rank", c.slowest_rank}};
 }
 
+Json compare_off_of(const CompareOff& compared) {
+  const auto medians = [](const std::vector<std::vector<double>>& blocks) {
+    Json list = Json::array();
+    for (const auto& steps : blocks) list.push_back(percentile(steps, 50));
+    return list;
+  };
+  Json object;
+  if (compared.measured()) {
+    object["with_s"] = compared.with_s();
+    object["without_s"] = compared.without_s();
+    object["ratio"] = compared.ratio();
+  }
+  object["blocks"] = compared.blocks();
+  object["steps_per_block"] = compared.block_steps;
+  object["left_out_per_block"] = compared.left_out;
+  object["with_s_by_block"] = medians(compared.with);
+  object["without_s_by_block"] = medians(compared.without);
+  if (!compared.cut_short.empty()) object["cut_short"] = compared.cut_short;
+  return object;
+}
+
 Json verification_of(const Verification& v) {
   switch (v.status) {
     case Verification::Status::passed:
@@ -214,6 +251,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["phases"] = report.measured_steps() > 0 ? phases_of(report) : Json::array();
   summary["coverage"] = report.coverage;
   summary["emulated"] = report.emulated;
+  if (!report.exchanges.empty()) summary["exchanges"] = exchanges_of(report);
   summary["collectives"] = collectives_of(report);
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
@@ -222,6 +260,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);
   summary["figures"] = figures_of(report);
+  if (report.compare_off) summary["compare_off"] = compare_off_of(*report.compare_off);
   Json loss{{"final", input.final_loss}};
   if (input.unigram_entropy) loss["unigram_entropy"] = *input.unigram_entropy;
   summary["loss"] = std::move(loss);

@@ -41,6 +41,19 @@ void phases(Out out, const Report& report) {
                  1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
 }
 
+void exchanges(Out out, const Report& report) {
+  if (report.exchanges.empty()) return;
+  const double step = report.times.mean.back().mean;
+  fmt::format_to(out, "\n{:<32}{:<10}{:>12}{:>12}{:>10}  {}\n", "exchanges of the tensor group", "method", "exposed ms",
+                 "max ms", "share %", "worst rank");
+  for (const ExchangeRow& row : report.exchanges) {
+    const Spread& s = row.exposed;
+    fmt::format_to(out, "{:<32}{:<10}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", row.name, row.method, 1e3 * s.mean,
+                   1e3 * s.max, step > 0 ? 100 * s.mean / step : 0, s.worst_rank,
+                   report.hosts[static_cast<std::size_t>(s.worst_rank)]);
+  }
+}
+
 void collectives(Out out, const Report& report) {
   if (report.collectives.empty()) return;
   fmt::format_to(out, "\n{:<16}{:<16}{:<7}{:>14}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "collective", "group(size)", "dtype",
@@ -128,6 +141,7 @@ std::string to_text(const Report& report) {
   const Out out(text);
   if (report.measured_steps() > 0) {
     phases(out, report);
+    exchanges(out, report);
     collectives(out, report);
     casts(out, report);
     issues(out, report);
@@ -138,6 +152,7 @@ std::string to_text(const Report& report) {
     casts(out, report);
     checkpoints(out, report);
   }
+  if (report.compare_off) text += to_text(*report.compare_off);
   verification(out, report.verification);
   return text;
 }

@@ -96,11 +96,12 @@ bool StepTimer::collect_timings() {
   StepTimes times;
   times.total = ended_total_;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
-    const auto& [phase, part] = ended_[i];
+    const auto& [phase, part, exchange] = ended_[i];
     times.phase[at(phase)] += seconds[i];
-    if (part < 0) continue;
-    if (phase == static_cast<int>(Phase::forward)) times.part[0][at(part)] += seconds[i];
-    if (phase == static_cast<int>(Phase::backward)) times.part[1][at(part)] += seconds[i];
+    const bool backward = phase == static_cast<int>(Phase::backward);
+    if (part < 0 || (!backward && phase != static_cast<int>(Phase::forward))) continue;
+    times.part[backward ? 1 : 0][at(part)] += seconds[i];
+    if (part == static_cast<int>(Part::tensor_comm)) times.exchange[at(exchange)] += seconds[i];
   }
   steps_.push_back(times);
   return true;
@@ -113,33 +114,42 @@ void StepTimer::discard_step() {
   clock_->reset();
 }
 
-StepTimer::Scope StepTimer::phase(Phase phase) { return Scope(*this, region_of(phase), static_cast<int>(phase), -1); }
-
-StepTimer::Scope StepTimer::part(Part part) {
-  return Scope(*this, region_of(static_cast<Phase>(owner_.phase), part), owner_.phase, static_cast<int>(part));
+StepTimer::Scope StepTimer::phase(Phase phase) {
+  return Scope(*this, region_of(phase), Owner{.phase = static_cast<int>(phase)});
 }
 
-StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, int phase, int part)
-    : timer_(timer), outer_phase_(timer.owner_.phase), outer_part_(timer.owner_.part) {
+StepTimer::Scope StepTimer::part(Part part) { return counted_part(part, kExchanges); }
+
+StepTimer::Scope StepTimer::exchange(Exchange exchange) {
+  return counted_part(Part::tensor_comm, static_cast<int>(exchange));
+}
+
+StepTimer::Scope StepTimer::counted_part(Part part, int exchange) {
+  const std::string& region = region_of(static_cast<Phase>(owner_.phase), part);
+  return Scope(*this, region, Owner{owner_.phase, static_cast<int>(part), exchange});
+}
+
+StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner& owner)
+    : timer_(timer), outer_(timer.owner_) {
   // A part that follows a part of the same kind continues its interval.
-  if (timer_.unmarked_part_ == Owner{phase, part})
+  if (timer_.unmarked_part_ == owner)
     timer_.unmarked_part_.reset();
   else
     timer_.mark();
   Kokkos::Profiling::pushRegion(region);
-  timer_.owner_ = {phase, part};
+  timer_.owner_ = owner;
 }
 
 StepTimer::Scope::~Scope() {
   // Nothing happens between two parts of a phase, so the mark at the begin of the second part ends the first one too.
   const bool omit_mark =
-      timer_.clock_->marks_are_costly() && !timer_.unmarked_part_ && timer_.owner_.part >= 0 && outer_part_ < 0;
+      timer_.clock_->marks_are_costly() && !timer_.unmarked_part_ && timer_.owner_.part >= 0 && outer_.part < 0;
   if (omit_mark)
     timer_.unmarked_part_ = timer_.owner_;
   else
     timer_.mark();
   Kokkos::Profiling::popRegion();
-  timer_.owner_ = {outer_phase_, outer_part_};
+  timer_.owner_ = outer_;
 }
 
 }  // namespace shard8::profile

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "profile/exchange.hpp"
 #include "profile/phase.hpp"
 
 namespace shard8::profile {
@@ -36,7 +37,7 @@ class StepClock {
   /// The next step starts at its own first mark.
   virtual void reset() = 0;
   /// Whether a mark is expensive. If so, StepTimer sets one mark instead of two between two parts of a phase, and none
-  /// between two parts of the same kind.
+  /// between two parts of the same kind and the same exchange.
   virtual bool marks_are_costly() const { return false; }
 };
 
@@ -103,11 +104,21 @@ struct StepTimes {
   double total = 0;
   std::array<double, kPhases> phase{};
   std::array<std::array<double, kParts>, 2> part{};  ///< [0] inside forward, [1] inside backward
+  /// tensor_comm of forward plus backward, by exchange; [kExchanges]: what counts as no exchange.
+  std::array<double, kExchanges + 1> exchange{};
 };
 
 /// Times the phases of each step on this rank. Opens a Kokkos Tools region for each phase and part
 /// ("shard8::step::forward", "shard8::forward::gemm"), which Kokkos connectors (NVTX, Caliper, Perfetto) show.
 class StepTimer {
+  /// What an interval counts for.
+  struct Owner {
+    int phase = static_cast<int>(Phase::other);
+    int part = -1;              ///< -1: none
+    int exchange = kExchanges;  ///< kExchanges: none
+    bool operator==(const Owner&) const = default;
+  };
+
  public:
   class Scope;
 
@@ -133,6 +144,8 @@ class StepTimer {
   /// A part of the current phase. A part that is entered inside another one suspends it. Parts of phases other than
   /// forward and backward only open a region.
   [[nodiscard]] Scope part(Part part);
+  /// part(Part::tensor_comm), counted for this exchange as well.
+  [[nodiscard]] Scope exchange(Exchange exchange);
   /// Times how long the host takes to issue the work.
   [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue}; }
 
@@ -154,17 +167,13 @@ class StepTimer {
 
    private:
     friend class StepTimer;
-    Scope(StepTimer& timer, const std::string& region, int phase, int part);
+    Scope(StepTimer& timer, const std::string& region, const Owner& owner);
     StepTimer& timer_;
-    int outer_phase_, outer_part_;
+    Owner outer_;
   };
 
  private:
-  /// The phase and part that an interval counts for.
-  struct Owner {
-    int phase = static_cast<int>(Phase::other), part = -1;  ///< part -1: none
-    bool operator==(const Owner&) const = default;
-  };
+  Scope counted_part(Part part, int exchange);
   void begin();
   /// Sets a mark and notes the owner of the interval before it.
   void mark();

@@ -258,6 +258,46 @@ TEST(Summary, holds_everything) {
   EXPECT_EQ(s.begin().key(), "version");
 }
 
+TEST(Summary, has_the_exchanges_of_a_tensor_group) {
+  ReportInput with{.tokens_per_step = 1};
+  with.methods = all_off();
+  (*with.methods)[0] = "bulk";
+  const SummaryInput none{};
+  const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none))["exchanges"];
+  ASSERT_EQ(s.size(), static_cast<std::size_t>(kExchanges + 2));
+  EXPECT_EQ(s[0], (ordered_json{{"exchange", "qkv_fprop"},
+                                {"method", "bulk"},
+                                {"min_s", 0.0},
+                                {"mean_s", 0.0},
+                                {"max_s", 0.0},
+                                {"share", 0.0},
+                                {"worst_rank", 0}}));
+  EXPECT_EQ(s[2]["exchange"], "fc1_fprop");
+  EXPECT_NEAR(s[2]["max_s"], 0.003, 1e-12);
+  EXPECT_EQ(s.back()["exchange"], "all");
+  EXPECT_FALSE(ordered_json::parse(to_json(synthetic_report(), none)).contains("exchanges"));
+}
+
+TEST(Summary, has_the_comparison_with_off) {
+  Report report = synthetic_report();
+  const SummaryInput none{};
+  EXPECT_FALSE(ordered_json::parse(to_json(report, none)).contains("compare_off"));
+  report.compare_off = CompareOff{.with = {{0.5}}, .without = {{0.25}}, .block_steps = 3, .left_out = 2};
+  EXPECT_EQ(ordered_json::parse(to_json(report, none))["compare_off"], (ordered_json{{"with_s", 0.5},
+                                                                                     {"without_s", 0.25},
+                                                                                     {"ratio", 2.0},
+                                                                                     {"blocks", 2},
+                                                                                     {"steps_per_block", 3},
+                                                                                     {"left_out_per_block", 2},
+                                                                                     {"with_s_by_block", {0.5}},
+                                                                                     {"without_s_by_block", {0.25}}}));
+  report.compare_off = CompareOff{.with = {}, .without = {}, .cut_short = "SIGTERM"};
+  const auto s = ordered_json::parse(to_json(report, none))["compare_off"];
+  EXPECT_FALSE(s.contains("ratio"));
+  EXPECT_EQ(s["blocks"], 0);
+  EXPECT_EQ(s["cut_short"], "SIGTERM");
+}
+
 TEST(Summary, survives_text_that_is_no_utf8) {
   const auto text =
       to_json(synthetic_report(), {.version = {}, .deck = {}, .slurm = {{"SLURM_JOB_NAME", "caf\xe9"}}, .memory = {}});

@@ -116,6 +116,54 @@ TEST(Reports, more_steps_than_are_gathered_at_once) {
   }
 }
 
+ReportInput with_methods() {
+  ReportInput input{.timing_skip = 2, .tokens_per_step = 1};
+  input.methods = all_off();
+  (*input.methods)[static_cast<std::size_t>(Exchange::qkv_dgrad)] = "bulk";
+  return input;
+}
+
+TEST(Reports, exchanges_over_ranks) {
+  for (const Report& r : Job().reports(12, with_methods())) {
+    ASSERT_EQ(r.exchanges.size(), static_cast<std::size_t>(kExchanges + 2));
+    double sum = 0;
+    for (std::size_t e = 0; e < kExchanges; ++e) {
+      EXPECT_EQ(r.exchanges[e].name, name_of(static_cast<Exchange>(e)));
+      EXPECT_EQ(r.exchanges[e].method, r.exchanges[e].name == "qkv_dgrad" ? "bulk" : "off");
+      sum += r.exchanges[e].exposed.mean;
+    }
+    const Spread& fc1 = r.exchanges[static_cast<std::size_t>(Exchange::fc1_fprop)].exposed;
+    EXPECT_NEAR(fc1.min, 0.001, kTolerance);
+    EXPECT_NEAR(fc1.mean, 0.0015, kTolerance);
+    EXPECT_NEAR(fc1.max, 0.003, kTolerance);
+    EXPECT_EQ(fc1.worst_rank, 2);
+    const ExchangeRow &other = r.exchanges[kExchanges], &all = r.exchanges[kExchanges + 1];
+    EXPECT_EQ(other.name, "other");
+    EXPECT_EQ(other.method, "");
+    EXPECT_NEAR(other.exposed.mean, 0.0015, kTolerance);
+    EXPECT_EQ(all.name, "all");
+    EXPECT_NEAR(all.exposed.mean, sum + other.exposed.mean, kTolerance);
+    const Spreads& mean = r.times.mean;
+    EXPECT_NEAR(all.exposed.mean, row(mean, "forward", "tensor_comm").mean + row(mean, "backward", "tensor_comm").mean,
+                kTolerance);
+  }
+  EXPECT_TRUE(synthetic_report().exchanges.empty());
+}
+
+TEST(Reports, no_row_for_other_exchanges_that_take_no_time) {
+  StepTimes step;
+  step.exchange[static_cast<std::size_t>(Exchange::embedding)] = 2;
+  const Gather one_rank{
+      .doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); },
+      .texts = {},
+      .broadcast = {}};
+  const std::vector<ExchangeRow> rows = exchange_rows({&step, 1}, all_off(), one_rank);
+  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kExchanges + 1));
+  EXPECT_EQ(rows.back().name, "all");
+  EXPECT_EQ(rows.back().exposed.mean, 2);
+  EXPECT_TRUE(exchange_rows({}, all_off(), one_rank).empty());
+}
+
 TEST(Reports, collectives_per_step) {
   const Report r = synthetic_report();
   ASSERT_EQ(r.collectives.size(), 3u);
@@ -218,6 +266,45 @@ TEST(Text, has_the_tables) {
   expect_line(text,
               "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
   expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +8\.000 +2\.000 +2\.000 +1\.500)");
+}
+
+TEST(Text, has_the_exchanges_before_the_collectives) {
+  const std::string text = to_text(Job().reports(12, with_methods())[0]);
+  expect_line(text, "exchanges of the tensor group +method +exposed ms +max ms +share % +worst rank");
+  expect_line(text, R"(fc1_fprop +off +1\.500 +3\.000 +1\.40  2 \(node01\))");
+  expect_line(text, R"(qkv_dgrad +bulk +4\.000 +4\.000 +3\.72  0 \(node00\))");
+  expect_line(text, R"(other +1\.500 +2\.000 +1\.40  0 \(node00\))");
+  expect_line(text, R"(all +7\.000 +7\.000 +6\.51  [0-3] \(node0[01]\))");
+  EXPECT_LT(text.find("\nstep time: "), text.find("\nexchanges of "));
+  EXPECT_LT(text.find("\nall "), text.find("\ncollective "));
+  EXPECT_EQ(to_text(synthetic_report()).find("\nexchanges of "), std::string::npos);
+}
+
+CompareOff compared() {
+  CompareOff c{.with = {{0.001, 0.002}, {0.003, 0.009}}, .without = {{0.004, 0.004}, {0.006, 0.001}}};
+  c.block_steps = 3;
+  c.left_out = 1;
+  return c;
+}
+
+TEST(CompareOff, medians_of_all_blocks) {
+  EXPECT_NEAR(compared().with_s(), 0.0025, kTolerance);
+  EXPECT_NEAR(compared().without_s(), 0.004, kTolerance);
+  EXPECT_NEAR(compared().ratio(), 0.625, kTolerance);
+  EXPECT_EQ(compared().blocks(), 4);
+}
+
+TEST(CompareOff, stands_before_the_verdict) {
+  Report report = synthetic_report();
+  EXPECT_EQ(to_text(report).find("step time with overlap"), std::string::npos);
+  report.compare_off = compared();
+  const std::string line = "step time with overlap 2.500 ms, without 4.000 ms (ratio 0.625, blocks 4)";
+  EXPECT_NE(to_text(report).find("\n" + line + "\nVERIFICATION: "), std::string::npos) << to_text(report);
+  report.compare_off->cut_short = "SIGTERM";
+  EXPECT_NE(to_text(report).find("\n" + line + ", cut short by SIGTERM\n"), std::string::npos);
+  report.compare_off->with.clear();
+  report.compare_off->without.clear();
+  expect_line(to_text(report), "step time with overlap: not compared with off, cut short by SIGTERM");
 }
 
 TEST(Text, has_quantize_after_the_optimizer) {

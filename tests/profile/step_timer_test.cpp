@@ -8,30 +8,16 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace shard8::profile {
+#include "tests/profile/fake_clock.hpp"
+
+namespace shard8::profile::tests {
 namespace {
-
-// The time of the tests' clock, in milliseconds.
-std::int64_t& fake_ms() {
-  static std::int64_t ms = 0;
-  return ms;
-}
-HostClock::Clock::time_point fake_now() { return HostClock::Clock::time_point(std::chrono::milliseconds(fake_ms())); }
-void advance(std::int64_t ms) { fake_ms() += ms; }
-
-double phase_ms(const StepTimes& t, Phase p) { return 1e3 * t.phase[static_cast<std::size_t>(p)]; }
-double part_ms(const StepTimes& t, int direction, Part p) {
-  return 1e3 * t.part[static_cast<std::size_t>(direction)][static_cast<std::size_t>(p)];
-}
-
-constexpr double kTolerance = 1e-9;  // rounding of sums of decimal fractions, in milliseconds
 
 TEST(StepTimer, every_moment_belongs_to_one_phase) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
@@ -100,25 +86,6 @@ TEST(StepTimer, parts_of_forward_and_backward) {
   EXPECT_NEAR(phase_ms(t, Phase::optimizer), 500, kTolerance);
   for (int direction : {0, 1}) EXPECT_EQ(part_ms(t, direction, Part::elementwise), 0);
 }
-
-/// The tests' clock with costly marks. Counts the marks after the first one of a step.
-class CostlyClock final : public StepClock {
- public:
-  explicit CostlyClock(int& marks) : marks_(marks) {}
-  void begin() override { clock_.begin(); }
-  void mark() override {
-    ++marks_;
-    clock_.mark();
-  }
-  double finish() override { return clock_.finish(); }
-  std::span<const double> intervals() override { return clock_.intervals(); }
-  void reset() override { clock_.reset(); }
-  bool marks_are_costly() const override { return true; }
-
- private:
-  HostClock clock_{fake_now};
-  int& marks_;
-};
 
 TEST(StepTimer, omits_costly_marks_between_parts) {
   int marks = 0;
@@ -277,6 +244,7 @@ TEST(Regions, are_balanced_and_named) {
   try {
     const auto forward = timer.phase(Phase::forward);
     { const auto gemm = timer.part(Part::gemm); }
+    { const auto gather = timer.exchange(Exchange::qkv_fprop); }
     const auto wait = timer.phase(Phase::gather_wait);
     throw 1;
   } catch (int) {
@@ -294,6 +262,8 @@ TEST(Regions, are_balanced_and_named) {
   const std::vector<std::string> expected = {"push shard8::step::forward",
                                              "push shard8::forward::gemm",
                                              "pop",
+                                             "push shard8::forward::tensor_comm",
+                                             "pop",
                                              "push shard8::step::gather_wait",
                                              "pop",
                                              "pop",
@@ -309,4 +279,4 @@ TEST(Regions, are_balanced_and_named) {
 }
 
 }  // namespace
-}  // namespace shard8::profile
+}  // namespace shard8::profile::tests

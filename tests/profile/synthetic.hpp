@@ -34,6 +34,10 @@ inline StepTimes synthetic_step(int rank, int step) {
   t.part[0][at(Part::tensor_comm)] = 0.002;
   t.part[1][at(Part::gemm)] = 0.040;
   t.part[1][at(Part::tensor_comm)] = 0.005;
+  // Rank 2 spends more of its 7 ms on one exchange, the others spend the rest on none.
+  t.exchange[at(Exchange::fc1_fprop)] = 0.001 + slow / 5;
+  t.exchange[at(Exchange::qkv_dgrad)] = 0.004;
+  t.exchange[kExchanges] = 0.002 - slow / 5;
   t.total = 0.100 + slow + stall;
   return t;
 }

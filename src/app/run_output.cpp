@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_output.hpp"
+
+#include "app/commands.hpp"
+#include "comm/agree.hpp"
+#include "io/durable_file.hpp"
+#include "profile/output_file.hpp"
+#include "tensor/exec.hpp"
+
+namespace shard8::app {
+
+namespace fs = std::filesystem;
+
+void RunOutput::check() const {
+  comm::agree_on_root(world_, 0, [&] {
+    for (const auto& name : {config_.metrics, config_.timing, config_.summary}) profile::require_writable(path(name));
+    if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
+  });
+}
+
+void RunOutput::start(std::int64_t first_step) {
+  comm::agree_on_root(world_, 0, [&] {
+    require_standard_output();
+    for (const auto& name : {config_.timing, config_.summary}) profile::remove_output(path(name));
+    const fs::path file = path(config_.metrics);
+    auto existing = profile::OutputFile::Existing::replaced;
+    if (first_step > 0) {
+      existing = profile::OutputFile::Existing::continued;
+      if (fs::is_regular_file(file))  // the file itself, where `file` is a link
+        io::write_durably(fs::canonical(file).string(),
+                          profile::metrics_before(io::text_of(file.string()), first_step));
+    }
+    metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
+  });
+}
+
+void RunOutput::write(const profile::Report& report, const profile::SummaryInput& summary) {
+  comm::agree_on_root(world_, 0, [&] {
+    if (const auto metrics = std::move(metrics_)) metrics->close();
+    profile::write_timing(path(config_.timing), report);
+    profile::write_summary(path(config_.summary), report, summary);
+  });
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "deck/config.hpp"
+#include "profile/metrics.hpp"
+#include "profile/report_files.hpp"
+
+namespace shard8::app {
+
+/// The files that a run writes into output.dir. Rank 0 writes them; every function but metrics() is collective and
+/// throws an AgreedError with the errors of profile::OutputFile.
+class RunOutput {
+ public:
+  /// The references must outlive the object.
+  RunOutput(const deck::OutputConfig& config, const comm::Communicator& world) : config_(config), world_(world) {}
+
+  /// Error if a file could not be written. Changes no file.
+  void check() const;
+  /// Replaces the files of an earlier run. The metrics of a run that goes on are cut back to the steps before
+  /// `first_step`. Called when the start is over and the header is printed, so a run that fails while it starts changes
+  /// no file.
+  void start(std::int64_t first_step);
+  /// For a line of each step. On rank 0, after start() and before write().
+  void metrics(const profile::StepMetrics& step) { metrics_->write(step); }
+  /// Writes what comes at the end of a run. May be called again with more figures.
+  void write(const profile::Report& report, const profile::SummaryInput& summary);
+
+ private:
+  std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
+
+  const deck::OutputConfig& config_;
+  const comm::Communicator& world_;
+  std::unique_ptr<profile::MetricsFile> metrics_;  ///< open while steps are trained
+};
+
+}  // namespace shard8::app

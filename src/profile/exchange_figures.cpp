@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/exchange_figures.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace shard8::profile {
+
+std::vector<ExchangeRow> exchange_rows(std::span<const StepTimes> mine, const ExchangeMethods& methods,
+                                       const Gather& gather) {
+  std::vector<ExchangeRow> rows;
+  if (mine.empty()) return rows;
+  constexpr std::size_t kOther = kExchanges, kAll = kExchanges + 1;
+  std::array<double, kExchanges + 2> means{};
+  for (const StepTimes& step : mine) {
+    for (std::size_t e = 0; e < step.exchange.size(); ++e) {
+      const double seconds = step.exchange[e] / static_cast<double>(mine.size());
+      means[e] += seconds;
+      means[kAll] += seconds;
+    }
+  }
+  for_each_gathered(means, gather, [&](std::size_t i, std::span<const double> by_rank) {
+    const Spread exposed = spread_of(by_rank);
+    if (i < kOther)
+      rows.push_back({std::string(name_of(static_cast<Exchange>(i))), methods[i], exposed});
+    else if (i == kAll || exposed.max > 0)
+      rows.push_back({i == kAll ? "all" : "other", "", exposed});
+  });
+  return rows;
+}
+
+}  // namespace shard8::profile
