@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "deck/fields.hpp"
+#include "deck/overlap.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -38,7 +39,11 @@ constexpr Reader kReaders[] = {
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
     {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.tensor > 1; }},
     {"overlap.qkv_dgrad", "overlap.enable", overlaps},
+    {"overlap.proj_dgrad", "overlap.enable", overlaps},
+    {"overlap.proj_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || fc2_wgrad_can_wait(c); }},
     {"overlap.fc1_dgrad", "overlap.enable", overlaps},
+    {"overlap.fc2_dgrad", "overlap.enable", overlaps},
+    {"overlap.fc2_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || proj_wgrad_can_wait(c); }},
     {"overlap.qkv_wgrad", "overlap.enable", overlaps},
     {"overlap.fc1_wgrad", "overlap.enable", overlaps},
     {"overlap.head_dgrad", "overlap.enable", overlaps},

@@ -92,7 +92,9 @@ struct OverlapConfig {
   using Method = OverlapMethod;
   bool enable = false;                    ///< false: every exchange runs alone
   Method qkv_dgrad = Method::automatic;   ///< the gather of qkv's input, for its wgrad
+  Method proj_dgrad = Method::automatic;  ///< the gather of the gradient of proj's output
   Method fc1_dgrad = Method::automatic;   ///< that of fc1's
+  Method fc2_dgrad = Method::automatic;   ///< the gather of the gradient of fc2's output
   Method qkv_wgrad = Method::automatic;   ///< the reduce-scatter of the gradient of qkv's input
   Method fc1_wgrad = Method::automatic;   ///< that of fc1's
   Method head_dgrad = Method::automatic;  ///< that of the head's

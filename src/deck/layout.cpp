@@ -8,6 +8,7 @@
 
 #include "deck/choices.hpp"
 #include "deck/number.hpp"
+#include "deck/overlap.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -35,18 +36,6 @@ std::string describe_batch(const Config& config, const Layout& layout) {
                      count(layout.data_ranks, "data rank", "data ranks"),
                      count(layout.micro_batches, "micro-batch", "micro-batches"), layout.micro_batch,
                      layout.padding == 0 ? "" : fmt::format(" - {} of padding", layout.padding), layout.tensor_tokens);
-}
-
-std::string describe_overlap(const OverlapConfig& o) {
-  const std::pair<const char*, OverlapMethod> methods[] = {{"qkv_dgrad", o.qkv_dgrad},
-                                                           {"fc1_dgrad", o.fc1_dgrad},
-                                                           {"qkv_wgrad", o.qkv_wgrad},
-                                                           {"fc1_wgrad", o.fc1_wgrad},
-                                                           {"head_dgrad", o.head_dgrad}};
-  std::string names;
-  for (const auto& [name, method] : methods)
-    if (method != OverlapMethod::off) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
-  return names.empty() ? "none of the tensor group's exchanges" : "bulk for " + names;
 }
 
 std::string describe_schedule(const Config& config) {
@@ -146,7 +135,7 @@ std::string describe(const Config& config) {
                                 config.precision.deterministic ? "deterministic" : "not deterministic"));
   if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
-  if (config.overlap.enable && mesh.tensor > 1) line("overlap", describe_overlap(config.overlap));
+  if (config.overlap.enable && mesh.tensor > 1) line("overlap", describe_overlap(config));
   line("training", describe_schedule(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {

@@ -19,16 +19,20 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   tensor::Arena& scratch = arenas[MemoryKind::buffers];
   Activations a;
   if (d.arch == deck::Arch::llama) a.rope_table = scratch.allocate({2, d.seq, d.head_dim / 2}, DType::fp32);
-  LinearScratch linear;
-  if (d.tensor > 1) linear = LinearScratch::allocate_exchanged(d, recipe, arenas[MemoryKind::exchanged]);
+  LinearScratch linear, second;
+  if (d.tensor > 1) {
+    tensor::Arena& exchanged = arenas[MemoryKind::exchanged];
+    linear = LinearScratch::allocate_exchanged(d, recipe, exchanged);
+    second = d.overlap.two_gathered() ? linear.gathering_elsewhere(d, recipe, exchanged) : linear;
+  }
   TransformerLayer::Shared shared;
   // The head does not run while a layer does, so their scratch shares memory.
   tensor::overlay(
       scratch, [&] { a.head_scratch = LossHead::allocate_scratch(d, scratch); },
       [&] {
-        if (d.tensor == 1) linear = LinearScratch::allocate_exchanged(d, recipe, scratch);
+        if (d.tensor == 1) linear = second = LinearScratch::allocate_exchanged(d, recipe, scratch);
         std::tie(shared, a.layer_scratch) =
-            TransformerLayer::allocate_scratch(d, recompute, recipe, layers, a.rope_table, linear, scratch);
+            TransformerLayer::allocate_scratch(d, recompute, recipe, layers, a.rope_table, linear, second, scratch);
       });
   a.head_scratch.gathered = linear.gathered;
   a.head_scratch.partial = linear.partial;

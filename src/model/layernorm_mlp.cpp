@@ -70,15 +70,20 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
   return {cast, plain};
 }
 
-void LayernormMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
-                            const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  const OutputGradient dy = output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.fc2);
-  const fp8::Operands all = row_linear_dgrad(context, scratch.dactivation, dw.fc2, dy, w.fc2, scratch.fc2);
-  const auto wgrad = [&] { row_linear_wgrad(context, dw.fc2, all, saved.fc2_input, scratch.fc2); };
-  if (!saved.fc1.recompute) wgrad();
+RowBackward LayernormMlp::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
+                                         const Scratch& scratch) const {
+  return {context, output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.fc2), scratch.fc2,
+          fc2_overlap.gather};
+}
+
+void LayernormMlp::backward(const Context& context, RowBackward& fc2, const Tensor& dx, const Gradients& dw,
+                            const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const {
+  fc2.dgrad(context, scratch.dactivation, dw.fc2, w.fc2);
+  const bool at_once = !fc2_overlap.wgrad_deferred;
+  if (at_once && !saved.fc1.recompute) fc2.wgrad(context, dw.fc2, saved.fc2_input);
   const auto recomputed = saved.fc1.recompute ? recomputed_activation(context, saved) : kernels::Outputs();
   const OutputGradient inner = activation_backward(context, saved, recomputed, scratch);
-  if (saved.fc1.recompute) wgrad();
+  if (at_once && saved.fc1.recompute) fc2.wgrad(context, dw.fc2, saved.fc2_input);
   fc1.backward(context, dx, dw.fc1, inner, x, saved.fc1, w.fc1, scratch.dnormed, scratch.linear);
 }
 

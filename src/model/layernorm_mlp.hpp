@@ -10,6 +10,7 @@ namespace shard8::model {
 /// tensor group.
 struct LayernormMlp {
   LayernormLinear fc1;
+  RowOverlap fc2_overlap = {};
 
   struct Weights {
     LayernormLinear::Weights fc1;
@@ -31,8 +32,9 @@ struct LayernormMlp {
   };
   struct Scratch {
     LinearScratch linear;
-    /// For fc2: `linear`, but with fc1.recompute `gradient` is memory of its own, because fc2's wgrad reads it after
-    /// `linear.gradient` was overwritten with the gradient of fc1's output.
+    /// For fc2: `linear`, but `gradient` is memory of its own if fc2's wgrad comes after `linear.gradient` was
+    /// overwritten with the gradient of fc1's output: with fc1.recompute, or deferred. If it is deferred, the gathered
+    /// matrix has memory of its own, too.
     LinearScratch fc2;
     tensor::Tensor dnormed;      ///< (T_local, H)
     tensor::Tensor dactivation;  ///< (tokens, F)
@@ -44,10 +46,13 @@ struct LayernormMlp {
   /// Writes only `saved`: forward without fc2.
   void forward_saved(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                      const Scratch& scratch) const;
+  /// Begins the backward of fc2 with dx (T_local, H), the gradient of y.
+  RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
+                             const Scratch& scratch) const;
   /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included. Overwrites
-  /// saved.preactivation.
-  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
-                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// saved.preactivation. If fc2's wgrad is deferred, the caller calls fc2.wgrad().
+  void backward(const Context& context, RowBackward& fc2, const tensor::Tensor& dx, const Gradients& dw,
+                const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const;
 
  private:
   void activate(const Context& context, const Saved& saved, fp8::Quantizer::Purpose purpose) const;

@@ -50,8 +50,8 @@ bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
   return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
 }
 
-Operand gather(const Context& context, const LinearScratch& scratch, const Operand& local) {
-  return gather_tokens(context, scratch.gathered, scratch.gathered_cast, local);
+Gathering start_gather(const Context& context, const LinearScratch& scratch, const Operand& local) {
+  return start_gather_tokens(context, scratch.gathered, scratch.gathered_cast, local);
 }
 
 }  // namespace
@@ -84,9 +84,18 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
 
 LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
   LinearScratch s;
-  if (d.tensor > 1 || !tensor::kDevice) s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  if (d.tensor == 1) return s;
+  if (d.tensor == 1) {
+    if (!tensor::kDevice) s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
+    return s;
+  }
+  s = s.gathering_elsewhere(d, recipe, arena);
   s.partial = arena.allocate({d.tokens(), d.hidden}, d.compute);
+  return s;
+}
+
+LinearScratch LinearScratch::gathering_elsewhere(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) const {
+  LinearScratch s = *this;
+  s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
   if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(fp8::Role::input));
   return s;
 }
@@ -103,7 +112,7 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch) {
-  fprop(context, y, gather(context, scratch, x.by_rows), w.weight, w.bias);
+  fprop(context, y, start_gather(context, scratch, x.by_rows).wait(context), w.weight, w.bias);
 }
 
 void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
@@ -111,7 +120,7 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
                             const LinearScratch& scratch, const ColumnOverlap& overlap) {
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
-  Gathering gathering = start_gather_tokens(context, scratch.gathered, scratch.gathered_cast, x.by_columns);
+  Gathering gathering = start_gather(context, scratch, x.by_columns);
   if (!overlap.gather) gathering.wait(context);
   if (!overlap.any()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
@@ -138,22 +147,20 @@ void row_linear_forward(const Context& context, const Tensor& y, const Operands&
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
 }
 
-Operands row_linear_dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
-                          const LinearWeights& w, const LinearScratch& scratch) {
-  bias_gradient(context, dw, dy.plain);
-  const Operand by_rows = gather(context, scratch, dy.copies.by_rows);
-  dgrad(context, dx, by_rows, w.weight);
-  return dy.copies.one() ? Operands(by_rows) : Operands(by_rows, dy.copies.by_columns);
+RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch, bool overlap)
+    : dy_(dy), scratch_(&scratch), overlap_(overlap), gathering_(start_gather(context, scratch, dy.copies.by_rows)) {
+  if (!overlap_) gathering_.wait(context);
 }
 
-void row_linear_wgrad(const Context& context, const AffineGradient& dw, const Operands& dy, const Operands& x,
-                      const LinearScratch& scratch) {
-  wgrad(context, dw, dy.one() ? dy.by_rows : gather(context, scratch, dy.by_columns), x.by_columns);
+void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
+  bias_gradient(context, dw, dy_.plain);
+  model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
+  if (!dy_.copies.one() && overlap_) gathering_ = start_gather(context, *scratch_, dy_.copies.by_columns);
 }
 
-void row_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw, const OutputGradient& dy,
-                         const Operands& x, const LinearWeights& w, const LinearScratch& scratch) {
-  row_linear_wgrad(context, dw, row_linear_dgrad(context, dx, dw, dy, w, scratch), x, scratch);
+void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
+  if (!dy_.copies.one() && !overlap_) gathering_ = start_gather(context, *scratch_, dy_.copies.by_columns);
+  model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);
 }
 
 }  // namespace shard8::model

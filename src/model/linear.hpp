@@ -8,6 +8,7 @@
 #include "model/context.hpp"
 #include "model/dims.hpp"
 #include "model/overlap.hpp"
+#include "model/sequence_parallel.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::model {
@@ -44,6 +45,9 @@ struct LinearScratch {
 
   /// All members but `gradient`, with H = dims.hidden. On a device with one rank `gathered` is empty.
   static LinearScratch allocate_exchanged(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena);
+  /// This memory, but with other memory for gathered matrices: what one linear gathers there stays while other linears
+  /// use this.
+  LinearScratch gathering_elsewhere(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena) const;
 };
 
 /// The gradient of a linear's output: `copies` for the products, `plain` for the gradient of a bias.
@@ -74,17 +78,26 @@ void column_linear_backward(const Context& context, const tensor::Tensor& dx, co
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch);
 
-/// Writes dx (tokens, in/T) of dy (T_local, out), and adds this rank's tokens to the gradient of the bias. Every tensor
-/// rank holds the bias, so the caller has to sum its gradient over the tensor group. Returns dy as row_linear_wgrad
-/// needs it; until that call dy, scratch.gathered and scratch.gathered_cast must not change.
-fp8::Operands row_linear_dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                               const OutputGradient& dy, const LinearWeights& w, const LinearScratch& scratch);
-/// Writes the gradient of the weight, or adds to it (AffineGradient). `dy` is what row_linear_dgrad returned.
-void row_linear_wgrad(const Context& context, const AffineGradient& dw, const fp8::Operands& dy, const fp8::Operands& x,
-                      const LinearScratch& scratch);
-/// row_linear_dgrad, then row_linear_wgrad.
-void row_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                         const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
-                         const LinearScratch& scratch);
+/// The backward of a row-parallel linear in three steps, between which the caller may run other products: the
+/// constructor, dgrad() and wgrad(). Until wgrad() returns, the copies of dy and scratch.gathered or
+/// scratch.gathered_cast must not change; until dgrad() returns, dy.plain must not.
+class RowBackward {
+ public:
+  /// Begins to gather dy (T_local, out). `overlap`: the gather runs beside what the caller computes before dgrad(), and
+  /// if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and wgrad();
+  /// else each gather runs alone. `scratch` must outlive this object.
+  RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch, bool overlap);
+  /// Writes dx (tokens, in/T), and adds this rank's tokens to the gradient of the bias. Every tensor rank holds the
+  /// bias, so the caller has to sum its gradient over the tensor group.
+  void dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw, const LinearWeights& w);
+  /// Writes the gradient of the weight, or adds to it (AffineGradient). x (tokens, in/T) is the input of forward.
+  void wgrad(const Context& context, const AffineGradient& dw, const fp8::Operands& x);
+
+ private:
+  OutputGradient dy_;
+  const LinearScratch* scratch_;
+  bool overlap_;
+  Gathering gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
+};
 
 }  // namespace shard8::model

@@ -3,6 +3,8 @@
 
 // The part of ModuleOperations that mirrors linear, sequence_parallel and fp8/quantizer.
 
+#include <utility>
+
 #include "fp8/cast_buffer.hpp"
 #include "model/module_operations.hpp"
 
@@ -207,17 +209,34 @@ void ModuleOperations::row_forward(Linear linear) {
          2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
 }
 
+const RowOverlap& ModuleOperations::row_overlap(Linear linear) const {
+  return linear == Linear::proj ? dims_.overlap.proj : dims_.overlap.fc2;
+}
+
+/// The constructor of RowBackward. The wait for the gather is in row_gathered_.
+void ModuleOperations::row_begin(Linear linear) {
+  const Matrix dy = output_gradient(linear);
+  if (cast_site()) cast(dy, Purpose::both_passes);
+  row_gathered_[linear] = gather(format(dy, false), dy.rows, dy.cols, row_overlap(linear).gather);
+}
+
 void ModuleOperations::row_dgrad(Linear linear) {
   bias_gradient(linear);
-  const Matrix dy = output_gradient(linear);
-  gather(format(dy, false), dy.rows, dy.cols);
+  out_.wait(std::exchange(row_gathered_[linear], {}));
   dgrad(linear);
+  if (row_overlap(linear).gather) gather_for_row_wgrad(linear);
 }
 
 void ModuleOperations::row_wgrad(Linear linear) {
-  const Matrix dy = output_gradient(linear);
-  if (two_copies(dy)) gather(format(dy, true), dy.rows, dy.cols);
+  if (!row_overlap(linear).gather) gather_for_row_wgrad(linear);
+  out_.wait(std::exchange(row_gathered_[linear], {}));
   wgrad(linear);
+}
+
+/// If wgrad reads another copy of dy than dgrad.
+void ModuleOperations::gather_for_row_wgrad(Linear linear) {
+  const Matrix dy = output_gradient(linear);
+  if (two_copies(dy)) row_gathered_[linear] = gather(format(dy, true), dy.rows, dy.cols, row_overlap(linear).gather);
 }
 
 }  // namespace shard8::model

@@ -71,12 +71,16 @@ void ModuleOperations::attention_forward() {
   row_forward(Linear::proj);
 }
 
-void ModuleOperations::attention_backward() {
+void ModuleOperations::attention_begin_backward() {
   at(Linear::proj);
   if (selective() && cast_site()) recomputed([&] { cast(input(Linear::proj), Purpose::recomputed); });
-  if (cast_site()) cast(output_gradient(Linear::proj), Purpose::both_passes);
+  row_begin(Linear::proj);
+}
+
+void ModuleOperations::attention_backward(bool deferred) {
+  at(Linear::proj);
   row_dgrad(Linear::proj);
-  row_wgrad(Linear::proj);
+  if (!deferred) row_wgrad(Linear::proj);
   at({});
   attention(true);
   rotate("rope_backward");
@@ -121,12 +125,12 @@ void ModuleOperations::activation_backward() {
 
 void ModuleOperations::mlp_backward() {
   at(Linear::fc2);
-  if (cast_site()) cast(output_gradient(Linear::fc2), Purpose::both_passes);
   row_dgrad(Linear::fc2);
-  if (!selective()) row_wgrad(Linear::fc2);
+  const bool at_once = !dims_.overlap.fc2.wgrad_deferred;
+  if (at_once && !selective()) row_wgrad(Linear::fc2);
   activation_backward();
   at(Linear::fc2);
-  if (selective()) row_wgrad(Linear::fc2);
+  if (at_once && selective()) row_wgrad(Linear::fc2);
   at(Linear::fc1);
   column_norm_backward(Linear::fc1);
 }
@@ -148,11 +152,31 @@ void ModuleOperations::layer_recompute(std::int64_t layer) {
   });
 }
 
-void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate) {
+void ModuleOperations::layer_begin_backward(std::int64_t layer) {
   layer_ = layer;
+  at(Linear::fc2);
+  row_begin(Linear::fc2);
+}
+
+void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, bool below) {
   accumulate_ = accumulate;
+  const Overlap& overlap = dims_.overlap;
+  if (!begun_) layer_begin_backward(layer);
+  layer_ = layer;
   mlp_backward();
-  attention_backward();
+  attention_begin_backward();
+  if (overlap.fc2.wgrad_deferred) {
+    at(Linear::fc2);
+    row_wgrad(Linear::fc2);
+  }
+  begun_ = below && overlap.fc2.gather;
+  const bool deferred = begun_ && overlap.proj.wgrad_deferred;
+  attention_backward(deferred);
+  if (begun_) layer_begin_backward(layer - 1);
+  if (!deferred) return;
+  layer_ = layer;
+  at(Linear::proj);
+  row_wgrad(Linear::proj);
 }
 
 // Embedding and head.

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <optional>
+
 #include "fp8/quantizer.hpp"
 #include "model/dims.hpp"
 #include "model/operations.hpp"
@@ -29,8 +32,9 @@ class ModuleOperations {
   void layer_forward(std::int64_t layer);
   /// What Recompute::full computes a second time before backward.
   void layer_recompute(std::int64_t layer);
-  /// `accumulate`: the weights' gradients already hold a sum of this step.
-  void layer_backward(std::int64_t layer, bool accumulate);
+  /// `accumulate`: the weights' gradients already hold a sum of this step. `below`: the backward of the layer below
+  /// follows at once. Calls come in the order of a model's backward.
+  void layer_backward(std::int64_t layer, bool accumulate, bool below);
   /// LossHead::forward_backward.
   void head(bool accumulate);
 
@@ -85,8 +89,11 @@ class ModuleOperations {
   void column_forward(Linear linear);
   void column_backward(Linear linear);
   void row_forward(Linear linear);
+  const RowOverlap& row_overlap(Linear linear) const;
+  void row_begin(Linear linear);
   void row_dgrad(Linear linear);
   void row_wgrad(Linear linear);
+  void gather_for_row_wgrad(Linear linear);
 
   void norm_forward(Linear linear, Purpose purpose);
   void norm_backward(bool residual);
@@ -94,11 +101,13 @@ class ModuleOperations {
   void rotate(std::string_view name);
   void attention(bool backward);
   void attention_forward();
-  void attention_backward();
+  void attention_begin_backward();
+  void attention_backward(bool deferred);
   void activate(Purpose purpose);
   void activation_backward();
   void mlp_forward_saved();
   void mlp_backward();
+  void layer_begin_backward(std::int64_t layer);
   std::optional<int> head_chunk(std::int64_t tokens, bool accumulate, bool last);
 
   /// The operations from now on belong to this linear of the layer.
@@ -117,8 +126,10 @@ class ModuleOperations {
   Dims dims_;
   fp8::Recipe recipe_;
   Options options_;
-  std::int64_t layer_ = 0;   ///< whose operations are written
-  bool accumulate_ = false;  ///< see layer_backward
+  std::int64_t layer_ = 0;                             ///< whose operations are written
+  bool accumulate_ = false;                            ///< see layer_backward
+  bool begun_ = false;                                 ///< the backward of layer_ has begun in that of the layer above
+  std::map<Linear, std::optional<int>> row_gathered_;  ///< gathers under way of RowBackward
 };
 
 }  // namespace shard8::model

@@ -23,17 +23,23 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
   if (saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
                             saved.qkv.recompute ? Quantizer::Purpose::forward_pass : Quantizer::Purpose::both_passes);
-  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.linear);
+  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.proj);
 }
 
-void MultiheadAttention::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
-                                  const Saved& saved, const Weights& w, const Scratch& scratch) const {
+RowBackward MultiheadAttention::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
+                                               const Scratch& scratch) const {
   if (saved.qkv.recompute && saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
                             Quantizer::Purpose::recomputed);
-  row_linear_backward(context, scratch.dheads, dw.proj,
-                      output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.linear),
-                      saved.proj_input, w.proj, scratch.linear);
+  return {context, output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.proj), scratch.proj,
+          proj_overlap.gather};
+}
+
+void MultiheadAttention::backward(const Context& context, RowBackward& proj, bool deferred, const Tensor& dx,
+                                  const Gradients& dw, const Tensor& x, const Saved& saved, const Weights& w,
+                                  const Scratch& scratch) const {
+  proj.dgrad(context, scratch.dheads, dw.proj, w.proj);
+  if (!deferred) proj.wgrad(context, dw.proj, saved.proj_input);
   attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   if (!scratch.rope_table.empty()) {
     auto part = context.timer.part(Part::elementwise);

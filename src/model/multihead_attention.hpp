@@ -12,6 +12,7 @@ namespace shard8::model {
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;
+  RowOverlap proj_overlap = {};
 
   struct Weights {
     LayernormLinear::Weights qkv;
@@ -32,6 +33,7 @@ struct MultiheadAttention {
   };
   struct Scratch {
     LinearScratch linear;
+    LinearScratch proj;         ///< for proj: `linear`, but memory of its own for what a deferred wgrad reads
     tensor::Tensor dnormed;     ///< (T_local, H)
     tensor::Tensor dheads;      ///< (tokens, q_width)
     tensor::Tensor dqkv;        ///< (tokens, qkv_width)
@@ -41,9 +43,13 @@ struct MultiheadAttention {
   /// Writes y and `saved`.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
                const Weights& w, const Scratch& scratch) const;
+  /// Begins the backward of proj with dx (T_local, H), the gradient of y.
+  RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
+                             const Scratch& scratch) const;
   /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included.
-  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
-                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// `deferred`: the caller calls proj.wgrad() later.
+  void backward(const Context& context, RowBackward& proj, bool deferred, const tensor::Tensor& dx, const Gradients& dw,
+                const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const;
 };
 
 }  // namespace shard8::model

@@ -12,16 +12,7 @@ using tensor::Operand;
 using tensor::Tensor;
 
 Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& local) {
-  if (context.tensor_group.size() == 1) return local;
-  auto part = context.timer.part(profile::Part::tensor_comm);
-  const Tensor target = whole.reshaped({local.rows() * context.tensor_group.size(), local.cols()});
-  context.tensor_group.all_gather_in_place({&target, 1}, {&local, 1}).wait();
-  return target;
-}
-
-Operand gather_tokens(const Context& context, const Tensor& whole, const fp8::CastBuffer& whole_cast,
-                      const Operand& local) {
-  return start_gather_tokens(context, whole, whole_cast, local).wait(context);
+  return start_gather_tokens(context, whole, {}, local).wait(context).data;
 }
 
 const Operand& Gathering::wait(const Context& context) {
@@ -51,21 +42,18 @@ Gathering start_gather_tokens(const Context& context, const Tensor& whole, const
 }
 
 void reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial, const Tensor& addend) {
-  if (context.tensor_group.size() == 1) {
-    SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
-    return;
-  }
-  auto part = context.timer.part(profile::Part::tensor_comm);
-  context.tensor_group.reduce_scatter(local, partial, addend);
+  comm::Request scatter = start_reduce_scatter_tokens(context, local, partial, addend);
+  wait_scattered(context, scatter);
 }
 
-comm::Request start_reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial) {
+comm::Request start_reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial,
+                                          const Tensor& addend) {
   if (context.tensor_group.size() == 1) {
-    reduce_scatter_tokens(context, local, partial);
+    SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
     return {};
   }
   auto part = context.timer.part(profile::Part::tensor_comm);
-  const comm::Communicator::ReduceScatterItem item{local, partial};
+  const comm::Communicator::ReduceScatterItem item{local, partial, addend};
   return context.tensor_group.reduce_scatter({&item, 1});
 }
 

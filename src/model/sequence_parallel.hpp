@@ -16,12 +16,6 @@ namespace shard8::model {
 /// the memory of `whole`, which must have so many elements. In a group of one rank it returns `local`.
 tensor::Tensor gather_tokens(const Context& context, const tensor::Tensor& whole, const tensor::Tensor& local);
 
-/// Gathers an operand that may be in FP8. A plain one is gathered into `whole`. The bytes and block scales of one in
-/// FP8 are gathered into `whole_cast`, in one call; a scale of the whole matrix is not gathered, since all ranks have
-/// the same one.
-tensor::Operand gather_tokens(const Context& context, const tensor::Tensor& whole, const fp8::CastBuffer& whole_cast,
-                              const tensor::Operand& local);
-
 /// A gather under way. Only wait() gives the matrix.
 class Gathering {
  public:
@@ -34,7 +28,10 @@ class Gathering {
   comm::Request request_;
 };
 
-/// Begins what gather_tokens does. Until wait(), `local` and the memory of the whole must not change.
+/// Begins to gather an operand that may be in FP8. A plain one is gathered into `whole`. The bytes and block scales of
+/// one in FP8 are gathered into `whole_cast`, in one call; a scale of the whole matrix is not gathered, since all ranks
+/// have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the memory of the
+/// whole must not change.
 Gathering start_gather_tokens(const Context& context, const tensor::Tensor& whole, const fp8::CastBuffer& whole_cast,
                               const tensor::Operand& local);
 
@@ -44,9 +41,9 @@ Gathering start_gather_tokens(const Context& context, const tensor::Tensor& whol
 void reduce_scatter_tokens(const Context& context, const tensor::Tensor& local, const tensor::Tensor& partial,
                            const tensor::Tensor& addend = {});
 
-/// Begins the same without an addend. `local` is written, and `partial` may change, when wait_scattered() returns.
+/// Begins the same. `local` is written, and `partial` may change, when wait_scattered() returns.
 comm::Request start_reduce_scatter_tokens(const Context& context, const tensor::Tensor& local,
-                                          const tensor::Tensor& partial);
+                                          const tensor::Tensor& partial, const tensor::Tensor& addend = {});
 void wait_scattered(const Context& context, comm::Request& scatter);
 
 /// The matrix (tokens, N) to write before reduce_scatter_tokens sums it over the group into `local` (T_local, N). It

@@ -3,6 +3,7 @@
 
 #include "model/transformer.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "kernels/rope.hpp"
@@ -128,6 +129,7 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
 
 void Transformer::backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                                   const MicroBatch& micro_batch) {
+  std::optional<RowBackward> begun;  // of this layer, beside the last wgrad of the layer above
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const int unit = layer_unit(l);
@@ -140,7 +142,10 @@ void Transformer::backward_layers(const Context& context, UnitWeights& weights, 
     const auto sums = gradients.begin(unit, micro_batch.first);
     const auto issue = context.timer.issue(profile::Issue::layer_backward);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
-    layer_.backward(context, activations_.dresidual, dw, x, saved, w, activations_.layer_scratch);
+    const Tensor& dx = activations_.dresidual;
+    if (!begun) begun = layer_.begin_backward(context, dx, saved, activations_.layer_scratch);
+    const auto* below = dims_.overlap.fc2.gather && l > 0 ? &activations_.layers[i - 1] : nullptr;
+    begun = layer_.backward(context, std::move(*begun), dx, dw, x, saved, w, activations_.layer_scratch, below);
     weights.release(unit);
     if (micro_batch.last) gradients.reduce(unit);
   }

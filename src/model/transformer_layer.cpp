@@ -3,6 +3,8 @@
 
 #include "model/transformer_layer.hpp"
 
+#include <utility>
+
 namespace shard8::model {
 
 using tensor::Tensor;
@@ -14,6 +16,8 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   mlp_.fc1.norm = norm;
   attention_.qkv.overlap = dims.overlap.qkv;
   mlp_.fc1.overlap = dims.overlap.fc1;
+  attention_.proj_overlap = dims.overlap.proj;
+  mlp_.fc2_overlap = dims.overlap.fc2;
 }
 
 void TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
@@ -28,10 +32,25 @@ void TransformerLayer::recompute(const Context& context, const Saved& saved, con
   mlp_.forward_saved(context, saved.mlp, saved.middle, w.mlp, scratch.mlp);
 }
 
-void TransformerLayer::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
-                                const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  mlp_.backward(context, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
-  attention_.backward(context, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
+RowBackward TransformerLayer::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
+                                             const Scratch& scratch) const {
+  return mlp_.begin_backward(context, dx, saved.mlp, scratch.mlp);
+}
+
+std::optional<RowBackward> TransformerLayer::backward(const Context& context, RowBackward begun, const Tensor& dx,
+                                                      const Gradients& dw, const Tensor& x, const Saved& saved,
+                                                      const Weights& w, const Scratch& scratch,
+                                                      const Saved* below) const {
+  RowBackward fc2 = std::move(begun);
+  mlp_.backward(context, fc2, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
+  RowBackward proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
+  if (mlp_.fc2_overlap.wgrad_deferred) fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
+  const bool deferred = attention_.proj_overlap.wgrad_deferred && below != nullptr;
+  attention_.backward(context, proj, deferred, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
+  if (below == nullptr) return std::nullopt;
+  RowBackward next = begin_backward(context, dx, *below, scratch);
+  if (deferred) proj.wgrad(context, dw.attention.proj, saved.attention.proj_input);
+  return next;
 }
 
 }  // namespace shard8::model

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -46,12 +47,12 @@ class TransformerLayer {
     CastScratch input;          ///< casts of linears' inputs to FP8 that are not kept until backward
   };
   /// Allocates the shared memory and the scratch of the model's layers; `layers` is their number. The layers' linears
-  /// gather and reduce in the memory of `linear`. Buffers used only in backward share memory with buffers used only in
-  /// forward.
+  /// gather and reduce in the memory of `linear` (qkv, fc2) and of `second` (proj, fc1), which may be the same unless
+  /// Overlap::two_gathered(). Buffers used only in backward share memory with buffers used only in forward.
   static std::pair<Shared, Scratch> allocate_scratch(const Dims& dims, deck::Recompute recompute,
                                                      const fp8::Recipe& recipe, std::int64_t layers,
                                                      const tensor::Tensor& rope_table, const LinearScratch& linear,
-                                                     tensor::Arena& arena);
+                                                     const LinearScratch& second, tensor::Arena& arena);
   /// Allocates from `arena` what a layer keeps under `recompute`; the rest of the result is views of `shared`. Sets the
   /// FP8 sites.
   static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
@@ -75,9 +76,16 @@ class TransformerLayer {
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                  const Scratch& scratch) const;
-  /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x. Overwrites parts of `saved`.
-  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
-                const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// Begins the backward of the layer that wrote `saved`, with dx (T_local, H), the gradient of its y. Until backward()
+  /// the caller must not change dx, and must not compute a layer.
+  RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
+                             const Scratch& scratch) const;
+  /// Goes on with `begun`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x. Overwrites parts of
+  /// `saved`. With `below`, what the layer before this one saved, it begins that layer's backward beside the last wgrad
+  /// of this one, and returns it.
+  std::optional<RowBackward> backward(const Context& context, RowBackward begun, const tensor::Tensor& dx,
+                                      const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
+                                      const Weights& w, const Scratch& scratch, const Saved* below) const;
 
  private:
   MultiheadAttention attention_;

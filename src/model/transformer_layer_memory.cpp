@@ -125,16 +125,21 @@ void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, Recompute re
                        tensor::Arena& arena) {
   const std::int64_t largest =
       std::max({d.tokens_local() * d.hidden, d.tokens() * d.qkv_width(), d.tokens() * d.fc1_width()});
-  s.attention.linear.gradient = s.mlp.linear.gradient =
-      CastScratch::allocate(recipe, Role::output_gradient, largest, arena);
+  const auto gradient = [&](std::int64_t elements) {
+    return CastScratch::allocate(recipe, Role::output_gradient, elements, arena);
+  };
+  s.attention.linear.gradient = s.mlp.linear.gradient = s.attention.proj.gradient = s.mlp.fc2.gradient =
+      gradient(largest);
+  // What a deferred wgrad reads outlives the modules that share memory below.
+  if (d.overlap.proj.wgrad_deferred) s.attention.proj.gradient = gradient(d.tokens_local() * d.hidden);
+  if (d.overlap.fc2.wgrad_deferred) s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
   const auto dnormed = [&] { return arena.allocate({d.tokens_local(), d.hidden}, d.compute); };
   tensor::overlay(
       arena,
       [&] {
         s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
-        s.mlp.fc2 = s.mlp.linear;
-        if (recompute == Recompute::selective)
-          s.mlp.fc2.gradient = CastScratch::allocate(recipe, Role::output_gradient, d.tokens_local() * d.hidden, arena);
+        if (recompute == Recompute::selective && !d.overlap.fc2.wgrad_deferred)
+          s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
       },
       [&] { s.mlp.dnormed = dnormed(); },
       [&] {
@@ -174,10 +179,11 @@ TransformerLayer::KeptBytes TransformerLayer::kept_bytes(const Saved& s, Recompu
 
 std::pair<Shared, TransformerLayer::Scratch> TransformerLayer::allocate_scratch(
     const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers, const Tensor& rope_table,
-    const LinearScratch& linear, tensor::Arena& arena) {
+    const LinearScratch& linear, const LinearScratch& second, tensor::Arena& arena) {
   Shared shared;
   Scratch s;
-  s.attention.linear = s.mlp.linear = linear;
+  s.attention.linear = s.mlp.fc2 = linear;
+  s.attention.proj = s.mlp.linear = second;
   s.attention.rope_table = rope_table;
   const auto plain = [&] { allocate_plain(shared, d, recompute, recipe, arena); };
   const auto rest = [&] { allocate_rest(shared, d, recompute, recipe, layers, arena); };

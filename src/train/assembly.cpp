@@ -65,8 +65,7 @@ void agree_alone(const comm::Communicator& group, const std::function<void()>& a
 
 Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads)
     : exec_(exec),
-      mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh),
-                            model::Overlap::make(config.overlap, static_cast<int>(config.mesh.tensor)).any())),
+      mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh), model::Overlap::make(config).any())),
       setup_(Setup::make(config, mesh_.place, threads)),
       timer_(make_clock(exec)) {}
 

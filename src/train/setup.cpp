@@ -33,7 +33,7 @@ Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int 
   const tensor::DType compute = model::dtype_of(config.precision.compute);
   s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh.tensor, compute);
   s.dims.deterministic = config.precision.deterministic;
-  s.dims.overlap = model::Overlap::make(config.overlap, s.mesh.tensor);
+  s.dims.overlap = model::Overlap::make(config);
   s.fsdp.shards = s.mesh.shard;
   s.fsdp.replicas = s.mesh.replicate;
   s.fsdp.prefetch = static_cast<int>(config.fsdp.prefetch);

@@ -46,10 +46,10 @@ struct Products {
     const Tensor x = m.put(tests::Matrix(m.dims.tokens(), m.dims.q_width(), 1));
     const Tensor y = m.put_tokens(tests::Matrix(m.dims.tokens(), m.dims.hidden, 1));
     run(Linear::proj, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
-      if (forward)
-        row_linear_forward(m.context, y, input, {w, {}}, y, scratch);
-      else
-        row_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch);
+      if (forward) return row_linear_forward(m.context, y, input, {w, {}}, y, scratch);
+      model::RowBackward backward(m.context, dy, scratch, false);
+      backward.dgrad(m.context, x, dw, {w, {}});
+      backward.wgrad(m.context, dw, input);
     });
   }
 

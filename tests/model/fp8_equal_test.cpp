@@ -79,7 +79,8 @@ void run_fused(const Fp8Setting& setting) {
         : kernels::gelu_forward(m.context.exec, active, inside);
   expect_unfused(m, kFc2, saved.fc2_input.by_rows, active);
 
-  mlp.backward(m.context, dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch);
+  auto fc2 = mlp.begin_backward(m.context, dx, saved, scratch);
+  mlp.backward(m.context, fc2, dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch);
   const Tensor gradient = m.output(inside.rows(), inside.cols());
   llama ? kernels::swiglu_backward(m.context.exec, gradient, scratch.dactivation, inside)
         : kernels::gelu_backward(m.context.exec, gradient, scratch.dactivation, inside);

@@ -25,9 +25,9 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
     table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, tensor::DType::fp32);
     kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
   }
-  std::tie(shared, scratch) = TransformerLayer::allocate_scratch(
-      m.dims, recompute, m.recipe, m.model.layers, table,
-      model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena()), m.arena());
+  const auto linear = model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena());
+  std::tie(shared, scratch) =
+      TransformerLayer::allocate_scratch(m.dims, recompute, m.recipe, m.model.layers, table, linear, linear, m.arena());
   saved = TransformerLayer::allocate_saved(m.dims, recompute, m.recipe, 0, shared, m.arena());
 }
 
@@ -69,13 +69,15 @@ Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
     mlp.forward(m.context, y, layer.saved.mlp, middle, mlp_weights, layer.scratch.mlp);
     inputs_[at(Linear::fc1)] = Fp8Module::see(layer.saved.mlp.fc1.input);
     inputs_[at(Linear::fc2)] = Fp8Module::see(layer.saved.mlp.fc2_input);
-    mlp.backward(m.context, dx, layer.gradients.mlp, middle, layer.saved.mlp, mlp_weights, layer.scratch.mlp);
+    auto fc2 = mlp.begin_backward(m.context, dx, layer.saved.mlp, layer.scratch.mlp);
+    mlp.backward(m.context, fc2, dx, layer.gradients.mlp, middle, layer.saved.mlp, mlp_weights, layer.scratch.mlp);
     gradients_[at(Linear::fc1)] = last_gradient(layer.scratch.mlp.linear, m.dims.fc1_width());
   }
   middle_gradient_ = m.whole_tokens(dx);
   if (parts.attention) {
-    attention.backward(m.context, dx, layer.gradients.attention, my_x, layer.saved.attention, attention_weights,
-                       layer.scratch.attention);
+    auto proj = attention.begin_backward(m.context, dx, layer.saved.attention, layer.scratch.attention);
+    attention.backward(m.context, proj, false, dx, layer.gradients.attention, my_x, layer.saved.attention,
+                       attention_weights, layer.scratch.attention);
     gradients_[at(Linear::qkv)] = last_gradient(layer.scratch.attention.linear, m.dims.qkv_width());
   }
 }

@@ -106,10 +106,13 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
   const auto dy = output_gradient(m.context, site, my_dy, m.share(gradient).tokens(), scratch);
   expect_cast_of_whole(m, gradient, dy.copies, g.dy);
   const Tensor dx = m.output(x.plain.rows(), x.plain.cols());
-  if (column)
+  if (column) {
     column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch);
-  else
-    row_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch);
+  } else {
+    model::RowBackward backward(m.context, dy, scratch, false);
+    backward.dgrad(m.context, dx, dw, w);
+    backward.wgrad(m.context, dw, x.copies);
+  }
 
   return {y, dx, dw.sum};
 }

@@ -22,7 +22,7 @@ using tests::Fp8Setting;
 std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layer = 0) {
   Arena once = Arena::measure("shared", tensor::MemoryKind::activations);
   Arena arena = Arena::measure("saved", tensor::MemoryKind::activations);
-  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, once).first;
+  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, {}, once).first;
   TransformerLayer::allocate_saved(d, recompute, recipe, layer, shared, arena);
   return static_cast<std::int64_t>(arena.used());
 }
@@ -30,7 +30,7 @@ std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& 
 /// TransformerLayer::kept_bytes: {inputs of linears, attention's result that is kept in addition to its cast}.
 std::array<std::int64_t, 2> kept_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe) {
   Arena arena = Arena::measure("layer", tensor::MemoryKind::activations);
-  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, arena).first;
+  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, {}, arena).first;
   const auto kept =
       TransformerLayer::kept_bytes(TransformerLayer::allocate_saved(d, recompute, recipe, 0, shared, arena), recompute);
   return {static_cast<std::int64_t>(kept.linear_inputs), static_cast<std::int64_t>(kept.attention_results)};

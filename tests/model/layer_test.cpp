@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "kernels/rope.hpp"
 #include "model/transformer_layer.hpp"
@@ -37,9 +38,9 @@ struct Layer {
       kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
     }
     TransformerLayer::Shared shared;
+    const auto linear = model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena());
     std::tie(shared, scratch) =
-        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table,
-                                           model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena()), m.arena());
+        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table, linear, linear, m.arena());
     saved = TransformerLayer::allocate_saved(m.dims, recompute, {}, 0, shared, m.arena());
   }
   static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {
@@ -89,8 +90,9 @@ void run_attention(const Setting& setting) {
                dx = m.put_tokens(c.dy);
   module.forward(m.context, out, layer.saved.attention, x, layer.weights.attention, layer.scratch.attention);
   m.expect_close("y", m.whole_tokens(out), y->value);
-  module.backward(m.context, dx, layer.gradients.attention, x, layer.saved.attention, layer.weights.attention,
-                  layer.scratch.attention);
+  auto proj = module.begin_backward(m.context, dx, layer.saved.attention, layer.scratch.attention);
+  module.backward(m.context, proj, false, dx, layer.gradients.attention, x, layer.saved.attention,
+                  layer.weights.attention, layer.scratch.attention);
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
   expect_gradients(m, c, layer, 0, c.leaves.size() / 2);
 }
@@ -107,7 +109,8 @@ void run_mlp(const Setting& setting) {
                dx = m.put_tokens(c.dy);
   module.forward(m.context, out, layer.saved.mlp, x, layer.weights.mlp, layer.scratch.mlp);
   m.expect_close("y", m.whole_tokens(out), y->value);
-  module.backward(m.context, dx, layer.gradients.mlp, x, layer.saved.mlp, layer.weights.mlp, layer.scratch.mlp);
+  auto fc2 = module.begin_backward(m.context, dx, layer.saved.mlp, layer.scratch.mlp);
+  module.backward(m.context, fc2, dx, layer.gradients.mlp, x, layer.saved.mlp, layer.weights.mlp, layer.scratch.mlp);
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
   expect_gradients(m, c, layer, c.leaves.size() / 2, c.leaves.size());
 }
@@ -154,7 +157,9 @@ Results run_layer(Module& m, const Case& c, Recompute recompute) {
       std::fill_n(t.data, t.bytes(), std::byte{0xff});
     module.recompute(m.context, layer.saved, x, layer.weights, layer.scratch);
   }
-  module.backward(m.context, r.dx, layer.gradients, x, layer.saved, layer.weights, layer.scratch);
+  auto begun = module.begin_backward(m.context, r.dx, layer.saved, layer.scratch);
+  module.backward(m.context, std::move(begun), r.dx, layer.gradients, x, layer.saved, layer.weights, layer.scratch,
+                  nullptr);
   return r;
 }
 

@@ -108,7 +108,9 @@ void run_row(const Setting& setting) {
   const auto dx = m.output(m.dims.tokens(), m.dims.q_width());
   const auto my_dy = m.put_tokens(dy);
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  model::row_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch);
+  model::RowBackward backward(m.context, my_dy, scratch, false);
+  backward.dgrad(m.context, dx, gradient, weights);
+  backward.wgrad(m.context, gradient, mine);
   m.expect_close("dx", m.whole_columns(dx, which, m.dims.hidden), x->gradient);
   m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
   if (place.bias >= 0)

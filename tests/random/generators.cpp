@@ -313,7 +313,9 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
     {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
     {"overlap.qkv_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_overlap(draw); }},
+    {"overlap.proj_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_overlap(draw); }},
     {"overlap.fc1_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_overlap(draw); }},
+    {"overlap.fc2_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_overlap(draw); }},
     {"overlap.qkv_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_overlap(draw); }},
     {"overlap.fc1_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_overlap(draw); }},
     {"overlap.head_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_overlap(draw); }},
@@ -352,7 +354,8 @@ Schedule draw_second(const Config& c, Draw& draw) {
   s.deterministic = draw.chance(0.8);
   s.overlap.enable = draw.chance(0.5);
   for (deck::OverlapMethod* const method :
-       {&s.overlap.qkv_dgrad, &s.overlap.fc1_dgrad, &s.overlap.qkv_wgrad, &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
+       {&s.overlap.qkv_dgrad, &s.overlap.proj_dgrad, &s.overlap.fc1_dgrad, &s.overlap.fc2_dgrad, &s.overlap.qkv_wgrad,
+        &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
     *method = draw_overlap(draw);
   return s;
 }
