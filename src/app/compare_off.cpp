@@ -12,7 +12,6 @@
 #include "base/log.hpp"
 #include "comm/host_waits.hpp"
 #include "train/assembly.hpp"
-#include "train/exchange_methods.hpp"
 
 namespace shard8::app {
 
@@ -122,7 +121,7 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
     refuse(shown(deck, "mesh", "tensor") +
            ", and a tensor group of one rank exchanges nothing: set mesh.tensor to 2 or more, or leave out "
            "--compare-off");
-  if (problems.empty() && train::exchange_methods(config) == profile::all_off())
+  if (problems.empty() && !model::Overlap::make(config).any())
     refuse("every other key of the group overlap is off: set one of them to auto, or leave out --compare-off");
   if (config.run.steps < kLeastSteps)
     refuse(fmt::format("{}, and a block has {} steps: set run.steps to {} or more, or leave out --compare-off",

@@ -28,7 +28,6 @@
 #include "profile/report_files.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
-#include "train/exchange_methods.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
@@ -262,7 +261,7 @@ class Run {
     input.peak_flops = profile::peak_flops(device_name(), products());
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
-    if (config().mesh.tensor > 1) input.methods = train::exchange_methods(config());
+    if (config().mesh.tensor > 1) input.methods = model::Overlap::make(config()).methods();
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);

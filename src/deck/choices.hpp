@@ -70,6 +70,14 @@ template <>
 struct Choices<OverlapMethod> {
   static constexpr std::array<std::string_view, 3> names = {"auto", "off", "bulk"};
 };
+template <>
+struct Choices<GatherMethod> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "direct"};
+};
+template <>
+struct Choices<ScatterMethod> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "pipeline"};
+};
 
 /// The name that a value has in a deck.
 template <class E>

@@ -21,6 +21,8 @@ enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 enum class CheckpointFiles { rank, node };
 enum class OverlapMethod { automatic, off, bulk };
+enum class GatherMethod { automatic, off, direct };
+enum class ScatterMethod { automatic, off, pipeline };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
@@ -90,7 +92,11 @@ struct FsdpConfig {
 /// How the tensor group's exchanges run beside matrix products. A key names the product whose exchange it is.
 struct OverlapConfig {
   using Method = OverlapMethod;
-  bool enable = false;                    ///< false: every exchange runs alone
+  bool enable = false;  ///< false: every exchange runs alone
+  GatherMethod qkv_fprop = GatherMethod::automatic;     ///< the gather of qkv's input
+  ScatterMethod proj_fprop = ScatterMethod::automatic;  ///< the reduce-scatter of proj's output
+  GatherMethod fc1_fprop = GatherMethod::automatic;     ///< the gather of fc1's input
+  ScatterMethod fc2_fprop = ScatterMethod::automatic;   ///< the reduce-scatter of fc2's output
   Method qkv_dgrad = Method::automatic;   ///< the gather of qkv's input, for its wgrad
   Method proj_dgrad = Method::automatic;  ///< the gather of the gradient of proj's output
   Method fc1_dgrad = Method::automatic;   ///< that of fc1's

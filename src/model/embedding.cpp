@@ -23,7 +23,7 @@ void Embedding::forward(const Context& context, const Tensor& x, const Tensor& t
     auto part = context.timer.part(Part::elementwise);
     kernels::embedding_forward(context.exec, partial, w.table, tokens, range_.first, range_.valid);
   }
-  reduce_scatter_tokens(context, x, partial);
+  reduce_scatter_tokens(context, profile::Exchange::embedding, x, partial);
   if (w.positions.empty()) return;
   auto part = context.timer.part(Part::elementwise);
   kernels::position_forward(context.exec, x, w.positions, first_token_, seq_);
@@ -35,7 +35,7 @@ void Embedding::backward(const Context& context, const Weights& dw, const Tensor
     auto part = context.timer.part(Part::elementwise);
     kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
   }
-  const Tensor whole = gather_tokens(context, scratch.gathered, dx);
+  const Tensor whole = gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
   auto part = context.timer.part(Part::elementwise);
   kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
                               context.workspace.memory);

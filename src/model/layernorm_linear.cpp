@@ -24,14 +24,14 @@ void LayernormLinear::normalise(const Context& context, const Saved& saved, cons
 void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
                               const Weights& w, const LinearScratch& scratch) const {
   normalise(context, saved, x, w.norm, saved.recompute ? Purpose::forward_pass : Purpose::both_passes);
-  column_linear_forward(context, y, saved.input, w.linear, scratch);
+  column_linear_forward(context, y, saved.input, w.linear, scratch, exchanges.forward);
 }
 
 void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
                                const LinearScratch& scratch) const {
   if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
-  column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, overlap);
+  column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
   norm.backward(context, dx, dw.norm, dnormed, x, saved.statistics, w.norm, dx);
 }
 

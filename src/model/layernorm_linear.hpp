@@ -11,7 +11,7 @@ namespace shard8::model {
 /// over the tensor group.
 struct LayernormLinear {
   Norm norm;
-  ColumnOverlap overlap = {};
+  ColumnExchanges exchanges = Overlap().qkv;
 
   struct Weights {
     Affine norm;

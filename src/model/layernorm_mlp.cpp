@@ -27,7 +27,7 @@ void LayernormMlp::activate(const Context& context, const Saved& saved, Quantize
 void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
                            const Weights& w, const Scratch& scratch) const {
   forward_saved(context, saved, x, w, scratch);
-  row_linear_forward(context, y, saved.fc2_input, w.fc2, x, scratch.linear);
+  row_linear_forward(context, y, saved.fc2_input, w.fc2, x, scratch.linear, fc2_exchanges.forward);
 }
 
 void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
@@ -73,13 +73,13 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
 RowBackward LayernormMlp::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
                                          const Scratch& scratch) const {
   return {context, output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.fc2), scratch.fc2,
-          fc2_overlap.gather};
+          fc2_exchanges.gather};
 }
 
 void LayernormMlp::backward(const Context& context, RowBackward& fc2, const Tensor& dx, const Gradients& dw,
                             const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const {
   fc2.dgrad(context, scratch.dactivation, dw.fc2, w.fc2);
-  const bool at_once = !fc2_overlap.wgrad_deferred;
+  const bool at_once = !fc2_exchanges.wgrad_deferred;
   if (at_once && !saved.fc1.recompute) fc2.wgrad(context, dw.fc2, saved.fc2_input);
   const auto recomputed = saved.fc1.recompute ? recomputed_activation(context, saved) : kernels::Outputs();
   const OutputGradient inner = activation_backward(context, saved, recomputed, scratch);

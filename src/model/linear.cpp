@@ -10,6 +10,7 @@
 namespace shard8::model {
 
 using fp8::Operands;
+using profile::Exchange;
 using profile::Part;
 using tensor::Operand;
 using tensor::Tensor;
@@ -50,8 +51,36 @@ bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
   return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
 }
 
-Gathering start_gather(const Context& context, const LinearScratch& scratch, const Operand& local) {
-  return start_gather_tokens(context, scratch.gathered, scratch.gathered_cast, local);
+Gathering start_gather(const Context& context, Exchange name, const LinearScratch& scratch, const Operand& local) {
+  return start_gather_tokens(context, name, scratch.gathered, scratch.gathered_cast, local);
+}
+
+/// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products that
+/// do not wait for all ranks: a library may compute a product of few rows in another way than one of many.
+void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, const LinearWeights& w) {
+  const int ranks = context.tensor_group.size();
+  if (tensor::kDevice || ranks == 1) return fprop(context, y, x, w.weight, w.bias);
+  const std::int64_t tokens = y.rows() / ranks;
+  for (int rank = 0; rank < ranks; ++rank)
+    fprop(context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.weight, w.bias);
+}
+
+/// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
+/// `partial` (tokens, n) is scratch.
+void fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial, const Operand& x,
+                       const LinearWeights& w, const Tensor& addend, const TensorExchange& scatter) {
+  if (scatter.method != ExchangeMethod::pipeline) {
+    fprop_of_ranks(context, partial, x, {w.weight, {}});
+    return reduce_scatter_tokens(context, scatter.name, local, partial, addend);
+  }
+  ScatteringByParts scattering(context, scatter.name, local, partial, addend);
+  const std::int64_t tokens = local.rows();
+  for (int k = 1; k <= context.tensor_group.size(); ++k) {
+    const int rank = scattering.destination(k);
+    fprop(context, scattering.whole().slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.weight, {});
+    scattering.give(context, rank);
+  }
+  scattering.finish(context);
 }
 
 }  // namespace
@@ -111,55 +140,64 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 }
 
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
-                           const LinearScratch& scratch) {
-  fprop(context, y, start_gather(context, scratch, x.by_rows).wait(context), w.weight, w.bias);
+                           const LinearScratch& scratch, const TensorExchange& gather) {
+  if (gather.method != ExchangeMethod::direct)
+    return fprop_of_ranks(context, y, start_gather(context, gather.name, scratch, x.by_rows).wait(context), w);
+  GatheringByParts gathering(context, gather.name, scratch.gathered, scratch.gathered_cast, x.by_rows);
+  const std::int64_t tokens = x.by_rows.rows();
+  for (int k = 0; k < context.tensor_group.size(); ++k) {
+    const int rank = gathering.arrival(k);
+    fprop(context, y.slice(rank * tokens, tokens), gathering.wait(context, rank), w.weight, w.bias);
+  }
+  gathering.finish(context);
 }
 
 void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch, const ColumnOverlap& overlap) {
+                            const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
-  Gathering gathering = start_gather(context, scratch, x.by_columns);
-  if (!overlap.gather) gathering.wait(context);
-  if (!overlap.any()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  Gathering gathering = start_gather(context, exchanges.gather.name, scratch, x.by_columns);
+  if (!exchanges.gather.hidden()) gathering.wait(context);
+  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
-  comm::Request scattering = start_reduce_scatter_tokens(context, dx, partial);
-  if (!overlap.scatter) wait_scattered(context, scattering);
-  if (overlap.any()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
-  wait_scattered(context, scattering);
+  Scattering scattering = start_reduce_scatter_tokens(context, exchanges.scatter.name, dx, partial);
+  if (!exchanges.scatter.hidden()) scattering.wait(context);
+  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  scattering.wait(context);
 }
 
 void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
-                        const Tensor& residual, const LinearScratch& scratch) {
-  if (tensor::kDevice && context.tensor_group.size() == 1)
-    return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
-  if (w.bias.empty() && context.tensor_group.size() > 1) {
-    const Tensor partial = partial_of(context, scratch.partial, y);
-    fprop(context, partial, x.by_rows, w.weight, {});
-    return reduce_scatter_tokens(context, y, partial, residual);
-  }
+                        const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
+  const bool one_rank = context.tensor_group.size() == 1;
+  if (tensor::kDevice && one_rank) return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
+  if (w.bias.empty() && !one_rank)
+    return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
-  const Tensor partial = partial_of(context, scratch.partial, sum);
-  fprop(context, partial, x.by_rows, w.weight, {});
-  reduce_scatter_tokens(context, sum, partial);
+  fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter);
   auto part = context.timer.part(Part::elementwise);
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
 }
 
-RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch, bool overlap)
-    : dy_(dy), scratch_(&scratch), overlap_(overlap), gathering_(start_gather(context, scratch, dy.copies.by_rows)) {
-  if (!overlap_) gathering_.wait(context);
+RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,
+                         const TensorExchange& gather)
+    : dy_(dy),
+      scratch_(&scratch),
+      gather_(gather),
+      gathering_(start_gather(context, gather.name, scratch, dy.copies.by_rows)) {
+  if (!gather_.hidden()) gathering_.wait(context);
 }
 
 void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
   bias_gradient(context, dw, dy_.plain);
   model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
-  if (!dy_.copies.one() && overlap_) gathering_ = start_gather(context, *scratch_, dy_.copies.by_columns);
+  if (!dy_.copies.one() && gather_.hidden())
+    gathering_ = start_gather(context, gather_.name, *scratch_, dy_.copies.by_columns);
 }
 
 void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
-  if (!dy_.copies.one() && !overlap_) gathering_ = start_gather(context, *scratch_, dy_.copies.by_columns);
+  if (!dy_.copies.one() && !gather_.hidden())
+    gathering_ = start_gather(context, gather_.name, *scratch_, dy_.copies.by_columns);
   model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);
 }
 

@@ -64,29 +64,30 @@ struct OutputGradient {
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
 
-/// Writes y (tokens, out/T) of x (T_local, in).
+/// Writes y (tokens, out/T) of x (T_local, in). `gather` is off or direct.
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
-                           const LinearWeights& w, const LinearScratch& scratch);
+                           const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
 /// Writes dx (T_local, in) of dy (tokens, out/T), and the gradients in dw as AffineGradient says. x is the input shard
-/// of forward; it is gathered a second time, for wgrad. With any overlap dgrad comes before wgrad.
+/// of forward; it is gathered a second time, for wgrad. If an exchange runs beside a product, dgrad comes before wgrad.
 void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch, const ColumnOverlap& overlap = {});
+                            const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
-/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`.
+/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off or pipeline.
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
-                        const tensor::Tensor& residual, const LinearScratch& scratch);
+                        const tensor::Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter);
 
 /// The backward of a row-parallel linear in three steps, between which the caller may run other products: the
 /// constructor, dgrad() and wgrad(). Until wgrad() returns, the copies of dy and scratch.gathered or
 /// scratch.gathered_cast must not change; until dgrad() returns, dy.plain must not.
 class RowBackward {
  public:
-  /// Begins to gather dy (T_local, out). `overlap`: the gather runs beside what the caller computes before dgrad(), and
-  /// if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and wgrad();
-  /// else each gather runs alone. `scratch` must outlive this object.
-  RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch, bool overlap);
+  /// Begins to gather dy (T_local, out). With the method bulk the gather runs beside what the caller computes before
+  /// dgrad(), and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and
+  /// wgrad(); else each gather runs alone. `scratch` must outlive this object.
+  RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,
+              const TensorExchange& gather);
   /// Writes dx (tokens, in/T), and adds this rank's tokens to the gradient of the bias. Every tensor rank holds the
   /// bias, so the caller has to sum its gradient over the tensor group.
   void dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw, const LinearWeights& w);
@@ -96,7 +97,7 @@ class RowBackward {
  private:
   OutputGradient dy_;
   const LinearScratch* scratch_;
-  bool overlap_;
+  TensorExchange gather_;
   Gathering gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
 };
 

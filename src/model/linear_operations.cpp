@@ -153,10 +153,16 @@ void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
 
 // Linears.
 
+/// All tokens in one product, or on hosts those of each rank of the tensor group in a product of its own.
 void ModuleOperations::fprop(Linear linear, bool bias, bool residual) {
+  const int products = options_.device ? 1 : dims_.tensor;
+  for (int i = 0; i < products; ++i) fprop_of_tokens(linear, dims_.tokens() / products, bias, residual);
+}
+
+void ModuleOperations::fprop_of_tokens(Linear linear, std::int64_t tokens, bool bias, bool residual) {
   const Sizes s = sizes(linear);
-  out_.product({Product::Kind::fprop, dims_.tokens(), s.out, s.in, format(input(linear), false), weight(false),
-                dims_.compute, false, bias, residual});
+  out_.product({Product::Kind::fprop, tokens, s.out, s.in, format(input(linear), false), weight(false), dims_.compute,
+                false, bias, residual});
 }
 
 void ModuleOperations::dgrad(Linear linear) {
@@ -178,21 +184,29 @@ void ModuleOperations::bias_gradient(Linear linear) {
   kernel("bias_gradient", dy.rows, dy.cols, dims_.compute, DType::fp32, plain(dy.rows * dy.cols) + bias, bias);
 }
 
+const ColumnExchanges& ModuleOperations::column(Linear linear) const {
+  return linear == Linear::qkv ? dims_.overlap.qkv : dims_.overlap.fc1;
+}
+
+/// A direct gather is waited for part by part; the list has one wait, behind the products.
 void ModuleOperations::column_forward(Linear linear) {
   const Matrix x = input(linear);
-  gather(format(x, false), x.rows, x.cols);
-  fprop(linear, dims_.biases(), false);
+  const bool direct = column(linear).forward.hidden();
+  const auto gathering = gather(format(x, false), x.rows, x.cols, direct);
+  if (!direct) return fprop(linear, dims_.biases(), false);
+  for (int k = 0; k < dims_.tensor; ++k) fprop_of_tokens(linear, dims_.tokens_local(), dims_.biases(), false);
+  out_.wait(gathering);
 }
 
 void ModuleOperations::column_backward(Linear linear) {
   bias_gradient(linear);
   const Matrix x = input(linear);
-  const ColumnOverlap& overlap = linear == Linear::qkv ? dims_.overlap.qkv : dims_.overlap.fc1;
-  const auto gathering = gather(format(x, true), x.rows, x.cols, overlap.gather);
-  if (!overlap.any()) wgrad(linear);
+  const ColumnExchanges& exchanges = column(linear);
+  const auto gathering = gather(format(x, true), x.rows, x.cols, exchanges.gather.hidden());
+  if (!exchanges.bulk()) wgrad(linear);
   dgrad(linear);
-  const auto scattering = reduce_scatter(overlap.scatter);
-  if (overlap.any()) {
+  const auto scattering = reduce_scatter(exchanges.scatter.hidden());
+  if (exchanges.bulk()) {
     out_.wait(gathering);
     wgrad(linear);
   }
@@ -201,34 +215,48 @@ void ModuleOperations::column_backward(Linear linear) {
 
 void ModuleOperations::row_forward(Linear linear) {
   if (options_.device && dims_.tensor == 1) return fprop(linear, dims_.biases(), true);
-  fprop(linear, false, false);
-  reduce_scatter();
+  if (row(linear).forward.hidden()) {
+    pipeline(linear);
+  } else {
+    fprop(linear, false, false);
+    reduce_scatter();
+  }
   if (!dims_.biases() && dims_.tensor > 1) return;  // the collective adds the residual
   const std::uint64_t y = plain(dims_.tokens_local() * dims_.hidden);
   kernel("residual_add", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
          2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
 }
 
-const RowOverlap& ModuleOperations::row_overlap(Linear linear) const {
+const RowExchanges& ModuleOperations::row(Linear linear) const {
   return linear == Linear::proj ? dims_.overlap.proj : dims_.overlap.fc2;
+}
+
+/// The reduce-scatter begins when the first part is there.
+void ModuleOperations::pipeline(Linear linear) {
+  std::optional<int> scattering;
+  for (int k = 1; k <= dims_.tensor; ++k) {
+    fprop_of_tokens(linear, dims_.tokens_local(), false, false);
+    if (k == 1) scattering = reduce_scatter(true);
+  }
+  out_.wait(scattering);
 }
 
 /// The constructor of RowBackward. The wait for the gather is in row_gathered_.
 void ModuleOperations::row_begin(Linear linear) {
   const Matrix dy = output_gradient(linear);
   if (cast_site()) cast(dy, Purpose::both_passes);
-  row_gathered_[linear] = gather(format(dy, false), dy.rows, dy.cols, row_overlap(linear).gather);
+  row_gathered_[linear] = gather(format(dy, false), dy.rows, dy.cols, row(linear).gather.hidden());
 }
 
 void ModuleOperations::row_dgrad(Linear linear) {
   bias_gradient(linear);
   out_.wait(std::exchange(row_gathered_[linear], {}));
   dgrad(linear);
-  if (row_overlap(linear).gather) gather_for_row_wgrad(linear);
+  if (row(linear).gather.hidden()) gather_for_row_wgrad(linear);
 }
 
 void ModuleOperations::row_wgrad(Linear linear) {
-  if (!row_overlap(linear).gather) gather_for_row_wgrad(linear);
+  if (!row(linear).gather.hidden()) gather_for_row_wgrad(linear);
   out_.wait(std::exchange(row_gathered_[linear], {}));
   wgrad(linear);
 }
@@ -236,7 +264,7 @@ void ModuleOperations::row_wgrad(Linear linear) {
 /// If wgrad reads another copy of dy than dgrad.
 void ModuleOperations::gather_for_row_wgrad(Linear linear) {
   const Matrix dy = output_gradient(linear);
-  if (two_copies(dy)) row_gathered_[linear] = gather(format(dy, true), dy.rows, dy.cols, row_overlap(linear).gather);
+  if (two_copies(dy)) row_gathered_[linear] = gather(format(dy, true), dy.rows, dy.cols, row(linear).gather.hidden());
 }
 
 }  // namespace shard8::model

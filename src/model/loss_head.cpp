@@ -23,7 +23,7 @@ LossHead::LossHead(const Dims& dims, int tensor_rank)
     : norm_{dims.arch, dims.norm_eps},
       range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
       chunk_(head_chunk_tokens(dims)),
-      overlap_(dims.overlap.head_scatter) {}
+      overlap_(dims.overlap.head_scatter.hidden()) {}
 
 LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
   const std::int64_t chunk = head_chunk_tokens(d);
@@ -45,7 +45,7 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
   fprop(context, logits, x, w.head, {});
   const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
     if (context.tensor_group.size() == 1) return;
-    auto part = context.timer.part(Part::tensor_comm);
+    auto part = context.timer.exchange(profile::Exchange::cross_entropy);
     context.tensor_group.all_reduce(std::array{values}, how).wait();
   };
   {
@@ -68,7 +68,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
   const Tensor all = [&] {
     auto forward = context.timer.phase(Phase::forward);
     norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
-    return gather_tokens(context, scratch.gathered, scratch.normed);
+    return gather_tokens(context, profile::Exchange::head_fprop, scratch.gathered, scratch.normed);
   }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
   bool accumulate = dw.accumulate;
@@ -92,9 +92,10 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     if (!last || !overlap_) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
     if (last) {
-      comm::Request scattering = start_reduce_scatter_tokens(context, scratch.dnormed, partial);
+      Scattering scattering =
+          start_reduce_scatter_tokens(context, profile::Exchange::head_dgrad, scratch.dnormed, partial);
       if (overlap_) weight_gradient();
-      wait_scattered(context, scattering);
+      scattering.wait(context);
     }
     accumulate = true;
   }

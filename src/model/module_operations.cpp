@@ -169,7 +169,7 @@ void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, bool 
     at(Linear::fc2);
     row_wgrad(Linear::fc2);
   }
-  begun_ = below && overlap.fc2.gather;
+  begun_ = below && overlap.fc2.gather.hidden();
   const bool deferred = begun_ && overlap.proj.wgrad_deferred;
   attention_backward(deferred);
   if (begun_) layer_begin_backward(layer - 1);
@@ -238,7 +238,7 @@ std::optional<int> ModuleOperations::head_chunk(std::int64_t n, bool accumulate,
   out_.phase = Phase::backward;
   kernel("cross_entropy_backward", n, v, DType::fp32, dims_.compute, logits + 5 * row, plain(n * v));
   const auto wgrad = [&] { out_.product({Product::Kind::wgrad, v, h, n, compute, compute, DType::fp32, accumulate}); };
-  const bool overlap = dims_.overlap.head_scatter;
+  const bool overlap = dims_.overlap.head_scatter.hidden();
   if (!last || !overlap) wgrad();
   out_.product({Product::Kind::dgrad, n, h, v, compute, compute, dims_.compute});
   if (!last) return std::nullopt;

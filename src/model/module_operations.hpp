@@ -83,13 +83,16 @@ class ModuleOperations {
   void reduce(std::uint64_t bytes, tensor::DType dtype);
 
   void fprop(Linear linear, bool bias, bool residual);
+  void fprop_of_tokens(Linear linear, std::int64_t tokens, bool bias, bool residual);
   void dgrad(Linear linear);
   void wgrad(Linear linear);
   void bias_gradient(Linear linear);
+  const ColumnExchanges& column(Linear linear) const;
   void column_forward(Linear linear);
   void column_backward(Linear linear);
   void row_forward(Linear linear);
-  const RowOverlap& row_overlap(Linear linear) const;
+  const RowExchanges& row(Linear linear) const;
+  void pipeline(Linear linear);
   void row_begin(Linear linear);
   void row_dgrad(Linear linear);
   void row_wgrad(Linear linear);

@@ -23,7 +23,7 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
   if (saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
                             saved.qkv.recompute ? Quantizer::Purpose::forward_pass : Quantizer::Purpose::both_passes);
-  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.proj);
+  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.proj, proj_exchanges.forward);
 }
 
 RowBackward MultiheadAttention::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
@@ -32,7 +32,7 @@ RowBackward MultiheadAttention::begin_backward(const Context& context, const Ten
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
                             Quantizer::Purpose::recomputed);
   return {context, output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.proj), scratch.proj,
-          proj_overlap.gather};
+          proj_exchanges.gather};
 }
 
 void MultiheadAttention::backward(const Context& context, RowBackward& proj, bool deferred, const Tensor& dx,

@@ -3,21 +3,57 @@
 
 #include "model/overlap.hpp"
 
+#include <array>
+#include <string_view>
+
 #include "deck/overlap.hpp"
 
 namespace shard8::model {
 
+namespace {
+
+std::string_view name_of(ExchangeMethod method) {
+  constexpr std::array<std::string_view, 4> names{"off", "bulk", "direct", "pipeline"};
+  return names[static_cast<std::size_t>(method)];
+}
+
+}  // namespace
+
 Overlap Overlap::make(const deck::Config& deck) {
   Overlap overlap;
   if (!deck.overlap.enable || deck.mesh.tensor == 1) return overlap;
-  const auto on = [](deck::OverlapMethod method) { return method != deck::OverlapMethod::off; };
-  const auto& keys = deck.overlap;
-  overlap.qkv = {on(keys.qkv_dgrad), on(keys.qkv_wgrad)};
-  overlap.fc1 = {on(keys.fc1_dgrad), on(keys.fc1_wgrad)};
-  overlap.head_scatter = on(keys.head_dgrad);
-  overlap.proj.gather = overlap.fc2.wgrad_deferred = on(keys.proj_dgrad) && deck::fc2_wgrad_can_wait(deck);
-  overlap.fc2.gather = overlap.proj.wgrad_deferred = on(keys.fc2_dgrad) && deck::proj_wgrad_can_wait(deck);
+  const deck::OverlapConfig& keys = deck.overlap;
+  // Every key has one method beside off and auto.
+  const auto set = [](TensorExchange& exchange, bool on, ExchangeMethod method) {
+    if (on) exchange.method = method;
+  };
+  using Method = ExchangeMethod;
+  set(overlap.qkv.forward, keys.qkv_fprop != deck::GatherMethod::off, Method::direct);
+  set(overlap.fc1.forward, keys.fc1_fprop != deck::GatherMethod::off, Method::direct);
+  set(overlap.proj.forward, keys.proj_fprop != deck::ScatterMethod::off, Method::pipeline);
+  set(overlap.fc2.forward, keys.fc2_fprop != deck::ScatterMethod::off, Method::pipeline);
+  const auto bulk = [&](TensorExchange& exchange, deck::OverlapMethod key, bool possible = true) {
+    set(exchange, key != deck::OverlapMethod::off && possible, Method::bulk);
+  };
+  bulk(overlap.qkv.gather, keys.qkv_dgrad);
+  bulk(overlap.fc1.gather, keys.fc1_dgrad);
+  bulk(overlap.qkv.scatter, keys.qkv_wgrad);
+  bulk(overlap.fc1.scatter, keys.fc1_wgrad);
+  bulk(overlap.head_scatter, keys.head_dgrad);
+  bulk(overlap.proj.gather, keys.proj_dgrad, deck::fc2_wgrad_can_wait(deck));
+  bulk(overlap.fc2.gather, keys.fc2_dgrad, deck::proj_wgrad_can_wait(deck));
+  overlap.fc2.wgrad_deferred = overlap.proj.gather.hidden();
+  overlap.proj.wgrad_deferred = overlap.fc2.gather.hidden();
   return overlap;
+}
+
+profile::ExchangeMethods Overlap::methods() const {
+  auto methods = profile::all_off();
+  for (const TensorExchange& exchange :
+       {qkv.forward, qkv.gather, qkv.scatter, fc1.forward, fc1.gather, fc1.scatter, proj.forward, proj.gather,
+        fc2.forward, fc2.gather, head_gather, head_scatter})
+    methods[static_cast<std::size_t>(exchange.name)] = name_of(exchange.method);
+  return methods;
 }
 
 }  // namespace shard8::model

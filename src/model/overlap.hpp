@@ -3,41 +3,74 @@
 #pragma once
 
 #include "deck/config.hpp"
+#include "profile/exchange.hpp"
 
 namespace shard8::model {
 
-/// Which of the tensor group's two exchanges in the backward of a column-parallel linear run beside a matrix product.
-struct ColumnOverlap {
-  bool gather = false;   ///< the gather of the input, which wgrad reads, runs beside dgrad
-  bool scatter = false;  ///< the reduce-scatter of dgrad's result runs beside wgrad
-
-  bool any() const { return gather || scatter; }
+/// How an exchange of the tensor group overlaps with matrix products.
+enum class ExchangeMethod : std::uint8_t {
+  off,      ///< it runs alone
+  bulk,     ///< the whole exchange runs beside a whole product that does not need it
+  direct,   ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
+  pipeline  ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
 };
 
-/// How the gather of the output's gradient dy in the backward of a row-parallel linear overlaps.
-struct RowOverlap {
-  bool gather = false;          ///< it runs beside the wgrad of the row-parallel linear whose backward came before
+/// One exchange of the tensor group.
+struct TensorExchange {
+  profile::Exchange name;
+  ExchangeMethod method = ExchangeMethod::off;
+
+  bool hidden() const { return method != ExchangeMethod::off; }
+};
+
+/// The exchanges of a column-parallel linear.
+struct ColumnExchanges {
+  TensorExchange forward;  ///< gather of the input
+  TensorExchange gather;   ///< gather of the input in backward, for wgrad; bulk: beside dgrad
+  TensorExchange scatter;  ///< reduce-scatter of dgrad's result; bulk: beside wgrad
+
+  bool bulk() const { return gather.hidden() || scatter.hidden(); }
+};
+
+/// The exchanges of a row-parallel linear.
+struct RowExchanges {
+  TensorExchange forward;       ///< reduce-scatter of the output
+  TensorExchange gather;        ///< gather of dy, the output's gradient; bulk: beside the wgrad of the linear before
   bool wgrad_deferred = false;  ///< this linear's wgrad waits until the next such gather has begun
 };
 
-/// Which exchanges of the tensor group run beside matrix products. Results do not depend on it: the same products and
-/// sums are computed, in another order.
+/// How the exchanges of the tensor group overlap with matrix products. Results do not depend on it: the same products
+/// and sums are computed, in another order.
 ///
 /// The backward of a model meets row-parallel linears in the order fc2, proj of the last layer, fc2, proj of the layer
 /// below, and so on. A gather of dy for one of them has no product of its own linear to run beside, because all of them
 /// read dy. So the wgrad of the linear before is deferred: proj's gather runs beside fc2's wgrad, and fc2's gather
 /// beside the wgrad of proj in the layer above.
 struct Overlap {
-  ColumnOverlap qkv, fc1;
-  RowOverlap proj, fc2;
-  bool head_scatter = false;  ///< of the gradient of the head's input, beside the head's last wgrad
+  using Name = profile::Exchange;
+  ColumnExchanges qkv{{Name::qkv_fprop}, {Name::qkv_dgrad}, {Name::qkv_wgrad}};
+  ColumnExchanges fc1{{Name::fc1_fprop}, {Name::fc1_dgrad}, {Name::fc1_wgrad}};
+  RowExchanges proj{{Name::proj_fprop}, {Name::proj_dgrad}};
+  RowExchanges fc2{{Name::fc2_fprop}, {Name::fc2_dgrad}};
+  TensorExchange head_gather{Name::head_fprop};
+  TensorExchange head_scatter{Name::head_dgrad};  ///< bulk: beside the head's last wgrad
 
-  /// As the deck says for its tensor group; nothing in a group of one.
+  /// As the deck says for its tensor group; nothing overlaps in a group of one.
   static Overlap make(const deck::Config& deck);
 
-  bool any() const { return qkv.any() || fc1.any() || proj.gather || fc2.gather || head_scatter; }
+  /// Whether an exchange runs beside a whole product.
+  bool bulk() const {
+    return qkv.bulk() || fc1.bulk() || proj.gather.hidden() || fc2.gather.hidden() || head_scatter.hidden();
+  }
+  /// Whether an exchange goes part by part.
+  bool by_parts() const {
+    return qkv.forward.hidden() || fc1.forward.hidden() || proj.forward.hidden() || fc2.forward.hidden();
+  }
+  bool any() const { return bulk() || by_parts(); }
   /// Whether the matrices that two linears gather must lie in the tensor group's memory at the same time.
-  bool two_gathered() const { return proj.gather || fc2.gather; }
+  bool two_gathered() const { return proj.gather.hidden() || fc2.gather.hidden(); }
+  /// The method of each exchange, by name.
+  profile::ExchangeMethods methods() const;
 };
 
 }  // namespace shard8::model

@@ -8,59 +8,119 @@
 
 namespace shard8::model {
 
+using profile::Exchange;
 using tensor::Operand;
 using tensor::Tensor;
 
-Tensor gather_tokens(const Context& context, const Tensor& whole, const Tensor& local) {
-  return start_gather_tokens(context, whole, {}, local).wait(context).data;
+namespace {
+
+/// The tensors that travel when an operand is gathered.
+struct Travelling {
+  Operand whole;                    ///< what is gathered
+  std::array<Tensor, 2> into, own;  ///< data and, if they travel, inverse scales
+  std::size_t count = 1;
+
+  Travelling(int ranks, const Tensor& memory, const fp8::CastBuffer& cast_memory, const Operand& local) {
+    if (local.scaling == tensor::Scaling::none) {
+      whole = memory.reshaped({local.rows() * ranks, local.cols()});
+    } else {
+      whole = cast_memory.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
+      if (local.scaling == tensor::Scaling::tensor)
+        whole.scale_inv = local.scale_inv;
+      else
+        count = 2;
+    }
+    into = {whole.data, whole.scale_inv};
+    own = {local.data, local.scale_inv};
+  }
+  std::span<const Tensor> wholes() const { return std::span(into).first(count); }
+  std::span<const Tensor> parts() const { return std::span(own).first(count); }
+};
+
+}  // namespace
+
+Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole, const Tensor& local) {
+  return start_gather_tokens(context, name, whole, {}, local).wait(context).data;
 }
 
 const Operand& Gathering::wait(const Context& context) {
   if (request_.active()) {
-    auto part = context.timer.part(profile::Part::tensor_comm);
+    auto part = context.timer.exchange(name_);
     request_.wait();
   }
   return whole_;
 }
 
-Gathering start_gather_tokens(const Context& context, const Tensor& whole, const fp8::CastBuffer& whole_cast,
-                              const Operand& local) {
+Gathering start_gather_tokens(const Context& context, Exchange name, const Tensor& whole,
+                              const fp8::CastBuffer& whole_cast, const Operand& local) {
   const int ranks = context.tensor_group.size();
-  if (ranks == 1) return {local, {}};
-  auto part = context.timer.part(profile::Part::tensor_comm);
-  if (local.scaling == tensor::Scaling::none) {
-    const Tensor target = whole.reshaped({local.rows() * ranks, local.cols()});
-    return {target, context.tensor_group.all_gather_in_place({&target, 1}, {&local.data, 1})};
-  }
-  Operand target = whole_cast.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
-  const bool one_scale = local.scaling == tensor::Scaling::tensor;
-  if (one_scale) target.scale_inv = local.scale_inv;
-  const std::array wholes{target.data, target.scale_inv}, own{local.data, local.scale_inv};
-  const std::size_t travelling = one_scale ? 1 : 2;
-  return {target, context.tensor_group.all_gather_in_place(std::span(wholes).first(travelling),
-                                                           std::span(own).first(travelling))};
+  if (ranks == 1) return {name, local, {}};
+  auto part = context.timer.exchange(name);
+  const Travelling tensors(ranks, whole, whole_cast, local);
+  return {name, tensors.whole, context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts())};
 }
 
-void reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial, const Tensor& addend) {
-  comm::Request scatter = start_reduce_scatter_tokens(context, local, partial, addend);
-  wait_scattered(context, scatter);
+GatheringByParts::GatheringByParts(const Context& context, Exchange name, const Tensor& whole,
+                                   const fp8::CastBuffer& whole_cast, const Operand& local)
+    : name_(name), local_(local) {
+  auto part = context.timer.exchange(name);
+  const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
+  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name));
 }
 
-comm::Request start_reduce_scatter_tokens(const Context& context, const Tensor& local, const Tensor& partial,
-                                          const Tensor& addend) {
+Operand GatheringByParts::wait(const Context& context, int rank) {
+  auto part = context.timer.exchange(name_);
+  parts_.await(rank);
+  Operand tokens = local_;
+  tokens.data = parts_.part(0, rank);
+  const bool blocks = local_.scaling != tensor::Scaling::none && local_.scaling != tensor::Scaling::tensor;
+  if (blocks) tokens.scale_inv = parts_.part(1, rank);
+  return tokens;
+}
+
+void GatheringByParts::finish(const Context& context) {
+  auto part = context.timer.exchange(name_);
+  parts_.finish();
+}
+
+void Scattering::wait(const Context& context) {
+  if (!request_.active()) return;
+  auto part = context.timer.exchange(name_);
+  request_.wait();
+}
+
+void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
+                           const Tensor& addend) {
+  start_reduce_scatter_tokens(context, name, local, partial, addend).wait(context);
+}
+
+Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local,
+                                       const Tensor& partial, const Tensor& addend) {
   if (context.tensor_group.size() == 1) {
     SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
-    return {};
+    return {name, {}};
   }
-  auto part = context.timer.part(profile::Part::tensor_comm);
+  auto part = context.timer.exchange(name);
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  return context.tensor_group.reduce_scatter({&item, 1});
+  return {name, context.tensor_group.reduce_scatter({&item, 1})};
 }
 
-void wait_scattered(const Context& context, comm::Request& scatter) {
-  if (!scatter.active()) return;
-  auto part = context.timer.part(profile::Part::tensor_comm);
-  scatter.wait();
+ScatteringByParts::ScatteringByParts(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
+                                     const Tensor& addend)
+    : name_(name) {
+  auto part = context.timer.exchange(name);
+  parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name));
+  whole_ = parts_.whole();
+}
+
+void ScatteringByParts::give(const Context& context, int rank) {
+  auto part = context.timer.exchange(name_);
+  parts_.give(rank);
+}
+
+void ScatteringByParts::finish(const Context& context) {
+  auto part = context.timer.exchange(name_);
+  parts_.finish();
 }
 
 Tensor partial_of(const Context& context, const Tensor& scratch, const Tensor& local) {

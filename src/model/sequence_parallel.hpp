@@ -6,24 +6,28 @@
 
 #include "fp8/cast_buffer.hpp"
 #include "model/context.hpp"
+#include "profile/exchange.hpp"
 
 namespace shard8::model {
 
-// The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al.
-// 2022). Both are timed as tensor_comm. In a group of one rank they move nothing.
+// The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al. 2022). Each
+// is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank they move nothing.
 
 /// Gathers the tokens of all ranks of the tensor group, `local` (T_local, N) of each, and returns them, (tokens, N), in
 /// the memory of `whole`, which must have so many elements. In a group of one rank it returns `local`.
-tensor::Tensor gather_tokens(const Context& context, const tensor::Tensor& whole, const tensor::Tensor& local);
+tensor::Tensor gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
+                             const tensor::Tensor& local);
 
 /// A gather under way. Only wait() gives the matrix.
 class Gathering {
  public:
-  Gathering(tensor::Operand whole, comm::Request request) : whole_(whole), request_(std::move(request)) {}
+  Gathering(profile::Exchange name, tensor::Operand whole, comm::Request request)
+      : name_(name), whole_(whole), request_(std::move(request)) {}
   /// What the execution space is given from now on sees the gathered matrix.
   const tensor::Operand& wait(const Context& context);
 
  private:
+  profile::Exchange name_;
   tensor::Operand whole_;
   comm::Request request_;
 };
@@ -32,19 +36,71 @@ class Gathering {
 /// one in FP8 are gathered into `whole_cast`, in one call; a scale of the whole matrix is not gathered, since all ranks
 /// have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the memory of the
 /// whole must not change.
-Gathering start_gather_tokens(const Context& context, const tensor::Tensor& whole, const fp8::CastBuffer& whole_cast,
-                              const tensor::Operand& local);
+Gathering start_gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
+                              const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
+
+/// A gather whose parts, the tokens of each rank, are used one by one. The memory and `local` are those of
+/// start_gather_tokens, and must not change until finish().
+class GatheringByParts {
+ public:
+  GatheringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
+                   const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
+  /// The rank whose tokens come k-th, k = 0 … T − 1. The first one is this rank.
+  int arrival(int k) const { return parts_.arrival(k); }
+  /// The tokens (T_local, N) of a rank. What the execution space is given from now on sees them.
+  tensor::Operand wait(const Context& context, int rank);
+  /// No part is read from now on.
+  void finish(const Context& context);
+
+ private:
+  profile::Exchange name_;
+  tensor::Operand local_;
+  comm::GatherParts parts_;
+};
+
+/// A reduce-scatter under way, or an empty one. Move-only.
+class Scattering {
+ public:
+  Scattering(profile::Exchange name, comm::Request request) : name_(name), request_(std::move(request)) {}
+  /// What the execution space is given from now on sees the sum.
+  void wait(const Context& context);
+
+ private:
+  profile::Exchange name_;
+  comm::Request request_;
+};
 
 /// Writes local (T_local, N): this rank's tokens of the sum of `partial` (tokens, N) over the group, plus `addend`
 /// (T_local, N) unless it is empty. `addend` may be `local`. In a group of one rank `partial` must be `local` and
 /// `addend` must be empty, else Error(failed).
-void reduce_scatter_tokens(const Context& context, const tensor::Tensor& local, const tensor::Tensor& partial,
-                           const tensor::Tensor& addend = {});
+void reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+                           const tensor::Tensor& partial, const tensor::Tensor& addend = {});
 
-/// Begins the same. `local` is written, and `partial` may change, when wait_scattered() returns.
-comm::Request start_reduce_scatter_tokens(const Context& context, const tensor::Tensor& local,
-                                          const tensor::Tensor& partial, const tensor::Tensor& addend = {});
-void wait_scattered(const Context& context, comm::Request& scatter);
+/// Begins the same. `local` is written, and `partial` may change, when wait() returns.
+Scattering start_reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+                                       const tensor::Tensor& partial, const tensor::Tensor& addend = {});
+
+/// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.
+class ScatteringByParts {
+ public:
+  /// `local`, `partial` and `addend` as for reduce_scatter_tokens; none may change until finish(), but by the caller's
+  /// products.
+  ScatteringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+                    const tensor::Tensor& partial, const tensor::Tensor& addend);
+  /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
+  const tensor::Tensor& whole() const { return whole_; }
+  /// The rank to which tokens are given k-th, k = 1 … T. The last one is this rank.
+  int destination(int k) const { return parts_.destination(k); }
+  /// The tokens of this rank's summands for `rank` are written.
+  void give(const Context& context, int rank);
+  /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.
+  void finish(const Context& context);
+
+ private:
+  profile::Exchange name_;
+  comm::ScatterParts parts_;
+  tensor::Tensor whole_;
+};
 
 /// The matrix (tokens, N) to write before reduce_scatter_tokens sums it over the group into `local` (T_local, N). It
 /// lies in `scratch`, which must have so many elements. In a group of one rank it is `local`.

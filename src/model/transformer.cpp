@@ -144,7 +144,7 @@ void Transformer::backward_layers(const Context& context, UnitWeights& weights, 
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     const Tensor& dx = activations_.dresidual;
     if (!begun) begun = layer_.begin_backward(context, dx, saved, activations_.layer_scratch);
-    const auto* below = dims_.overlap.fc2.gather && l > 0 ? &activations_.layers[i - 1] : nullptr;
+    const auto* below = dims_.overlap.fc2.gather.hidden() && l > 0 ? &activations_.layers[i - 1] : nullptr;
     begun = layer_.backward(context, std::move(*begun), dx, dw, x, saved, w, activations_.layer_scratch, below);
     weights.release(unit);
     if (micro_batch.last) gradients.reduce(unit);

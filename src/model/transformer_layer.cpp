@@ -14,10 +14,10 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   attention_.qkv.norm = norm;
   attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim, dims.deterministic};
   mlp_.fc1.norm = norm;
-  attention_.qkv.overlap = dims.overlap.qkv;
-  mlp_.fc1.overlap = dims.overlap.fc1;
-  attention_.proj_overlap = dims.overlap.proj;
-  mlp_.fc2_overlap = dims.overlap.fc2;
+  attention_.qkv.exchanges = dims.overlap.qkv;
+  mlp_.fc1.exchanges = dims.overlap.fc1;
+  attention_.proj_exchanges = dims.overlap.proj;
+  mlp_.fc2_exchanges = dims.overlap.fc2;
 }
 
 void TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
@@ -44,8 +44,8 @@ std::optional<RowBackward> TransformerLayer::backward(const Context& context, Ro
   RowBackward fc2 = std::move(begun);
   mlp_.backward(context, fc2, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
   RowBackward proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
-  if (mlp_.fc2_overlap.wgrad_deferred) fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
-  const bool deferred = attention_.proj_overlap.wgrad_deferred && below != nullptr;
+  if (mlp_.fc2_exchanges.wgrad_deferred) fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
+  const bool deferred = attention_.proj_exchanges.wgrad_deferred && below != nullptr;
   attention_.backward(context, proj, deferred, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
   if (below == nullptr) return std::nullopt;
   RowBackward next = begin_backward(context, dx, *below, scratch);

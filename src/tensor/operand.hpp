@@ -35,6 +35,9 @@ struct Operand {
   /// R and C, however data is stored.
   std::int64_t rows() const { return transposed ? data.cols() : data.rows(); }
   std::int64_t cols() const { return transposed ? data.rows() : data.cols(); }
+  /// Rows first … first + count − 1, in the same memory: whole blocks of rows of an operand that is not transposed, else
+  /// Error(failed).
+  Operand slice(std::int64_t first, std::int64_t count) const;
 };
 
 /// The shape of scale_inv for a matrix (rows, cols); (0) for Scaling::none. Throws Error(failed) if rows or cols are

@@ -37,6 +37,19 @@ std::int64_t block_cols(Scaling scaling) {
   }
 }
 
+Operand Operand::slice(std::int64_t first, std::int64_t count) const {
+  SHARD8_REQUIRE(!transposed, "rows of a matrix {} that is stored transposed", to_string(data.shape));
+  Operand rows(data.slice(first, count));
+  rows.scaling = scaling;
+  rows.scale_inv = scale_inv;
+  if (scaling == Scaling::none || scaling == Scaling::tensor) return rows;
+  const std::int64_t block = block_rows(scaling);
+  SHARD8_REQUIRE(first % block == 0 && count % block == 0, "rows {} to {} are not whole blocks of {}", first,
+                 first + count, block);
+  rows.scale_inv = scale_inv.slice(first / block, count / block);
+  return rows;
+}
+
 Shape scale_shape(Scaling scaling, std::int64_t rows, std::int64_t cols) {
   if (scaling == Scaling::none) return {0};
   if (scaling == Scaling::tensor) return {1};

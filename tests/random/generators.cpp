@@ -136,8 +136,10 @@ deck::Recompute draw_recompute(Draw& draw) {
   return draw.one_of({deck::Recompute::none, deck::Recompute::selective, deck::Recompute::full});
 }
 
-deck::OverlapMethod draw_overlap(Draw& draw) {
-  return draw.one_of({deck::OverlapMethod::automatic, deck::OverlapMethod::off, deck::OverlapMethod::bulk});
+/// A method of the deck's group overlap: auto, off or the one method that the key has.
+template <class Method>
+Method draw_method(Draw& draw) {
+  return static_cast<Method>(draw.between(0, 2));
 }
 
 Fp8Weights draw_weights(Draw& draw) { return draw.one_of({Fp8Weights::fp8, Fp8Weights::fp8, Fp8Weights::bf16}); }
@@ -312,13 +314,17 @@ constexpr Generator kGenerators[] = {
     {"fsdp.gather",
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
     {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
-    {"overlap.qkv_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_overlap(draw); }},
-    {"overlap.proj_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_overlap(draw); }},
-    {"overlap.fc1_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_overlap(draw); }},
-    {"overlap.fc2_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_overlap(draw); }},
-    {"overlap.qkv_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_overlap(draw); }},
-    {"overlap.fc1_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_overlap(draw); }},
-    {"overlap.head_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_overlap(draw); }},
+    {"overlap.qkv_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_fprop = draw_method<deck::GatherMethod>(draw); }},
+    {"overlap.proj_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_fprop = draw_method<deck::ScatterMethod>(draw); }},
+    {"overlap.fc1_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_fprop = draw_method<deck::GatherMethod>(draw); }},
+    {"overlap.fc2_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_fprop = draw_method<deck::ScatterMethod>(draw); }},
+    {"overlap.qkv_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.proj_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc1_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc2_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.qkv_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc1_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.head_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
 };
 
 constexpr NotDrawn kNotDrawn[] = {
@@ -356,7 +362,11 @@ Schedule draw_second(const Config& c, Draw& draw) {
   for (deck::OverlapMethod* const method :
        {&s.overlap.qkv_dgrad, &s.overlap.proj_dgrad, &s.overlap.fc1_dgrad, &s.overlap.fc2_dgrad, &s.overlap.qkv_wgrad,
         &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
-    *method = draw_overlap(draw);
+    *method = draw_method<deck::OverlapMethod>(draw);
+  for (deck::GatherMethod* const method : {&s.overlap.qkv_fprop, &s.overlap.fc1_fprop})
+    *method = draw_method<deck::GatherMethod>(draw);
+  for (deck::ScatterMethod* const method : {&s.overlap.proj_fprop, &s.overlap.fc2_fprop})
+    *method = draw_method<deck::ScatterMethod>(draw);
   return s;
 }
 

@@ -66,8 +66,10 @@ inline int world_size() {
 /// Values of the deck's group overlap, for tests with several tensor ranks: all, and each exchange alone or left out.
 inline constexpr const char* kOverlaps[] = {
     "overlap: {enable: true}\n",
-    "overlap: {enable: true, qkv_dgrad: off, fc1_wgrad: off, head_dgrad: off, proj_dgrad: off}\n",
-    "overlap: {enable: true, qkv_wgrad: off, fc1_dgrad: off, head_dgrad: bulk, fc2_dgrad: off}\n",
+    "overlap: {enable: true, qkv_dgrad: off, fc1_wgrad: off, head_dgrad: off, proj_dgrad: off, "
+    "fc1_fprop: off, proj_fprop: off}\n",
+    "overlap: {enable: true, qkv_wgrad: off, fc1_dgrad: off, head_dgrad: bulk, fc2_dgrad: off, "
+    "qkv_fprop: off, fc2_fprop: off}\n",
 };
 
 /// The variants for as many ranks as the program has.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "train/exchange_methods.hpp"
+#include "model/overlap.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 using profile::Exchange;
 
 std::string method_of(const deck::Config& config, Exchange exchange) {
-  return train::exchange_methods(config)[static_cast<std::size_t>(exchange)];
+  return model::Overlap::make(config).methods()[static_cast<std::size_t>(exchange)];
 }
 
 TEST(ExchangeMethods, as_the_deck_says) {
@@ -19,19 +19,44 @@ TEST(ExchangeMethods, as_the_deck_says) {
   config.mesh.tensor = 2;
   config.overlap.enable = true;
   config.overlap.qkv_wgrad = deck::OverlapMethod::off;
+  config.overlap.fc1_fprop = deck::GatherMethod::off;
   config.overlap.head_dgrad = deck::OverlapMethod::bulk;
   for (const Exchange e : {Exchange::qkv_dgrad, Exchange::fc1_dgrad, Exchange::fc1_wgrad, Exchange::head_dgrad})
     EXPECT_EQ(method_of(config, e), "bulk") << name_of(e);
-  for (const Exchange e : {Exchange::qkv_wgrad, Exchange::qkv_fprop, Exchange::embedding, Exchange::cross_entropy})
+  for (const Exchange e : {Exchange::qkv_wgrad, Exchange::fc1_fprop, Exchange::embedding, Exchange::cross_entropy})
     EXPECT_EQ(method_of(config, e), "off") << name_of(e);
+}
+
+TEST(ExchangeMethods, forward) {
+  deck::Config config;
+  config.mesh.tensor = 2;
+  config.overlap.enable = true;
+  EXPECT_EQ(method_of(config, Exchange::qkv_fprop), "direct");
+  EXPECT_EQ(method_of(config, Exchange::fc2_fprop), "pipeline");
+}
+
+/// What a recomputation overwrites cannot be read by a product that was deferred.
+TEST(ExchangeMethods, deferred_products_and_recomputation) {
+  deck::Config config;
+  config.mesh.tensor = 2;
+  config.overlap.enable = true;
+  config.model.recompute = deck::Recompute::full;
+  EXPECT_EQ(method_of(config, Exchange::proj_dgrad), "bulk");
+  EXPECT_EQ(method_of(config, Exchange::fc2_dgrad), "off");
+  config.model.recompute = deck::Recompute::selective;
+  EXPECT_EQ(method_of(config, Exchange::proj_dgrad), "bulk");
+  EXPECT_EQ(method_of(config, Exchange::fc2_dgrad), "bulk");
+  config.fp8.recipe = deck::Recipe::block;
+  EXPECT_EQ(method_of(config, Exchange::proj_dgrad), "off");
+  EXPECT_EQ(method_of(config, Exchange::fc2_dgrad), "off");
 }
 
 TEST(ExchangeMethods, all_off_without_overlap) {
   deck::Config one_rank, not_enabled;
   one_rank.overlap.enable = true;
   not_enabled.mesh.tensor = 2;
-  EXPECT_EQ(train::exchange_methods(one_rank), profile::all_off());
-  EXPECT_EQ(train::exchange_methods(not_enabled), profile::all_off());
+  EXPECT_EQ(model::Overlap::make(one_rank).methods(), profile::all_off());
+  EXPECT_EQ(model::Overlap::make(not_enabled).methods(), profile::all_off());
 }
 
 }  // namespace
