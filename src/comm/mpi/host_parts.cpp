@@ -36,7 +36,7 @@ void HostScatter::give(int rank) {
   char& given = given_[static_cast<std::size_t>(rank)];
   SHARD8_REQUIRE(given == 0, "reduce_scatter for {} in group '{}': the rows of rank {} are given twice", label_,
                  group_->name, rank);
-  if (given_count_ == 0) started_ = Clock::now();
+  if (given_count_ == 0) begin_now();
   if (rank != group_->rank) hand_over(rank);
   given = 1;
   ++given_count_;

@@ -17,8 +17,8 @@ class SharedWindow;
 class HostParts : public PendingCollective {
  protected:
   HostParts(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors,
-            std::string_view label)
-      : PendingCollective(std::move(group), op, tensors), label_(label) {}
+            std::string_view label, Begin begin)
+      : PendingCollective(std::move(group), op, tensors, begin), label_(label) {}
 
   /// Blocks until missing() returns nothing. Until then missing() returns the rank of the group that is waited for, or
   /// HostWaits::kNoPeer. Other collectives of the process advance meanwhile.
@@ -62,7 +62,7 @@ class HostGather : public HostParts, public GatherExchange {
  protected:
   HostGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
              std::string_view label)
-      : HostParts(std::move(group), profile::Collective::all_gather, whole, label),
+      : HostParts(std::move(group), profile::Collective::all_gather, whole, label, Begin::now),
         own_(own.begin(), own.end(), &group_->memory) {}
 
   /// Which rank is waited for, as for block(), before the rows of a peer can be read. Nothing if they can be.
@@ -74,7 +74,7 @@ class HostGather : public HostParts, public GatherExchange {
   std::pmr::vector<tensor::Tensor> own_;
 };
 
-/// A reduce-scatter. It is complete when finish() was called, the summands of all ranks are there and are summed.
+/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the summands of all ranks are there and are summed.
 class HostScatter : public HostParts, public ScatterExchange {
  public:
   void give(int rank) override;
@@ -83,7 +83,7 @@ class HostScatter : public HostParts, public ScatterExchange {
 
  protected:
   HostScatter(std::shared_ptr<Group> group, const Communicator::ReduceScatterItem& item, std::string_view label)
-      : HostParts(std::move(group), profile::Collective::reduce_scatter, {&item.whole, 1}, label),
+      : HostParts(std::move(group), profile::Collective::reduce_scatter, {&item.whole, 1}, label, Begin::later),
         item_(item),
         given_(static_cast<std::size_t>(group_->size), 0, &group_->memory),
         sources_(&group_->memory) {}

@@ -18,17 +18,21 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 }  // namespace
 
 PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op,
-                                     std::span<const tensor::Tensor> tensors)
+                                     std::span<const tensor::Tensor> tensors, Begin begin)
     : group_(std::move(group)),
       requests_(&group_->memory),
-      started_(Clock::now()),
       op_(op),
       sizes_(&group_->memory),
       peers_(&group_->memory),
       number_(group_->sequence++) {
   add_all_bytes(sizes_, tensors);
-  if (group_->log != nullptr) record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
+  if (begin == Begin::now) begin_now();
   group_->engine->outstanding.push_back(this);
+}
+
+void PendingCollective::begin_now() {
+  started_ = Clock::now();
+  if (group_->log != nullptr) record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
 }
 
 PendingCollective::~PendingCollective() { leave_engine(); }

@@ -23,8 +23,11 @@ namespace shard8::comm {
 /// memory.
 class PendingCollective {
  public:
+  /// When a call begins, for the log: with the constructor, or when the collective calls begin_now().
+  enum class Begin { now, later };
   /// The bytes of `tensors` are those of the call, as CollectiveKey defines them.
-  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors);
+  PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors,
+                    Begin begin = Begin::now);
   virtual ~PendingCollective();
   /// Makes a P(group, arguments...) in the group's memory.
   template <class P, class... Arguments>
@@ -62,6 +65,7 @@ class PendingCollective {
   /// The rank that has to do its part of the first message that is not complete, or HostWaits::kNoPeer.
   int peer() const;
   bool done() const { return done_; }
+  void begin_now();
 
   /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
   void send(const std::byte* data, std::size_t bytes, int to);
