@@ -163,6 +163,8 @@ class Run {
                  comm::name_of(world().waiting()));
     if (const auto* device = world().device())
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
+    if (!assembly_->parts_problem().empty())
+      logger_.info("overlap    direct and pipeline go by messages: {}", assembly_->parts_problem());
     logger_.info("found      {}", assembly_->loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
     if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
@@ -219,6 +221,7 @@ class Run {
     memory.arenas = assembly_->trainer().state().arenas.bytes();
     const auto plan = train::make_plan(config(), setup().threads);
     memory.reduction_buffers = plan.reduction_buffers;
+    memory.user_buffers = plan.user_buffers;
     memory.checkpoint_copies = plan.checkpoint.copies;
     memory.planned = plan.total_bytes();
     std::array<std::uint64_t, 1> growth{memory_growth(baseline_, memory_peak())};

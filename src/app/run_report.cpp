@@ -44,6 +44,7 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
   input.memory.push_back({"reduction_buffers", memory.reduction_buffers});
+  if (memory.user_buffers > 0) input.memory.push_back({"user_buffers", memory.user_buffers});
   if (memory.checkpoint_copies > 0) input.memory.push_back({"checkpoint_copies", memory.checkpoint_copies});
   input.memory.push_back({"planned_total", memory.planned});
   input.memory.push_back({"measured_peak_growth", memory.measured});
@@ -56,6 +57,8 @@ std::string to_text(const MemoryFigures& memory) {
   for (std::size_t k = 0; k < memory.arenas.size(); ++k)
     text += fmt::format("  {} {:.1f}", tensor::name_of(static_cast<tensor::MemoryKind>(k)),
                         static_cast<double>(memory.arenas[k]) / kMiB);
+  if (memory.user_buffers > 0)
+    text += fmt::format("  user buffers {:.1f}", static_cast<double>(memory.user_buffers) / kMiB);
   if (memory.checkpoint_copies > 0)
     text += fmt::format("  {} {:.1f}", tensor::kDevice ? "pinned on the host" : "checkpoint copies",
                         static_cast<double>(memory.checkpoint_copies) / kMiB);

@@ -125,7 +125,7 @@ bool ModuleOperations::scaled_by_itself() const { return !recipe_.delayed() || o
 // Collectives of the tensor group.
 
 std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols,
-                                            bool beside_products) {
+                                            bool beside_products, bool by_parts) {
   const std::int64_t elements = rows * cols * dims_.tensor;
   const bool blocks = format.scaling != tensor::Scaling::none && format.scaling != tensor::Scaling::tensor;
   Operation::Collective c{profile::Collective::all_gather, Group::tensor, dims_.tensor};
@@ -134,13 +134,15 @@ std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t r
     c.parts.push_back(
         {tensor::scale_dtype(format.scaling), static_cast<std::uint64_t>(fp8::scale_bytes(format.scaling, elements))});
   c.items = blocks ? 2 : 1;
+  c.by_parts = by_parts;
   const auto index = out_.collective(c, beside_products ? Stream::gather : Stream::compute);
   return beside_products ? index : std::nullopt;
 }
 
-std::optional<int> ModuleOperations::reduce_scatter(bool beside_products) {
+std::optional<int> ModuleOperations::reduce_scatter(bool beside_products, bool by_parts) {
   Operation::Collective c{profile::Collective::reduce_scatter, Group::tensor, dims_.tensor};
   c.parts.push_back({dims_.compute, plain(dims_.tokens() * dims_.hidden)});
+  c.by_parts = by_parts;
   const auto index = out_.collective(c, beside_products ? Stream::reduce : Stream::compute);
   return beside_products ? index : std::nullopt;
 }
@@ -192,7 +194,7 @@ const ColumnExchanges& ModuleOperations::column(Linear linear) const {
 void ModuleOperations::column_forward(Linear linear) {
   const Matrix x = input(linear);
   const bool direct = column(linear).forward.hidden();
-  const auto gathering = gather(format(x, false), x.rows, x.cols, direct);
+  const auto gathering = gather(format(x, false), x.rows, x.cols, direct, direct);
   if (!direct) return fprop(linear, dims_.biases(), false);
   for (int k = 0; k < dims_.tensor; ++k) fprop_of_tokens(linear, dims_.tokens_local(), dims_.biases(), false);
   out_.wait(gathering);
@@ -236,7 +238,7 @@ void ModuleOperations::pipeline(Linear linear) {
   std::optional<int> scattering;
   for (int k = 1; k <= dims_.tensor; ++k) {
     fprop_of_tokens(linear, dims_.tokens_local(), false, false);
-    if (k == 1) scattering = reduce_scatter(true);
+    if (k == 1) scattering = reduce_scatter(true, true);
   }
   out_.wait(scattering);
 }

@@ -78,8 +78,9 @@ class ModuleOperations {
 
   /// A collective beside products runs on the stream gather or reduce, and its index is returned for the wait; others
   /// have their place on the compute stream.
-  std::optional<int> gather(const Format& format, std::int64_t rows, std::int64_t cols, bool beside_products = false);
-  std::optional<int> reduce_scatter(bool beside_products = false);
+  std::optional<int> gather(const Format& format, std::int64_t rows, std::int64_t cols, bool beside_products = false,
+                            bool by_parts = false);
+  std::optional<int> reduce_scatter(bool beside_products = false, bool by_parts = false);
   void reduce(std::uint64_t bytes, tensor::DType dtype);
 
   void fprop(Linear linear, bool bias, bool residual);

@@ -91,6 +91,7 @@ struct Collective {
   int ranks = 1;
   std::vector<Part> parts{};
   int items = 1;                ///< tensors in this one call
+  bool by_parts = false;        ///< its parts are used one by one: comm::Communicator::parts_memory on hosts
   bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
   std::uint64_t bytes() const;  ///< of all parts
 };

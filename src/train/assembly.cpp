@@ -106,6 +106,10 @@ void Assembly::take_memory() {
     kernels::reserve_blas_memory(setup_.threads);
   });
   reduce_memory_ = mesh_.shard.reduce_memory(reduce_memory_bytes(setup_, state_->units));
+  const UserBuffers buffers = user_buffers(setup_);
+  if (buffers.reduce > 0) tensor_reduce_memory_ = mesh_.tensor.reduce_memory(buffers.reduce);
+  if (buffers.gather + buffers.scatter > 0)
+    parts_memory_ = mesh_.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem_);
 }
 
 /// With an exhaustive search every product is timed, and the file of algorithms is neither read nor written.

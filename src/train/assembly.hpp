@@ -46,6 +46,8 @@ class Assembly {
   const Setup& setup() const { return setup_; }
   profile::StepTimer& timer() { return timer_; }
   io::IoThread& io() { return io_; }
+  /// Why exchanges of the tensor group that go by parts are messages, after start(); empty if they are not.
+  const std::string& parts_problem() const { return parts_problem_; }
   /// After open_files().
   const data::Loader& loader() const { return *loader_; }
   /// After start().
@@ -66,7 +68,9 @@ class Assembly {
   // On a device State's arenas of the kinds gathered and exchanged lie in these two.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   std::unique_ptr<State> state_;
-  std::shared_ptr<comm::DeviceMemory> reduce_memory_;
+  std::shared_ptr<comm::DeviceMemory> reduce_memory_, tensor_reduce_memory_;
+  std::shared_ptr<comm::PartsMemory> parts_memory_;
+  std::string parts_problem_;
   std::unique_ptr<Trainer> trainer_;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "comm/communicator.hpp"
+#include "fp8/cast_buffer.hpp"
+#include "tensor/alignment.hpp"
 
 namespace shard8::train {
 
@@ -46,6 +48,41 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
     most = std::max(most, bytes);
   }
   return std::min(most, kEnough);
+}
+
+std::size_t UserBuffers::bytes(int ranks) const {
+  if (gather + scatter == 0) return reduce;
+  return reduce + comm::Communicator::parts_memory_bytes(gather, scatter, ranks);
+}
+
+UserBuffers user_buffers(const Setup& setup) {
+  const model::Dims& d = setup.dims;
+  const std::int64_t own = d.tokens_local() * d.hidden;
+  const auto size = [&](tensor::DType dtype, std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * tensor::size_of(dtype);
+  };
+  UserBuffers buffers;
+  if (!d.overlap.any()) return buffers;
+  if (tensor::kDevice) {
+    constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
+    buffers.reduce = comm::Communicator::reduce_memory_bytes(size(d.compute, own), d.tensor);
+    // The parts of one call arrive in half of the memory.
+    buffers.reduce = d.overlap.by_parts() ? 2 * buffers.reduce : std::min(buffers.reduce, kEnough);
+    return buffers;
+  }
+  if (d.overlap.qkv.forward.hidden() || d.overlap.fc1.forward.hidden()) {
+    const fp8::Recipe& recipe = setup.weights.recipe;
+    if (recipe.layers < setup.config.model.layers) buffers.gather = tensor::aligned(size(d.compute, own));
+    if (recipe.on()) {
+      const auto scaling = recipe.by_rows(fp8::Role::input);
+      const auto scales = static_cast<std::size_t>(fp8::scale_bytes(scaling, own));
+      buffers.gather = std::max(buffers.gather, tensor::aligned(size(recipe.dtype(fp8::Role::input), own)) +
+                                                    tensor::aligned(scales));
+    }
+  }
+  if (d.overlap.proj.forward.hidden() || d.overlap.fc2.forward.hidden())
+    buffers.scatter = size(d.compute, d.tokens() * d.hidden);
+  return buffers;
 }
 
 tensor::MemoryBytes state_bytes(const Setup& setup) { return State(setup, tensor::ArenaSet::measure()).arenas.bytes(); }

@@ -33,4 +33,16 @@ tensor::MemoryBytes state_bytes(const Setup& setup);
 /// gradients can use, at most 256 MiB.
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
+/// Memory in which the ranks of the tensor group address each other's matrices (docs/overlap.md), beside the arenas.
+struct UserBuffers {
+  /// On hosts, the arguments of comm::Communicator::parts_memory; 0 if no exchange goes by parts.
+  std::size_t gather = 0, scatter = 0;
+  /// On devices, the argument of comm::Communicator::reduce_memory of the tensor group; 0 if no exchange overlaps.
+  std::size_t reduce = 0;
+
+  /// Bytes of a rank in a group of `ranks`.
+  std::size_t bytes(int ranks) const;
+};
+UserBuffers user_buffers(const Setup& setup);
+
 }  // namespace shard8::train

@@ -25,7 +25,7 @@ class Pools {
   /// back; otherwise it is held until an operation waits for the collective with this index.
   void issue(const Collective& c, std::optional<int> index = {}) {
     const std::size_t bytes = scratch_bytes(c);
-    if (bytes == 0) return;
+    if (bytes == 0 || c.by_parts) return;
     auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
     if (index) under_way_.emplace(*index, std::move(block));
   }
@@ -89,6 +89,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   plan.traffic = traffic(setup, state.units);
   plan.reduction_buffers =
       tensor::kDevice ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup, state.units);
+  plan.user_buffers = user_buffers(setup).bytes(setup.mesh.tensor);
   if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;

@@ -40,6 +40,7 @@ struct Plan {
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
   /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory.
   std::size_t reduction_buffers = 0;
+  std::size_t user_buffers = 0;  ///< bytes of UserBuffers on a rank
   /// Of a run that may write checkpoints (deck::CheckpointConfig::dir), else 0.
   struct Checkpoint {
     /// Host memory of rank 0 for copies of the state; no rank needs more. On a device it is pinned. On hosts it is
@@ -55,7 +56,7 @@ struct Plan {
 
   /// Of the memory in which a rank computes.
   std::size_t total_bytes() const {
-    return tensor::total(memory) + reduction_buffers + (tensor::kDevice ? 0 : checkpoint.copies);
+    return tensor::total(memory) + reduction_buffers + user_buffers + (tensor::kDevice ? 0 : checkpoint.copies);
   }
 };
 

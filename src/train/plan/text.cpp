@@ -46,6 +46,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
     if (config.fp8.on()) memory("  attention's results", plan.kept.attention_results);
   }
   memory("reduction buffers", plan.reduction_buffers);
+  if (plan.user_buffers > 0) memory("user buffers", plan.user_buffers);
   const bool checkpoints = !config.checkpoint.dir.empty();
   if (checkpoints && !tensor::kDevice) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
