@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/parts.hpp"
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
@@ -115,6 +116,29 @@ class Communicator {
   };
   /// Tensors are fp32 or bf16. They must live until the request is complete.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items) const;
+
+  /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
+  /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the
+  /// wholes are not written and may have no memory; otherwise they receive every rank's rows. `label`, static text such
+  /// as "fc1_fprop", names the matrix product in errors and in the watchdog's words.
+  [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                             std::string_view label) const;
+  /// As reduce_scatter of one item, with summands that are given rank by rank. It is called before the whole is
+  /// written: ScatterParts::whole says where. The sums are the bytes of reduce_scatter. Through parts_memory item.whole
+  /// may have no memory. `label` as for all_gather_parts.
+  [[nodiscard]] ScatterParts reduce_scatter_parts(const ReduceScatterItem& item, std::string_view label) const;
+
+  /// On hosts: memory through which all_gather_parts and reduce_scatter_parts of this group go while it is held. A rank
+  /// reads its peers' rows in place. `gather_bytes` are for the own rows of all tensors of one all_gather_parts, each
+  /// rounded up by tensor::aligned. `scatter_bytes` are for the whole of one reduce_scatter_parts. With 0 bytes these
+  /// exchanges go by messages; with too few they are an Error(failed). Two gathers may be under way at a time, and one
+  /// scatter; more are an Error(failed). Null, with the reason in `problem` if it is given, where the group has one
+  /// rank, spans nodes, or cannot have the memory, and on devices: then the exchanges go by messages, or as the device
+  /// moves them. Collective, with the same bytes on every rank.
+  std::shared_ptr<PartsMemory> parts_memory(std::size_t gather_bytes, std::size_t scatter_bytes,
+                                            std::string* problem = nullptr) const;
+  /// PartsMemory::bytes() of such memory in a group of `group_size` ranks.
+  static std::size_t parts_memory_bytes(std::size_t gather_bytes, std::size_t scatter_bytes, int group_size);
 
   enum class Reduce : std::uint8_t { sum, max };
   /// All-reduce in place of all `items`, as one grouped call. Tensors are fp32 or bf16; a maximum takes i32, too, as

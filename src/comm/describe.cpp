@@ -50,4 +50,17 @@ void require_comparable(const tensor::Tensor& t, const Group& group, std::string
                  to_string(t.shape), name_of(t.dtype));
 }
 
+void require_item(const Communicator::ReduceScatterItem& item, const Group& group) {
+  SHARD8_REQUIRE(item.out.dtype == item.whole.dtype && item.whole.count() == item.out.count() * group.size,
+                 "reduce_scatter in group '{}': {} of {} is not {} times {} of {}", group.name,
+                 to_string(item.whole.shape), name_of(item.whole.dtype), group.size, to_string(item.out.shape),
+                 name_of(item.out.dtype));
+  require_summable(item.whole, group, "reduce_scatter");
+  require_data(item.out, group, "reduce_scatter");
+  SHARD8_REQUIRE(
+      item.addend.empty() || (item.addend.dtype == item.out.dtype && item.addend.count() == item.out.count()),
+      "reduce_scatter in group '{}': the addend {} of {} is not as the sum {} of {}", group.name,
+      to_string(item.addend.shape), name_of(item.addend.dtype), to_string(item.out.shape), name_of(item.out.dtype));
+}
+
 }  // namespace shard8::comm

@@ -61,5 +61,7 @@ void require_data(const tensor::Tensor& t, const Group& group, std::string_view 
 void require_rows(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_summable(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_comparable(const tensor::Tensor& t, const Group& group, std::string_view operation);
+/// Throws Error(failed) unless the tensors of the item fit together, can be summed, and out has memory.
+void require_item(const Communicator::ReduceScatterItem& item, const Group& group);
 
 }  // namespace shard8::comm

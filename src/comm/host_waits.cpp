@@ -23,6 +23,7 @@ HostWaits::Wait::~Wait() {
 std::string HostWaits::Wait::describe(Clock::time_point now) const {
   const Subject& s = subject_;
   std::string text(s.operation);
+  if (!s.label.empty()) text += fmt::format(" for {}", s.label);
   if (!s.group.empty()) text += fmt::format(" in group '{}' on its rank {} of {}", s.group, s.rank, s.size);
   if (s.call > 0) text += fmt::format(", call {}", s.call);
   if (s.bytes > 0) text += fmt::format(", {} bytes", s.bytes);

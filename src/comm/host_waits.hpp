@@ -21,13 +21,14 @@ class HostWaits {
   using Clock = std::chrono::steady_clock;
   static constexpr int kNoPeer = -1;
 
-  /// What is waited for. The text and the group's name are not copied: they must live until the wait is over.
+  /// What is waited for. The texts are not copied: they must live until the wait is over.
   struct Subject {
     std::string_view operation;   ///< "all_gather", "control values", "MPI_Comm_split"
     std::string_view group = {};  ///< empty: the operation names it, or there is none yet
     int rank = 0, size = 1;       ///< this rank in that group
     std::uint64_t bytes = 0;      ///< 0: not told
     std::uint64_t call = 0;       ///< number in that group, from 1; 0: not counted
+    std::string_view label = {};  ///< the matrix product that it belongs to; empty: none
   };
 
   /// One wait, from its construction to its destruction. A wait may lie within another one.

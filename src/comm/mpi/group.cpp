@@ -68,6 +68,11 @@ void Group::copy(std::byte* to, const tensor::Tensor& from) const {
   }
 }
 
+void Group::poll() const {
+  int found = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &found, MPI_STATUS_IGNORE), "MPI_Iprobe", "progress", this);
+}
+
 void Group::wait(MPI_Request& request, std::string_view call, std::string_view purpose) const {
   const HostWaits::Wait wait(engine->waits, subject(purpose));
   Pause pause(waiting);

@@ -71,6 +71,8 @@ class Group {
   /// What a wait of this group is called.
   HostWaits::Subject subject(std::string_view operation) const { return {operation, name, rank, size}; }
 
+  /// Lets MPI move messages of this process, for waits that call MPI for nothing else.
+  void poll() const;
   /// Blocks until `request` is complete, by this group's way of waiting.
   void wait(MPI_Request& request, std::string_view call, std::string_view purpose) const;
 

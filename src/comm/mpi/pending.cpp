@@ -21,11 +21,11 @@ PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Coll
                                      std::span<const tensor::Tensor> tensors)
     : group_(std::move(group)),
       requests_(&group_->memory),
+      started_(Clock::now()),
       op_(op),
       sizes_(&group_->memory),
       peers_(&group_->memory),
-      number_(group_->sequence++),
-      started_(Clock::now()) {
+      number_(group_->sequence++) {
   add_all_bytes(sizes_, tensors);
   if (group_->log != nullptr) record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
   group_->engine->outstanding.push_back(this);
@@ -46,14 +46,13 @@ bool PendingCollective::test_messages() {
   return true;
 }
 
-/// The rank that has to do its part of the first message that is not complete, if it is known.
 int PendingCollective::peer() const {
   return first_pending_ < peers_.size() ? peers_[first_pending_] : HostWaits::kNoPeer;
 }
 
 bool PendingCollective::advance() {
   while (!done_) {
-    if (!test_messages()) return false;
+    if (!test_messages() || !ready()) return false;
     requests_.clear();
     peers_.clear();
     first_pending_ = 0;
@@ -69,17 +68,24 @@ bool PendingCollective::advance() {
 void PendingCollective::wait() {
   const auto entered = Clock::now();
   if (!advance()) wait_for_messages(entered);
-  if (group_->log != nullptr)
-    record_call(*group_->log, op_, group_->name, group_->size, sizes_, seconds(completed_ - started_),
-                seconds(Clock::now() - entered));
+  record(Clock::now() - entered);
 }
 
-void PendingCollective::wait_for_messages(Clock::time_point entered) {
+void PendingCollective::record(Clock::duration exposed) const {
+  if (group_->log == nullptr) return;
+  record_call(*group_->log, op_, group_->name, group_->size, sizes_, seconds(completed_ - started_), seconds(exposed));
+}
+
+HostWaits::Subject PendingCollective::subject() const {
   HostWaits::Subject subject = group_->subject(name_of(op_));
   for (const DTypeBytes& size : sizes_) subject.bytes += size.bytes;
   subject.call = std::uint64_t{number_} + 1;
+  return subject;
+}
+
+void PendingCollective::wait_for_messages(Clock::time_point entered) {
   Engine& engine = *group_->engine;
-  HostWaits::Wait wait(engine.waits, subject, entered);
+  HostWaits::Wait wait(engine.waits, subject(), entered);
   Pause pause(group_->waiting);
   do {
     wait.set_peer(peer());

@@ -46,9 +46,22 @@ class PendingCollective {
   virtual bool staged() const { return false; }
 
  protected:
-  /// Called when every message is complete. Does the local work and posts the messages of the next stage. True when the
-  /// collective is complete.
+  using Clock = std::chrono::steady_clock;
+
+  /// Called when every message is complete. False while something else than messages is missing for the next stage;
+  /// then advance() asks again.
+  virtual bool ready() { return true; }
+  /// Called when every message is complete and ready(). Does the local work and posts the messages of the next stage.
+  /// True when the collective is complete.
   virtual bool next_stage() = 0;
+
+  /// Records the call, once for each dtype with its share of the time by bytes. This rank has waited for `exposed`.
+  void record(Clock::duration exposed) const;
+  /// What a wait for this collective is called.
+  HostWaits::Subject subject() const;
+  /// The rank that has to do its part of the first message that is not complete, or HostWaits::kNoPeer.
+  int peer() const;
+  bool done() const { return done_; }
 
   /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
   void send(const std::byte* data, std::size_t bytes, int to);
@@ -58,20 +71,21 @@ class PendingCollective {
   int source(int k) const { return (group_->rank + k) % group_->size; }
   int destination(int k) const { return (group_->rank - k + group_->size) % group_->size; }
 
-  std::shared_ptr<Group> group_;
-  std::pmr::vector<MPI_Request> requests_;
-
- private:
+  /// Gives the collective's memory back to its group.
   template <class P>
   static void give_back(PendingCollective* pending) noexcept {
     const std::shared_ptr<Group> group = pending->group_;
     std::pmr::polymorphic_allocator<>(&group->memory).delete_object(static_cast<P*>(pending));
   }
-  using Clock = std::chrono::steady_clock;
+
+  std::shared_ptr<Group> group_;
+  std::pmr::vector<MPI_Request> requests_;
+  Clock::time_point started_;
+
+ private:
   void leave_engine() noexcept;
   bool test_messages();
   void wait_for_messages(Clock::time_point entered);
-  int peer() const;
   void note_peer(int peer);
   int tag() const;
 
@@ -81,7 +95,6 @@ class PendingCollective {
   std::size_t first_pending_ = 0;  // of requests_: those before it are complete
   unsigned number_;
   bool done_ = false;
-  Clock::time_point started_;
   Clock::time_point completed_{};
 };
 

@@ -93,24 +93,13 @@ class PendingReduceScatter final : public PendingCollective {
   ScratchPool::Block scratch_;                  // until waited for, so that what is held does not depend on timing
 };
 
-void require_item(const Item& item, const Group& group) {
-  SHARD8_REQUIRE(item.out.dtype == item.whole.dtype && item.whole.count() == item.out.count() * group.size,
-                 "reduce_scatter in group '{}': {} of {} is not {} times {} of {}", group.name,
-                 to_string(item.whole.shape), name_of(item.whole.dtype), group.size, to_string(item.out.shape),
-                 name_of(item.out.dtype));
-  require_summable(item.whole, group, "reduce_scatter");
-  require_data(item.whole, group, "reduce_scatter");
-  require_data(item.out, group, "reduce_scatter");
-  SHARD8_REQUIRE(
-      item.addend.empty() || (item.addend.dtype == item.out.dtype && item.addend.count() == item.out.count()),
-      "reduce_scatter in group '{}': the addend {} of {} is not as the sum {} of {}", group.name,
-      to_string(item.addend.shape), name_of(item.addend.dtype), to_string(item.out.shape), name_of(item.out.dtype));
-}
-
 }  // namespace
 
 Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) const {
-  for (const Item& item : items) require_item(item, *group_);
+  for (const Item& item : items) {
+    require_item(item, *group_);
+    require_data(item.whole, *group_, "reduce_scatter");
+  }
   if (size_ == 1) {
     for (const Item& item : items) {
       SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter in group '{}' of one rank with an addend", name());

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "comm/mpi/pending.hpp"
+#include "comm/parts.hpp"
+
+namespace shard8::comm {
+
+class SharedWindow;
+
+/// A collective of host memory whose parts are used one by one.
+class HostParts : public PendingCollective {
+ protected:
+  HostParts(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors,
+            std::string_view label)
+      : PendingCollective(std::move(group), op, tensors), label_(label) {}
+
+  /// Blocks until missing() returns nothing. Until then missing() returns the rank of the group that is waited for, or
+  /// HostWaits::kNoPeer. Other collectives of the process advance meanwhile.
+  template <class Missing>
+  void block(const Missing& missing) {
+    std::optional<int> peer = missing();
+    if (!peer) return;
+    const auto entered = Clock::now();
+    HostWaits::Subject named = subject();
+    named.label = label_;
+    HostWaits::Wait wait(group_->engine->waits, named, entered);
+    Pause pause(group_->waiting);
+    for (; peer; peer = missing()) {
+      wait.set_peer(*peer);
+      group_->engine->advance();
+      group_->poll();
+      pause();
+    }
+    exposed_ += Clock::now() - entered;
+  }
+
+  void require_rank(int rank, std::string_view call) const;
+
+  /// The k-th peer to send to and to receive from, k = 1 … size − 1: see ScatterParts::destination and
+  /// GatherParts::arrival.
+  int to(int k) const { return (group_->rank + k) % group_->size; }
+  int from(int k) const { return (group_->rank - k + group_->size) % group_->size; }
+
+  std::string_view label_;
+  Clock::duration exposed_{};  ///< time for which this rank has waited
+};
+
+/// An all-gather. It is complete when the rows of all ranks are there.
+class HostGather : public HostParts, public GatherExchange {
+ public:
+  void await(int rank) override;
+  tensor::Tensor part(std::size_t i, int rank) const override;
+  void finish() override;
+  bool abandon() noexcept override { return PendingCollective::abandon(); }
+
+ protected:
+  HostGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+             std::string_view label)
+      : HostParts(std::move(group), profile::Collective::all_gather, whole, label),
+        own_(own.begin(), own.end(), &group_->memory) {}
+
+  /// Whether the rows of a peer can be read.
+  virtual bool arrived(int peer) = 0;
+  /// Where the rows of tensor i of a peer are read.
+  virtual std::byte* rows(std::size_t i, int peer) const = 0;
+  bool next_stage() override { return true; }
+
+  std::pmr::vector<tensor::Tensor> own_;
+};
+
+/// A reduce-scatter. It is complete when finish() was called, the summands of all ranks are there and are summed.
+class HostScatter : public HostParts, public ScatterExchange {
+ public:
+  void give(int rank) override;
+  void finish() override;
+  bool abandon() noexcept override;
+
+ protected:
+  HostScatter(std::shared_ptr<Group> group, const Communicator::ReduceScatterItem& item, std::string_view label)
+      : HostParts(std::move(group), profile::Collective::reduce_scatter, {&item.whole, 1}, label),
+        item_(item),
+        given_(static_cast<std::size_t>(group_->size), 0, &group_->memory),
+        sources_(&group_->memory) {}
+
+  /// Lets a peer have its rows.
+  virtual void hand_over(int peer) = 0;
+  /// The summands of `rank` for this rank, out.count() elements.
+  virtual const std::byte* summands(int rank) const = 0;
+  /// The first peer whose summands are not there, if it is known.
+  virtual int absent() const { return peer(); }
+  bool ready() override { return finishing_; }
+  bool next_stage() override;
+
+  Communicator::ReduceScatterItem item_;
+
+ private:
+  std::pmr::vector<char> given_;  ///< of each rank: whether its rows were given
+  int given_count_ = 0;
+  bool finishing_ = false;
+  std::pmr::vector<const std::byte*> sources_;  ///< of the sum: by rank, and the addend
+};
+
+/// An exchange in its group's memory: P(group, arguments...).
+template <class P, class... Arguments>
+P* make_exchange(const std::shared_ptr<Group>& group, const Arguments&... arguments) {
+  return std::pmr::polymorphic_allocator<>(&group->memory).new_object<P>(group, arguments...);
+}
+
+/// By messages to and from each peer.
+GatherExchangePtr gather_by_messages(const std::shared_ptr<Group>& group, std::span<const tensor::Tensor> whole,
+                                     std::span<const tensor::Tensor> own, std::string_view label);
+ScatterExchangePtr scatter_by_messages(const std::shared_ptr<Group>& group, const Communicator::ReduceScatterItem& item,
+                                       std::string_view label);
+/// In memory that the ranks share.
+GatherExchangePtr gather_in_window(const std::shared_ptr<Group>& group, const std::shared_ptr<SharedWindow>& window,
+                                   std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                   std::string_view label);
+ScatterExchangePtr scatter_in_window(const std::shared_ptr<Group>& group, const std::shared_ptr<SharedWindow>& window,
+                                     const Communicator::ReduceScatterItem& item, std::string_view label);
+
+}  // namespace shard8::comm

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// Which way an exchange of parts goes.
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+#include "comm/describe.hpp"
+#include "comm/device.hpp"
+#include "comm/mpi/group.hpp"
+#include "comm/mpi/host_parts.hpp"
+
+namespace shard8::comm {
+namespace {
+
+using Item = Communicator::ReduceScatterItem;
+using tensor::Tensor;
+
+/// In a group of one rank: nothing is sent or recorded.
+class LoneGather final : public GatherExchange {
+ public:
+  LoneGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own)
+      : group_(std::move(group)), own_(own.begin(), own.end(), &group_->memory) {
+    for (std::size_t i = 0; i < own.size(); ++i) group_->copy(whole[i].data, own[i]);
+  }
+  void await(int) override {}
+  Tensor part(std::size_t i, int) const override { return own_.at(i); }
+  void finish() override {}
+  bool abandon() noexcept override { return true; }
+  void give_back() noexcept override {
+    const std::shared_ptr<Group> group = group_;
+    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(this);
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  std::pmr::vector<Tensor> own_;
+};
+
+class LoneScatter final : public ScatterExchange {
+ public:
+  LoneScatter(std::shared_ptr<Group> group, const Item& item) : group_(std::move(group)), item_(item) {}
+  Tensor whole() override { return item_.whole; }
+  void give(int) override {}
+  void finish() override { group_->copy(item_.out.data, item_.whole); }
+  bool abandon() noexcept override { return true; }
+  void give_back() noexcept override {
+    const std::shared_ptr<Group> group = group_;
+    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(this);
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  Item item_;
+};
+
+}  // namespace
+
+GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
+                                           std::string_view label) const {
+  SHARD8_REQUIRE(own.size() == whole.size(), "all_gather for {} in group '{}': own rows of {} tensors are given for {}",
+                 label, name(), own.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) require_shard(whole[i], own[i]);
+  for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
+  if (size_ == 1) return {GatherExchangePtr(make_exchange<LoneGather>(group_, whole, own)), rank_, size_};
+  return {gather_by_messages(group_, whole, own, label), rank_, size_};
+}
+
+ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_view label) const {
+  require_item(item, *group_);
+  require_data(item.whole, *group_, "reduce_scatter");
+  if (size_ == 1) {
+    SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter for {} in group '{}' of one rank with an addend", label,
+                   name());
+    return {ScatterExchangePtr(make_exchange<LoneScatter>(group_, item)), rank_, size_};
+  }
+  return {scatter_by_messages(group_, item, label), rank_, size_};
+}
+
+std::shared_ptr<PartsMemory> Communicator::parts_memory(std::size_t, std::size_t, std::string* problem) const {
+  if (problem != nullptr) *problem = "there is no memory that ranks share yet";
+  return nullptr;
+}
+
+}  // namespace shard8::comm

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/parts.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace shard8::comm {
+namespace {
+
+/// Finishes an exchange that is dropped, where nothing can be thrown. During an exception it does not wait for peers
+/// that may never take part again; what they may still write to is leaked.
+template <class Pointer>
+void drop(Pointer& exchange) noexcept {
+  if (exchange == nullptr) return;
+  if (std::uncaught_exceptions() > 0) {
+    if (!exchange->abandon()) static_cast<void>(exchange.release());
+    return;
+  }
+  try {
+    exchange->finish();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "shard8: a collective that nobody finished failed: %s\n", e.what());
+    std::terminate();
+  }
+}
+
+template <class Pointer>
+auto& used(const Pointer& exchange, const char* call) {
+  SHARD8_REQUIRE(exchange != nullptr, "{} of an exchange that was finished or moved from", call);
+  return *exchange;
+}
+
+/// The exchange is destroyed also where it throws: it cannot be finished again.
+template <class Pointer>
+void finish_once(Pointer& exchange) {
+  used(exchange, "finish");
+  try {
+    exchange->finish();
+  } catch (...) {
+    if (!exchange->abandon()) static_cast<void>(exchange.release());
+    exchange.reset();
+    throw;
+  }
+  exchange.reset();
+}
+
+}  // namespace
+
+GatherParts& GatherParts::operator=(GatherParts&& other) noexcept {
+  if (this != &other) {
+    drop(exchange_);
+    exchange_ = std::move(other.exchange_);
+    rank_ = other.rank_;
+    size_ = other.size_;
+  }
+  return *this;
+}
+GatherParts::~GatherParts() { drop(exchange_); }
+void GatherParts::await(int rank) { used(exchange_, "await").await(rank); }
+tensor::Tensor GatherParts::part(std::size_t i, int rank) const { return used(exchange_, "part").part(i, rank); }
+void GatherParts::finish() { finish_once(exchange_); }
+
+ScatterParts& ScatterParts::operator=(ScatterParts&& other) noexcept {
+  if (this != &other) {
+    drop(exchange_);
+    exchange_ = std::move(other.exchange_);
+    rank_ = other.rank_;
+    size_ = other.size_;
+  }
+  return *this;
+}
+ScatterParts::~ScatterParts() { drop(exchange_); }
+tensor::Tensor ScatterParts::whole() const { return used(exchange_, "whole").whole(); }
+void ScatterParts::give(int rank) { used(exchange_, "give").give(rank); }
+void ScatterParts::finish() { finish_once(exchange_); }
+
+}  // namespace shard8::comm

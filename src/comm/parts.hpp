@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "tensor/tensor.hpp"
+
+/// Collectives whose parts are used one by one, each as soon as it is there. A matrix product of one rank's rows runs
+/// while the rows of other ranks are on their way.
+
+namespace shard8::comm {
+
+/// Memory of all ranks of a group on one node, which each rank reads and writes directly. While an owner holds it, the
+/// exchanges of its group go through it. See Communicator::parts_memory.
+class PartsMemory {
+ public:
+  /// Collective. All exchanges must be finished. During an exception it frees nothing: the process ends.
+  virtual ~PartsMemory() = default;
+  /// Bytes of memory that this rank holds for it.
+  virtual std::size_t bytes() const = 0;
+};
+
+/// An all-gather under way, as one way to move the rows implements it. See GatherParts for its members.
+class GatherExchange {
+ public:
+  virtual void await(int rank) = 0;
+  virtual tensor::Tensor part(std::size_t i, int rank) const = 0;
+  virtual void finish() = 0;
+  /// An exception left it under way. False: it must be leaked, because peers may still write to its memory.
+  virtual bool abandon() noexcept = 0;
+  /// Destroys it. Its memory goes back to where it came from.
+  virtual void give_back() noexcept = 0;
+
+ protected:
+  ~GatherExchange() = default;
+};
+
+/// A reduce-scatter under way. See ScatterParts for its members.
+class ScatterExchange {
+ public:
+  virtual tensor::Tensor whole() = 0;
+  virtual void give(int rank) = 0;
+  virtual void finish() = 0;
+  virtual bool abandon() noexcept = 0;    ///< as GatherExchange::abandon
+  virtual void give_back() noexcept = 0;  ///< as GatherExchange::give_back
+
+ protected:
+  ~ScatterExchange() = default;
+};
+
+struct GiveBackExchange {
+  template <class Exchange>
+  void operator()(Exchange* exchange) const noexcept {
+    exchange->give_back();
+  }
+};
+using GatherExchangePtr = std::unique_ptr<GatherExchange, GiveBackExchange>;
+using ScatterExchangePtr = std::unique_ptr<ScatterExchange, GiveBackExchange>;
+
+/// An all-gather whose parts, the rows of each rank, are waited for one by one. Made by Communicator::all_gather_parts.
+/// Move-only. The destructor finishes it. A finished or moved-from object may only be destroyed or assigned to; other
+/// calls are an Error(failed).
+class GatherParts {
+ public:
+  GatherParts() = default;
+  GatherParts(GatherExchangePtr exchange, int rank, int size)
+      : exchange_(std::move(exchange)), rank_(rank), size_(size) {}
+  GatherParts(GatherParts&&) noexcept = default;
+  GatherParts& operator=(GatherParts&& other) noexcept;
+  ~GatherParts();
+
+  /// What is read from now on sees the rows of rank `rank`: on hosts the call blocks until they are there, on a device
+  /// the compute stream waits. The rows of this rank are there at once.
+  void await(int rank);
+  /// The rows (R, ...) of rank `rank` of tensor i, where a product reads them after await(rank). This rank's rows are
+  /// own[i]. Those of others are in whole[i], or in the memory of that rank.
+  tensor::Tensor part(std::size_t i, int rank) const;
+  /// The rank whose rows come k-th, k = 0 … size − 1. The first one is this rank.
+  int arrival(int k) const { return (rank_ - k + size_) % size_; }
+  /// This rank reads no part any more. On hosts it blocks until this rank's rows may be changed. Parts outside of
+  /// whole[i] must not be read afterwards.
+  void finish();
+  bool active() const { return exchange_ != nullptr; }
+
+ private:
+  GatherExchangePtr exchange_;
+  int rank_ = 0, size_ = 1;
+};
+
+/// A reduce-scatter to which this rank gives its summands part by part. Made by Communicator::reduce_scatter_parts.
+/// Move-only. The destructor finishes it. A finished or moved-from object may only be destroyed or assigned to; other
+/// calls are an Error(failed).
+class ScatterParts {
+ public:
+  ScatterParts() = default;
+  ScatterParts(ScatterExchangePtr exchange, int rank, int size)
+      : exchange_(std::move(exchange)), rank_(rank), size_(size) {}
+  ScatterParts(ScatterParts&&) noexcept = default;
+  ScatterParts& operator=(ScatterParts&& other) noexcept;
+  ~ScatterParts();
+
+  /// Where this rank writes its summands (N·R, ...): item.whole, or memory that peers read. On hosts it blocks until
+  /// peers have read what was there before.
+  tensor::Tensor whole() const;
+  /// The rows of whole() that rank `rank` sums are written, in the order of the execution space, and are not changed
+  /// any more. Every rank, this one too, is given once.
+  void give(int rank);
+  /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
+  /// one is this rank.
+  int destination(int k) const { return (rank_ + k) % size_; }
+  /// item.out = Σ over ranks of their rows for this rank, in rank order, plus item.addend: on hosts it blocks until
+  /// the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must have been given.
+  void finish();
+  bool active() const { return exchange_ != nullptr; }
+
+ private:
+  ScatterExchangePtr exchange_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace shard8::comm
