@@ -24,6 +24,7 @@ namespace shard8::comm {
 class Device;
 class DeviceGroup;
 class PendingCollective;
+class SharedWindow;
 
 /// What a communicator and all its splits share: the collectives under way in this process.
 struct Engine {
@@ -84,6 +85,7 @@ class Group {
   profile::CollectiveLog* log = nullptr;
   std::shared_ptr<Engine> engine;
   std::unique_ptr<DeviceGroup> device;
+  std::weak_ptr<SharedWindow> window;  ///< for exchanges of parts, while its owner holds it
   ScratchPool scratch;
   /// Memory of collectives under way and of their lists. It is kept and used again, so that a steady state allocates
   /// nothing.

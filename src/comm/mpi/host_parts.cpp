@@ -15,7 +15,7 @@ void HostParts::require_rank(int rank, std::string_view call) const {
 
 void HostGather::await(int rank) {
   require_rank(rank, "await");
-  if (rank != group_->rank) block([&] { return arrived(rank) ? std::nullopt : std::optional(rank); });
+  if (rank != group_->rank) block([&] { return missing(rank); });
 }
 
 tensor::Tensor HostGather::part(std::size_t i, int rank) const {
@@ -36,9 +36,10 @@ void HostScatter::give(int rank) {
   char& given = given_[static_cast<std::size_t>(rank)];
   SHARD8_REQUIRE(given == 0, "reduce_scatter for {} in group '{}': the rows of rank {} are given twice", label_,
                  group_->name, rank);
-  given = 1;
-  if (given_count_++ == 0) started_ = Clock::now();
+  if (given_count_ == 0) started_ = Clock::now();
   if (rank != group_->rank) hand_over(rank);
+  given = 1;
+  ++given_count_;
 }
 
 void HostScatter::finish() {

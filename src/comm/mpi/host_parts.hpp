@@ -65,8 +65,8 @@ class HostGather : public HostParts, public GatherExchange {
       : HostParts(std::move(group), profile::Collective::all_gather, whole, label),
         own_(own.begin(), own.end(), &group_->memory) {}
 
-  /// Whether the rows of a peer can be read.
-  virtual bool arrived(int peer) = 0;
+  /// Which rank is waited for, as for block(), before the rows of a peer can be read. Nothing if they can be.
+  virtual std::optional<int> missing(int peer) = 0;
   /// Where the rows of tensor i of a peer are read.
   virtual std::byte* rows(std::size_t i, int peer) const = 0;
   bool next_stage() override { return true; }

@@ -38,15 +38,15 @@ class MessageGather final : public HostGather {
     return own_[i].empty() ? nullptr : whole_[i].data + static_cast<std::size_t>(rank) * own_[i].bytes();
   }
 
-  bool arrived(int peer) override {
-    if (done()) return true;
+  std::optional<int> missing(int peer) override {
+    if (done()) return std::nullopt;
     const auto k = static_cast<std::size_t>((group_->rank - peer + group_->size) % group_->size);
     for (std::size_t r = ends_[k - 1]; r < ends_[k]; ++r) {
       int complete = 0;
       check_mpi(MPI_Test(&requests_[r], &complete, MPI_STATUS_IGNORE), "MPI_Test", label_, group_.get());
-      if (complete == 0) return false;
+      if (complete == 0) return peer;
     }
-    return true;
+    return std::nullopt;
   }
 
   std::pmr::vector<Tensor> whole_;

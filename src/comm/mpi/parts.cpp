@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/agree.hpp"
 #include "comm/communicator.hpp"
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
 #include "comm/mpi/host_parts.hpp"
+#include "comm/mpi/shared_window.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -62,6 +64,9 @@ GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::s
   SHARD8_REQUIRE(own.size() == whole.size(), "all_gather for {} in group '{}': own rows of {} tensors are given for {}",
                  label, name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) require_shard(whole[i], own[i]);
+  const auto window = group_->window.lock();
+  if (window != nullptr && window->gathers())
+    return {gather_in_window(group_, window, whole, own, label), rank_, size_};
   for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
   if (size_ == 1) return {GatherExchangePtr(make_exchange<LoneGather>(group_, whole, own)), rank_, size_};
   return {gather_by_messages(group_, whole, own, label), rank_, size_};
@@ -69,6 +74,8 @@ GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::s
 
 ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_view label) const {
   require_item(item, *group_);
+  const auto window = group_->window.lock();
+  if (window != nullptr && window->scatters()) return {scatter_in_window(group_, window, item, label), rank_, size_};
   require_data(item.whole, *group_, "reduce_scatter");
   if (size_ == 1) {
     SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter for {} in group '{}' of one rank with an addend", label,
@@ -78,9 +85,28 @@ ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_vi
   return {scatter_by_messages(group_, item, label), rank_, size_};
 }
 
-std::shared_ptr<PartsMemory> Communicator::parts_memory(std::size_t, std::size_t, std::string* problem) const {
-  if (problem != nullptr) *problem = "there is no memory that ranks share yet";
-  return nullptr;
+std::shared_ptr<PartsMemory> Communicator::parts_memory(std::size_t gather_bytes, std::size_t scatter_bytes,
+                                                        std::string* problem) const {
+  std::string reason;
+  std::shared_ptr<SharedWindow> window;
+  if (size_ == 1) {
+    reason = fmt::format("group '{}' has one rank", name());
+  } else if (device() != nullptr) {
+    reason = "tensors are in the memory of devices";
+  } else {
+    try {
+      window = std::make_shared<SharedWindow>(*this, group_->comm, gather_bytes, scatter_bytes);
+    } catch (const AgreedError& e) {
+      reason = e.what();
+    }
+  }
+  if (problem != nullptr) *problem = reason;
+  group_->window = window;
+  return window;
+}
+
+std::size_t Communicator::parts_memory_bytes(std::size_t gather_bytes, std::size_t scatter_bytes, int group_size) {
+  return SharedWindow::bytes_of(gather_bytes, scatter_bytes, group_size);
 }
 
 }  // namespace shard8::comm
