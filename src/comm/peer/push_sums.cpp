@@ -15,11 +15,18 @@ namespace {
 
 using Item = Communicator::ReduceScatterItem;
 
+/// Bytes in a half of `bytes` for the parts of one other rank.
+std::size_t slot_bytes(std::size_t bytes, int ranks) {
+  return bytes / 2 / static_cast<std::size_t>(ranks - 1) / tensor::kAlignment * tensor::kAlignment;
+}
+
 }  // namespace
 
+PushSums::PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
+    : block_(std::move(memory), bytes, stream), slot_bytes_(slot_bytes(bytes, block_.size())) {}
+
 PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
-    : block_(group, bytes, stream),
-      slot_bytes_(bytes / 2 / static_cast<std::size_t>(group.size() - 1) / tensor::kAlignment * tensor::kAlignment) {
+    : block_(group, bytes, stream), slot_bytes_(slot_bytes(bytes, group.size())) {
   SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
                  "sums in group '{}' of {} ranks with {} bytes; needed are at most {} ranks and {} bytes of each other",
                  group.name(), group.size(), bytes, kMostRanks, 2 * tensor::kAlignment);

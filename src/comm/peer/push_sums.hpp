@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,8 @@ class PushSums final : public DeviceMemory {
  public:
   /// Collective; see PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+  /// In memory that exists; see PeerBlock.
+  PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream);
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
