@@ -15,18 +15,22 @@ namespace {
 
 using Item = Communicator::ReduceScatterItem;
 
-/// Bytes in a half of `bytes` for the parts of one other rank.
-std::size_t slot_bytes(std::size_t bytes, int ranks) {
-  return bytes / 2 / static_cast<std::size_t>(ranks - 1) / tensor::kAlignment * tensor::kAlignment;
+/// Of `bytes` bytes, those for the parts of one other rank.
+std::size_t of_one_rank(std::size_t bytes, int ranks) {
+  return bytes / static_cast<std::size_t>(ranks - 1) / tensor::kAlignment * tensor::kAlignment;
 }
 
 }  // namespace
 
 PushSums::PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
-    : block_(std::move(memory), bytes, stream), slot_bytes_(slot_bytes(bytes, block_.size())) {}
+    : block_(std::move(memory), bytes, stream),
+      slot_bytes_(of_one_rank(bytes / 2, block_.size())),
+      part_bytes_(of_one_rank(bytes, block_.size())) {}
 
 PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
-    : block_(group, bytes, stream), slot_bytes_(slot_bytes(bytes, group.size())) {
+    : block_(group, bytes, stream),
+      slot_bytes_(of_one_rank(bytes / 2, group.size())),
+      part_bytes_(of_one_rank(bytes, group.size())) {
   SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
                  "sums in group '{}' of {} ranks with {} bytes; needed are at most {} ranks and {} bytes of each other",
                  group.name(), group.size(), bytes, kMostRanks, 2 * tensor::kAlignment);
@@ -40,7 +44,7 @@ std::size_t PushSums::slot_of(int half, int at, int of) const {
 
 /// Where rank `of` pushes its part of an item to at rank `at`. Both halves are free between calls.
 std::size_t PushSums::place_of(int at, int of) const {
-  return static_cast<std::size_t>(of < at ? of : of - 1) * 2 * slot_bytes_;
+  return static_cast<std::size_t>(of < at ? of : of - 1) * part_bytes_;
 }
 
 void PushSums::require_closed() const {

@@ -27,7 +27,7 @@ class PushSums final : public DeviceMemory {
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
 
   /// Whether reduce_scatter_parts of an item can go through this memory: it takes one turn that uses all of it.
-  bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= 2 * slot_bytes_; }
+  bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
   /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
   /// Pushes the rows that rank `to` sums. Every rank is given once; nothing is pushed for this rank.
@@ -50,6 +50,7 @@ class PushSums final : public DeviceMemory {
 
   PeerBlock block_;
   std::size_t slot_bytes_;                ///< bytes in a half for the parts of one other rank
+  std::size_t part_bytes_;                ///< bytes of the whole memory for the part of one other rank
   std::vector<Piece> pieces_[2];          ///< pieces of the turn of each half
   int half_ = 0;                          ///< the half of this turn
   std::size_t used_ = 0;                  ///< bytes of a slot that this turn uses
