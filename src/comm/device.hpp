@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -46,6 +47,11 @@ class DeviceGroup {
   virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole,
                                           std::span<const tensor::Tensor> own) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
+  /// Those of Communicator's that go by parts.
+  virtual GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                             std::string_view label) = 0;
+  virtual ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item,
+                                                  std::string_view label) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
   /// See Communicator::gather_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;

@@ -35,7 +35,7 @@ struct Way {
     EXPECT_EQ(memory == nullptr, group.size() == 1) << problem;
     return memory;
   }
-  static constexpr std::size_t kMemory = std::size_t{4} << 20;
+  static constexpr std::size_t kMemory = std::size_t{1} << 20;
 };
 constexpr Way kWays[] = {
     {false, Waiting::yield}, {true, Waiting::yield}, {false, Waiting::spin}, {true, Waiting::spin}};

@@ -64,6 +64,10 @@ GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::s
   SHARD8_REQUIRE(own.size() == whole.size(), "all_gather for {} in group '{}': own rows of {} tensors are given for {}",
                  label, name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) require_shard(whole[i], own[i]);
+  if (DeviceGroup* const on_device = size_ == 1 ? nullptr : group_->on_device("all_gather")) {
+    for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
+    return {on_device->all_gather_parts(whole, own, label), rank_, size_};
+  }
   const auto window = group_->window.lock();
   if (window != nullptr && window->gathers())
     return {gather_in_window(group_, window, whole, own, label), rank_, size_};
@@ -74,6 +78,10 @@ GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::s
 
 ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_view label) const {
   require_item(item, *group_);
+  if (DeviceGroup* const on_device = size_ == 1 ? nullptr : group_->on_device("reduce_scatter")) {
+    require_data(item.whole, *group_, "reduce_scatter");
+    return {on_device->reduce_scatter_parts(item, label), rank_, size_};
+  }
   const auto window = group_->window.lock();
   if (window != nullptr && window->scatters()) return {scatter_in_window(group_, window, item, label), rank_, size_};
   require_data(item.whole, *group_, "reduce_scatter");

@@ -17,6 +17,20 @@ void Call::wait() {
   released_ = true;
 }
 
+void Call::end_part() {
+  if (parts_ended_ == parts_.size()) parts_.emplace_back(timed_ ? Event::Times::yes : Event::Times::no);
+  Part& part = parts_[parts_ended_++];
+  part.awaited = false;
+  part.there.record(lane_.stream());
+}
+
+void Call::await_part(std::size_t i) {
+  Part& part = parts_.at(i);
+  if (timed_ && !part.awaited) part.wait.record(lane_.compute_);
+  part.awaited = true;
+  part.there.hold(lane_.compute_);
+}
+
 bool Call::test() { return done().happened(); }
 
 Lane::Lane(std::string_view name, cudaStream_t compute) : name_(name), compute_(compute) {}
@@ -27,7 +41,7 @@ std::unique_ptr<Lane> Lane::with_own_stream(std::string_view name, cudaStream_t 
   return lane;
 }
 
-Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op) {
+Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op, std::string_view label) {
   while (under_way_ >= kUnderWay && take_back_oldest()) {
   }
   if (free_ == nullptr) free_ = &make_call();
@@ -35,11 +49,15 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
   call.next_ = nullptr;
   call.group_ = group;
   call.op_ = op;
+  call.label_ = label;
+  call.parts_ended_ = 0;
   call.sizes_.clear();
   call.released_ = false;
   call.timed_ = group->log != nullptr;
   call.measured_ = false;
   if (call.timed_ && !call.times_) call.times_.emplace();
+  if (call.timed_ != call.parts_timed_) call.parts_.clear();
+  call.parts_timed_ = call.timed_;
   return call;
 }
 
@@ -53,11 +71,14 @@ void Lane::start(Call& call) {
     newest_ = &call;
     ++under_way_;
   }
-  if (own_) {
-    ready_.record(compute_);
-    ready_.hold(*own_);
-  }
+  follow_compute();
   call.begin().record(stream());
+}
+
+void Lane::follow_compute() {
+  if (!own_) return;
+  ready_.record(compute_);
+  ready_.hold(*own_);
 }
 
 DeviceCall* Lane::end(Call& call) {
@@ -92,7 +113,11 @@ void Lane::record(const Call& call) const {
   const Call::Times& times = *call.times_;
   const double total = times.end.seconds_since(times.begin);
   // On a stream of its own: what was left of the call when the compute stream came to wait for it.
-  const double exposed = own_ ? std::max(0.0, times.end.seconds_since(times.wait)) : total;
+  double exposed = own_ ? std::max(0.0, times.end.seconds_since(times.wait)) : total;
+  for (std::size_t i = 0; i < call.parts_ended_; ++i) {
+    const Call::Part& part = call.parts_[i];
+    if (part.awaited) exposed += std::max(0.0, part.there.seconds_since(part.wait));
+  }
   record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
 }
 
@@ -105,9 +130,14 @@ Call& Lane::make_call() { return *calls_.emplace_back(new Call(*this)); }
 
 void Lane::make_spare_calls() {
   const bool timed = !calls_.empty() && calls_.front()->times_.has_value();
+  std::size_t parts = 0;
+  for (const auto& call : calls_) parts = std::max(parts, call->parts_.size());
   for (std::size_t more = calls_.size(); more > 0; --more) {
     Call& call = make_call();
     if (timed) call.times_.emplace();
+    call.parts_timed_ = timed;
+    while (call.parts_.size() < parts)
+      call.parts_.emplace_back(timed ? Call::Event::Times::yes : Call::Event::Times::no);
     call.next_ = std::exchange(free_, &call);
   }
 }
@@ -126,10 +156,10 @@ std::string Lane::describe(const Call& call, std::string_view problem, Call::Clo
     dtypes += fmt::format("{}{}", dtypes.empty() ? "" : ", ", size.dtype);
   }
   return fmt::format(
-      "{} {} {} {:.0f} s: {} bytes of {}, call {} on the {} stream; another rank does not take part in it, or a link "
+      "{}{} {} {} {:.0f} s: {} bytes of {}, call {} on the {} stream; another rank does not take part in it, or a link "
       "is down",
-      name_of(call.op_), where(*call.group_), problem, std::chrono::duration<double>(call.clock_.time(now)).count(),
-      bytes, dtypes, call.number_, name_);
+      name_of(call.op_), call.label_.empty() ? std::string() : fmt::format(" for {}", call.label_), where(*call.group_),
+      problem, std::chrono::duration<double>(call.clock_.time(now)).count(), bytes, dtypes, call.number_, name_);
 }
 
 std::optional<std::string> Lane::overdue(Call::Clock::time_point now, Call::Clock::duration limit) {

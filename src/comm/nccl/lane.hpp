@@ -31,12 +31,23 @@ class Call final : public DeviceCall {
   void wait() override;
   bool test() override;
 
+  /// The stream of the lane has come to the end of the call's next part. Between Lane::start and Lane::end.
+  void end_part();
+  /// What the compute stream is given from now on waits for the i-th part that ended. Before wait().
+  void await_part(std::size_t i);
+
  private:
   friend class Lane;
   using Clock = std::chrono::steady_clock;
   using Event = tensor::cuda::Event;
   struct Times {
     Event begin{Event::Times::yes}, end{Event::Times::yes}, wait{Event::Times::yes};
+  };
+  /// When the part was there, and when the compute stream came to wait for it.
+  struct Part {
+    explicit Part(Event::Times times) : there(times), wait(times) {}
+    Event there, wait;
+    bool awaited = false;
   };
   explicit Call(Lane& lane) : lane_(lane) { sizes_.reserve(kDTypes); }
   const Event& begin() const { return timed_ ? times_->begin : begin_; }
@@ -48,6 +59,7 @@ class Call final : public DeviceCall {
   Call* next_ = nullptr;
   std::shared_ptr<const GroupInfo> group_;
   profile::Collective op_{};
+  std::string_view label_;
   std::vector<DTypeBytes> sizes_;
   std::uint64_t number_ = 0;
   CallClock clock_;        ///< under the lane's mutex
@@ -56,6 +68,9 @@ class Call final : public DeviceCall {
   bool measured_ = false;  ///< the log was measuring when the call was waited for
   Event begin_, done_;
   std::optional<Times> times_;
+  std::vector<Part> parts_;   ///< kept and used again
+  bool parts_timed_ = false;  ///< they record times
+  std::size_t parts_ended_ = 0;
 };
 
 /// A stream with collectives on it, in the order in which the host issued them. It is the compute stream, or a stream
@@ -72,11 +87,13 @@ class Lane {
 
   cudaStream_t stream() const { return own_ ? own_->get() : compute_; }
 
-  /// A call without tensors that is not started yet.
-  Call& next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op);
+  /// A call without tensors that is not started yet. `label`, static text that may be empty, names the matrix product.
+  Call& next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op, std::string_view label = {});
   /// The host begins to issue the call: from here on the watchdog sees it. What the compute stream was given before
   /// comes before it.
   void start(Call& call);
+  /// What the compute stream was given so far comes before what stream() is given from now on.
+  void follow_compute();
   /// The host has issued all of the call to stream(). Null on the compute stream.
   DeviceCall* end(Call& call);
 

@@ -144,9 +144,10 @@ void NcclGroup::end_group(const char* purpose, const Route& route) const {
   SHARD8_NCCL_CHECK(ncclGroupEnd(), purpose, *info_, route.communicator->get());
 }
 
-DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::span<const Tensor> own) {
+DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::span<const Tensor> own,
+                                           std::string_view label) {
   const Route& route = route_of(gather_, "all_gather");
-  Call& call = route.lane->next(info_, Collective::all_gather);
+  Call& call = route.lane->next(info_, Collective::all_gather, label);
   for (const Tensor& t : whole) call.count(t);
   route.lane->start(call);
   const auto gather_in = [&](const auto& memories) {
@@ -167,9 +168,9 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
   return route.lane->end(call);
 }
 
-DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) {
+DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label) {
   const Route& route = route_of(reduce_, "reduce_scatter");
-  Call& call = route.lane->next(info_, Collective::reduce_scatter);
+  Call& call = route.lane->next(info_, Collective::reduce_scatter, label);
   for (const auto& item : items) call.count(item.whole);
   route.lane->start(call);
   if (const auto memory = push_sums_.lock(); memory != nullptr) {
@@ -201,6 +202,32 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
     peer::sum_item(route.lane->stream(), item, 0, item.out.bytes(), sum);
   }
   return route.lane->end(call);
+}
+
+GatherExchangePtr NcclGroup::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
+                                              std::string_view label) {
+  const Route& route = route_of(gather_, "all_gather");
+  DeviceGather& gather = unused(gathers_);
+  const auto memory = exchanges(route) ? nullptr : memory_of(peer_memories_, whole, [](const Tensor& t) { return t; });
+  if (memory == nullptr) {
+    gather.begin_whole(*info_, all_gather_in_place(whole, own, label), whole, own);
+    return GatherExchangePtr(&gather);
+  }
+  Call& call = route.lane->next(info_, Collective::all_gather, label);
+  for (const Tensor& t : whole) call.count(t);
+  route.lane->start(call);
+  gather.begin_parts(*info_, *route.lane, call, *memory, whole, own);
+  return GatherExchangePtr(&gather);
+}
+
+ScatterExchangePtr NcclGroup::reduce_scatter_parts(const Communicator::ReduceScatterItem& item,
+                                                   std::string_view label) {
+  const Route& route = route_of(reduce_, "reduce_scatter");
+  auto memory = push_sums_.lock();
+  if (memory != nullptr && !memory->fits(item)) memory.reset();
+  DeviceScatter& scatter = unused(scatters_);
+  scatter.begin(*this, info_, *route.lane, std::move(memory), item, label);
+  return ScatterExchangePtr(&scatter);
 }
 
 DeviceCall* NcclGroup::all_reduce(std::span<const Tensor> items, Communicator::Reduce reduce) {

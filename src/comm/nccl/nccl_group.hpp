@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "comm/nccl/device_parts.hpp"
 #include "comm/nccl/nccl_device.hpp"
 #include "comm/peer/peer_memory.hpp"
 #include "comm/peer/push_sums.hpp"
@@ -19,8 +21,19 @@ class NcclGroup final : public DeviceGroup {
   NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log);
   ~NcclGroup() override;
 
-  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) override;
-  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override;
+  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) override {
+    return all_gather_in_place(whole, own, {});
+  }
+  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override {
+    return reduce_scatter(items, {});
+  }
+  /// The same for a matrix product, which `label` names.
+  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                  std::string_view label);
+  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label);
+  GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                     std::string_view label) override;
+  ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item, std::string_view label) override;
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
@@ -43,6 +56,8 @@ class NcclGroup final : public DeviceGroup {
   std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
   std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
   std::weak_ptr<peer::PushSums> push_sums_;
+  std::vector<std::unique_ptr<DeviceGather>> gathers_;
+  std::vector<std::unique_ptr<DeviceScatter>> scatters_;
 };
 
 }  // namespace shard8::comm::nccl

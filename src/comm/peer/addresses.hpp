@@ -15,7 +15,8 @@ inline constexpr int kMostRanks = 16;
 /// it. An address of one rank is not an address of another rank: the same memory may be mapped elsewhere there.
 ///
 /// This class holds addresses that the caller gives; the caller keeps the memory allocated. IpcBlock allocates and maps
-/// the memory of a group. A test can play several ranks in one process, with one object for each rank.
+/// device memory of a group, SharedWindow host memory. A test can play several ranks in one process, with one object
+/// for each rank.
 class PeerAddresses {
  public:
   /// base[r] is the memory of rank r, of `bytes` bytes; `rank` is this rank.

@@ -70,10 +70,13 @@ void PeerBlock::await(Handshake::Word word) {
   for (int k = 1; k < size(); ++k) flags_.await(words(rank()) + word * size() + peer(k), number_);
 }
 
-/// The stream comes to the next call: all ranks' memory may be used.
-void PeerBlock::begin() {
+void PeerBlock::tell_ready() {
   ++number_;
   tell(Handshake::ready);
+  flags_.enqueue(stream_);
+}
+
+void PeerBlock::await_ready() {
   await(Handshake::ready);
   flags_.enqueue(stream_);
 }
@@ -96,26 +99,28 @@ void PeerBlock::copy() {
   own_.clear();
 }
 
-PeerBlock::Arrivals PeerBlock::push_parts() {
-  begin();
+void PeerBlock::push_to(int peer) {
   copy();
-  tell(Handshake::done);
+  if (peer == rank()) return;
+  flags_.write(words(peer) + Handshake::done * size() + rank(), number_);
   flags_.enqueue(stream_);
-  return {*this, number_};
+}
+
+void PeerBlock::await_part(int peer) {
+  if (peer == rank()) return;  // copied in the order of the stream
+  flags_.await(words(rank()) + Handshake::done * size() + peer, number_);
+  flags_.enqueue(stream_);
 }
 
 void PeerBlock::push() {
-  begin();
+  ++number_;
+  tell(Handshake::ready);
+  await(Handshake::ready);
+  flags_.enqueue(stream_);
   copy();
   tell(Handshake::done);
   await(Handshake::done);
   flags_.enqueue(stream_);
-}
-
-void PeerBlock::Arrivals::await(int peer) {
-  if (peer == block_->rank()) return;  // copied in the order of the stream
-  block_->flags_.await(block_->words(block_->rank()) + Handshake::done * block_->size() + peer, number_);
-  block_->flags_.enqueue(block_->stream_);
 }
 
 }  // namespace shard8::comm::peer

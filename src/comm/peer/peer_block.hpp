@@ -51,23 +51,22 @@ class PeerBlock {
   /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
   /// `to`, which may be this rank.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
-  /// The parts of a push that arrive from peers, one by one. Every part must be waited for before the next call.
-  class Arrivals {
-   public:
-    /// What the stream is given afterwards sees the part of rank `peer` in this rank's memory.
-    void await(int peer);
-
-   private:
-    friend class PeerBlock;
-    Arrivals(PeerBlock& block, std::uint32_t number) : block_(&block), number_(number) {}
-    PeerBlock* block_;
-    std::uint32_t number_;
-  };
-  /// Does all copies that were added. The copies within this rank are complete in the order of the stream; those of
-  /// peers when the result has been waited for.
-  [[nodiscard]] Arrivals push_parts();
-  /// As push_parts, and waits for the parts of all peers: what the stream is given afterwards sees all ranks' bytes.
+  /// Does all copies that were added and waits for those of all peers: what the stream is given afterwards sees all
+  /// ranks' bytes.
   void push();
+
+  /// A call in parts, in place of push(). The stream comes to the call: this rank's memory may be used from here on.
+  void tell_ready();
+  /// The stream waits until it may use all peers' memory. Comes before the first push_to().
+  void await_ready();
+  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that its
+  /// part is there. Every peer is told once. For this rank: does the copies within this rank.
+  void push_to(int peer);
+  /// What the stream is given afterwards sees the part of `peer` in this rank's memory. Every part must be waited for
+  /// before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank (rank − k) mod size if all
+  /// ranks push in the order of peer().
+  void await_part(int peer);
+
   /// The handshake of the next call, for kernels that do the call in place of push().
   Handshake handshake();
   /// The memory of `rank`, as this rank reads and writes it.
@@ -80,7 +79,6 @@ class PeerBlock {
   FlagAddress words(int of) const;
   void tell(Handshake::Word word);
   void await(Handshake::Word word);
-  void begin();
   void copy();
 
   struct OwnCopy {

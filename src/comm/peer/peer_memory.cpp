@@ -18,17 +18,27 @@ Turn turn(std::size_t i, std::size_t count) { return {i == 0, i + 1 == count}; }
 
 }  // namespace
 
-/// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet, last.
-void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
-  for (int k = 1; k <= block_.size(); ++k) {
-    const int to = block_.peer(k);
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
-      if (rows.bytes == 0 || (to == block_.rank() && !rows.elsewhere())) continue;
-      block_.add(to, static_cast<std::size_t>(rows.place - data()), rows.data, rows.bytes);
-    }
+/// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet.
+void PeerMemory::add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
+    if (rows.bytes == 0 || (to == block_.rank() && !rows.elsewhere())) continue;
+    block_.add(to, static_cast<std::size_t>(rows.place - data()), rows.data, rows.bytes);
   }
+}
+
+void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  for (int k = 1; k <= block_.size(); ++k) add_rows(block_.peer(k), whole, own);
   block_.push();
+}
+
+void PeerMemory::gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  block_.tell_ready();
+  block_.await_ready();
+  for (int k = 1; k <= block_.size(); ++k) {
+    add_rows(block_.peer(k), whole, own);
+    block_.push_to(block_.peer(k));
+  }
 }
 
 ExchangeMemory::ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)

@@ -23,8 +23,14 @@ class PeerMemory final : public DeviceMemory {
   /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
   /// anywhere.
   void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// As gather, but waits for no peer: await_part() does. The peers' parts arrive one after the other.
+  void gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// What the stream is given afterwards sees the rows of `peer`. Must be called for every peer before the next gather.
+  void await_part(int peer) { block_.await_part(peer); }
 
  private:
+  void add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+
   PeerBlock block_;
 };
 

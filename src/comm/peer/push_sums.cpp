@@ -3,6 +3,7 @@
 #include "comm/peer/push_sums.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "comm/peer/sum_item.hpp"
@@ -14,11 +15,22 @@ namespace {
 
 using Item = Communicator::ReduceScatterItem;
 
+/// Of `bytes` bytes, those for the parts of one other rank.
+std::size_t of_one_rank(std::size_t bytes, int ranks) {
+  return bytes / static_cast<std::size_t>(ranks - 1) / tensor::kAlignment * tensor::kAlignment;
+}
+
 }  // namespace
+
+PushSums::PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
+    : block_(std::move(memory), bytes, stream),
+      slot_bytes_(of_one_rank(bytes / 2, block_.size())),
+      part_bytes_(of_one_rank(bytes, block_.size())) {}
 
 PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
     : block_(group, bytes, stream),
-      slot_bytes_(bytes / 2 / static_cast<std::size_t>(group.size() - 1) / tensor::kAlignment * tensor::kAlignment) {
+      slot_bytes_(of_one_rank(bytes / 2, group.size())),
+      part_bytes_(of_one_rank(bytes, group.size())) {
   SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
                  "sums in group '{}' of {} ranks with {} bytes; needed are at most {} ranks and {} bytes of each other",
                  group.name(), group.size(), bytes, kMostRanks, 2 * tensor::kAlignment);
@@ -30,7 +42,42 @@ std::size_t PushSums::slot_of(int half, int at, int of) const {
   return static_cast<std::size_t>(half * others + (of < at ? of : of - 1)) * slot_bytes_;
 }
 
+/// Where rank `of` pushes its part of an item to at rank `at`. Both halves are free between calls.
+std::size_t PushSums::place_of(int at, int of) const {
+  return static_cast<std::size_t>(of < at ? of : of - 1) * part_bytes_;
+}
+
+void PushSums::require_closed() const {
+  SHARD8_REQUIRE(!open_, "a reduce-scatter of {} in parts is not finished, and its memory serves one at a time",
+                 to_string(item_.whole.shape));
+}
+
+void PushSums::begin(const Item& item) {
+  require_closed();
+  item_ = item;
+  open_ = true;
+  ready_ = false;
+  block_.tell_ready();
+}
+
+void PushSums::give(int to) {
+  if (!std::exchange(ready_, true)) block_.await_ready();
+  if (to == block_.rank()) return;
+  if (!item_.out.empty()) block_.add(to, place_of(to, block_.rank()), rows_of(item_, to), item_.out.bytes());
+  block_.push_to(to);
+}
+
+void PushSums::finish() {
+  Parts parts;
+  for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k));
+  for (int r = 0; r < block_.size(); ++r)
+    parts.add(r == block_.rank() ? rows_of(item_, r) : data() + place_of(block_.rank(), r));
+  sum_item(block_.stream(), item_, 0, item_.out.bytes(), parts);
+  open_ = false;
+}
+
 void PushSums::reduce_scatter(std::span<const Item> items) {
+  require_closed();
   for (const Item& item : items) take(item);
   if (!pieces_[half_].empty()) end_turn();
   sum(1 - half_);  // of the last turn

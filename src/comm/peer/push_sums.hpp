@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,11 +18,22 @@ class PushSums final : public DeviceMemory {
  public:
   /// Collective; see PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+  /// In memory that exists; see PeerBlock.
+  PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream);
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
   /// See Communicator::reduce_scatter.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
+
+  /// Whether reduce_scatter_parts of an item can go through this memory: it takes one turn that uses all of it.
+  bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
+  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
+  void begin(const Communicator::ReduceScatterItem& item);
+  /// Pushes the rows that rank `to` sums. Every rank is given once; nothing is pushed for this rank.
+  void give(int to);
+  /// Waits for the parts of all peers, and sums.
+  void finish();
 
  private:
   /// Bytes of an item's shard, and their place in a rank's slot.
@@ -30,15 +42,21 @@ class PushSums final : public DeviceMemory {
     std::size_t first, bytes, offset;
   };
   std::size_t slot_of(int half, int at, int of) const;
+  std::size_t place_of(int at, int of) const;
+  void require_closed() const;
   void take(const Communicator::ReduceScatterItem& item);
   void end_turn();
   void sum(int half);
 
   PeerBlock block_;
-  std::size_t slot_bytes_;        ///< bytes in a half for the parts of one other rank
-  std::vector<Piece> pieces_[2];  ///< pieces of the turn of each half
-  int half_ = 0;                  ///< the half of this turn
-  std::size_t used_ = 0;          ///< bytes of a slot that this turn uses
+  std::size_t slot_bytes_;                ///< bytes in a half for the parts of one other rank
+  std::size_t part_bytes_;                ///< bytes of the whole memory for the part of one other rank
+  std::vector<Piece> pieces_[2];          ///< pieces of the turn of each half
+  int half_ = 0;                          ///< the half of this turn
+  std::size_t used_ = 0;                  ///< bytes of a slot that this turn uses
+  Communicator::ReduceScatterItem item_;  ///< that is given in parts
+  bool open_ = false;                     ///< between begin() and finish()
+  bool ready_ = false;                    ///< the stream has waited for the peers' memory
 };
 
 }  // namespace shard8::comm::peer

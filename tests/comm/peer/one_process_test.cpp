@@ -10,6 +10,7 @@
 
 #include "comm/peer/exchange.hpp"
 #include "comm/peer/peer_block.hpp"
+#include "comm/peer/push_sums.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
@@ -102,11 +103,13 @@ class Parts {
   std::vector<std::byte> host_;
 };
 
-/// The ranks push their parts to the same place in every rank's memory.
+/// Rank r pushes its part to the same place in the memory of its k-th peer.
+void add_part(Ranks& ranks, const Parts& parts, int r, int k) {
+  ranks[r].add(ranks[r].peer(k), static_cast<std::size_t>(r) * parts.bytes(), parts.of(r), parts.bytes());
+}
 void add_parts(Ranks& ranks, const Parts& parts) {
   for (int r = 0; r < ranks.size(); ++r) {
-    for (int k = 1; k <= ranks.size(); ++k)
-      ranks[r].add(ranks[r].peer(k), static_cast<std::size_t>(r) * parts.bytes(), parts.of(r), parts.bytes());
+    for (int k = 1; k <= ranks.size(); ++k) add_part(ranks, parts, r, k);
   }
 }
 
@@ -126,24 +129,34 @@ TEST(OneProcess, pushes_arrive_at_all_ranks) {
 }
 
 TEST(OneProcess, each_part_can_be_waited_for) {
-  constexpr int kSize = 3;
-  const Parts parts(kSize, 1021);
-  Ranks ranks(kSize, parts.all().size());
-  add_parts(ranks, parts);
-  std::vector<PeerBlock::Arrivals> arrivals;
-  for (int r = 0; r < kSize; ++r) arrivals.push_back(ranks[r].push_parts());
-  std::vector<std::unique_ptr<Memory>> seen;
-  for (int r = 0; r < kSize; ++r) {
-    seen.push_back(std::make_unique<Memory>(parts.all().size()));
-    for (int from = 0; from < kSize; ++from) {
-      const std::size_t first = static_cast<std::size_t>(from) * parts.bytes();
-      arrivals[static_cast<std::size_t>(r)].await(from);
-      SHARD8_CUDA_CHECK(cudaMemcpyAsync(seen.back()->data() + first, ranks[r].data() + first, parts.bytes(),
-                                        cudaMemcpyDeviceToDevice, ranks.stream(r)));
+  for (const int size : {2, 3, 4, 8}) {
+    const Parts parts(size, 1021);
+    Ranks ranks(size, parts.all().size());
+    std::vector<std::unique_ptr<Memory>> seen;
+    for (int r = 0; r < size; ++r) seen.push_back(std::make_unique<Memory>(parts.all().size()));
+    for (int call = 0; call < 3; ++call) {
+      for (int r = 0; r < size; ++r) ranks[r].tell_ready();
+      for (int r = 0; r < size; ++r) ranks[r].await_ready();
+      for (int k = 1; k <= size; ++k) {
+        for (int r = 0; r < size; ++r) {
+          add_part(ranks, parts, r, k);
+          ranks[r].push_to(ranks[r].peer(k));
+        }
+      }
+      for (int r = 0; r < size; ++r) {
+        for (int k = 0; k < size; ++k) {
+          const int from = (r - k + size) % size;
+          const std::size_t first = static_cast<std::size_t>(from) * parts.bytes();
+          ranks[r].await_part(from);
+          SHARD8_CUDA_CHECK(cudaMemcpyAsync(seen[static_cast<std::size_t>(r)]->data() + first, ranks[r].data() + first,
+                                            parts.bytes(), cudaMemcpyDeviceToDevice, ranks.stream(r)));
+        }
+      }
+      for (int r = 0; r < size; ++r)
+        EXPECT_EQ(download(seen[static_cast<std::size_t>(r)]->data(), parts.all().size()), parts.all())
+            << size << " ranks, rank " << r;
     }
   }
-  for (int r = 0; r < kSize; ++r)
-    EXPECT_EQ(download(seen[static_cast<std::size_t>(r)]->data(), parts.all().size()), parts.all()) << "rank " << r;
 }
 
 TEST(OneProcess, a_part_does_not_wait_for_another_one) {
@@ -161,22 +174,70 @@ TEST(OneProcess, a_part_does_not_wait_for_another_one) {
     SHARD8_CUDA_CHECK(cudaStreamSynchronize(other));
   };
   const Memory part(kBytes);
+  for (const int r : {0, 1}) ranks[r].tell_ready();
+  for (const int r : {0, 1}) ranks[r].await_ready();
+  ranks[0].push_to(1);
+  ranks[0].push_to(2);
+  ranks[1].push_to(2);
   ranks[1].add(0, 0, part.data(), kBytes);
-  auto here = ranks[0].push_parts();
-  auto there = ranks[1].push_parts();
+  ranks[1].push_to(0);
   const Event part_of_1, part_of_2;
-  here.await(1);
+  ranks[0].await_part(1);
   part_of_1.record(ranks.stream(0));
-  here.await(2);
+  ranks[0].await_part(2);
   part_of_2.record(ranks.stream(0));
-  there.await(0);
-  there.await(2);
+  ranks[1].await_part(0);
+  ranks[1].await_part(2);
   tell(Handshake::ready);
   part_of_1.synchronize();
   EXPECT_FALSE(part_of_2.happened());
   tell(Handshake::done);
   part_of_2.synchronize();
   SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
+  for (const int size : {2, 3, 4, 8}) {
+    constexpr std::int64_t kRows = 10007;
+    const auto n = static_cast<std::size_t>(size);
+    const Parts wholes(size, kRows * size);
+    const std::size_t bytes = Communicator::reduce_memory_bytes(kRows * sizeof(float), size);
+    const std::size_t all = PeerBlock::memory_bytes(bytes, size);
+    std::vector<std::unique_ptr<Memory>> memory, out;
+    std::vector<std::byte*> base;
+    for (int r = 0; r < size; ++r) {
+      base.push_back(memory.emplace_back(std::make_unique<Memory>(all))->data());
+      out.push_back(std::make_unique<Memory>(kRows * sizeof(float)));
+    }
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::vector<std::unique_ptr<peer::PushSums>> sums;
+    std::vector<Communicator::ReduceScatterItem> items;
+    for (int r = 0; r < size; ++r) {
+      streams.push_back(std::make_unique<Stream>());
+      sums.push_back(std::make_unique<peer::PushSums>(std::make_shared<PeerAddresses>(r, base, all), bytes,
+                                                      streams.back()->get()));
+      items.push_back({{out[static_cast<std::size_t>(r)]->data(), {kRows}, tensor::DType::fp32},
+                       {const_cast<std::byte*>(wholes.of(r)), {kRows * size}, tensor::DType::fp32}});
+      ASSERT_TRUE(sums.back()->fits(items.back()));
+    }
+    for (int call = 0; call < 3; ++call) {
+      for (std::size_t r = 0; r < n; ++r) sums[r]->begin(items[r]);
+      for (std::size_t k = 1; k <= n; ++k) {
+        for (std::size_t r = 0; r < n; ++r) sums[r]->give(static_cast<int>((r + k) % n));
+      }
+      for (std::size_t r = 0; r < n; ++r) sums[r]->finish();
+      for (int r = 0; r < size; ++r) {
+        Buffer expected(tensor::Shape{kRows}, tensor::DType::fp32);
+        for (std::int64_t i = 0; i < kRows; ++i) {
+          float sum = value(0, r * kRows + i);
+          for (int from = 1; from < size; ++from) sum += value(from, r * kRows + i);
+          expected.set(i, sum);
+        }
+        EXPECT_EQ(download(out[static_cast<std::size_t>(r)]->data(), expected.bytes().size()), expected.bytes())
+            << size << " ranks, rank " << r;
+      }
+    }
+  }
 }
 
 TEST(OneProcess, kernels_gather_and_sum) {

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/nccl/device_parts.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "comm/nccl/nccl_group.hpp"
+
+namespace shard8::comm::nccl {
+
+using tensor::Tensor;
+
+void DeviceGather::begin(const GroupInfo& info, std::span<const Tensor> whole, std::span<const Tensor> own) {
+  whole_.assign(whole.begin(), whole.end());
+  own_.assign(own.begin(), own.end());
+  rank_ = info.rank;
+  size_ = info.size;
+  parts_ = nullptr;
+  in_use_ = true;
+}
+
+void DeviceGather::begin_whole(const GroupInfo& info, DeviceCall* call, std::span<const Tensor> whole,
+                               std::span<const Tensor> own) {
+  begin(info, whole, own);
+  call_ = call;
+}
+
+void DeviceGather::begin_parts(const GroupInfo& info, Lane& lane, Call& call, peer::PeerMemory& memory,
+                               std::span<const Tensor> whole, std::span<const Tensor> own) {
+  begin(info, whole, own);
+  memory.gather_parts(whole, own);
+  for (int k = 1; k < size_; ++k) {
+    memory.await_part((rank_ - k + size_) % size_);  // in the order in which peers push
+    call.end_part();
+  }
+  parts_ = &call;
+  call_ = lane.end(call);
+}
+
+void DeviceGather::await(int rank) {
+  SHARD8_REQUIRE(rank >= 0 && rank < size_, "await of rank {} in a group of {} ranks", rank, size_);
+  if (rank == rank_) return;
+  if (parts_ != nullptr) {
+    parts_->await_part(static_cast<std::size_t>((rank_ - rank + size_) % size_ - 1));
+  } else if (DeviceCall* call = std::exchange(call_, nullptr)) {
+    call->wait();
+  }
+}
+
+Tensor DeviceGather::part(std::size_t i, int rank) const {
+  Tensor t = own_.at(i);
+  if (rank != rank_ && !t.empty()) t.data = whole_[i].data + static_cast<std::size_t>(rank) * t.bytes();
+  return t;
+}
+
+void DeviceGather::finish() {
+  parts_ = nullptr;
+  if (DeviceCall* call = std::exchange(call_, nullptr)) call->wait();
+}
+
+void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInfo>& info, Lane& lane,
+                          std::shared_ptr<peer::PushSums> memory, const Communicator::ReduceScatterItem& item,
+                          std::string_view label) {
+  group_ = &group;
+  info_ = info;
+  lane_ = &lane;
+  item_ = item;
+  label_ = label;
+  call_ = nullptr;
+  given_.assign(static_cast<std::size_t>(info->size), 0);
+  given_count_ = 0;
+  if (memory != nullptr) memory->begin(item);
+  memory_ = std::move(memory);
+  in_use_ = true;
+}
+
+void DeviceScatter::give(int rank) {
+  SHARD8_REQUIRE(rank >= 0 && rank < info_->size && given_[static_cast<std::size_t>(rank)] == 0,
+                 "reduce_scatter for {} {}: the rows of rank {} are given twice, or there is no such rank", label_,
+                 where(*info_), rank);
+  given_[static_cast<std::size_t>(rank)] = 1;
+  ++given_count_;
+  if (memory_ == nullptr) return;
+  if (call_ == nullptr) {
+    call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);
+    call_->count(item_.whole);
+    lane_->start(*call_);
+  } else {
+    lane_->follow_compute();
+  }
+  memory_->give(rank);
+}
+
+void DeviceScatter::finish() {
+  SHARD8_REQUIRE(given_count_ == info_->size, "reduce_scatter for {} {}: only {} of {} ranks' rows are given", label_,
+                 where(*info_), given_count_, info_->size);
+  DeviceCall* call = nullptr;
+  if (memory_ == nullptr) {
+    call = group_->reduce_scatter({&item_, 1}, label_);
+  } else {
+    memory_->finish();
+    call = lane_->end(*call_);
+  }
+  if (call != nullptr) call->wait();
+}
+
+}  // namespace shard8::comm::nccl

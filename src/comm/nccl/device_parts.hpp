@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/nccl/lane.hpp"
+#include "comm/parts.hpp"
+#include "comm/peer/peer_memory.hpp"
+#include "comm/peer/push_sums.hpp"
+
+namespace shard8::comm::nccl {
+
+class NcclGroup;
+
+/// An all-gather by parts: on the gather lane, pushed by copy engines, or as one ordinary collective. NcclGroup owns it
+/// and uses it again.
+class DeviceGather final : public GatherExchange {
+ public:
+  /// Of an ordinary all-gather. `call` may be null, as of DeviceGroup::all_gather_in_place.
+  void begin_whole(const GroupInfo& info, DeviceCall* call, std::span<const tensor::Tensor> whole,
+                   std::span<const tensor::Tensor> own);
+  /// Of one that is started as `call` on `lane`, with wholes in `memory`.
+  void begin_parts(const GroupInfo& info, Lane& lane, Call& call, peer::PeerMemory& memory,
+                   std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  bool in_use() const { return in_use_; }
+
+  void await(int rank) override;
+  tensor::Tensor part(std::size_t i, int rank) const override;
+  void finish() override;
+  bool abandon() noexcept override { return true; }
+  void give_back() noexcept override { in_use_ = false; }
+
+ private:
+  void begin(const GroupInfo& info, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+
+  std::vector<tensor::Tensor> whole_, own_;
+  int rank_ = 0, size_ = 1;
+  Call* parts_ = nullptr;       ///< whose parts can be waited for
+  DeviceCall* call_ = nullptr;  ///< until it was waited for
+  bool in_use_ = false;
+};
+
+/// A reduce-scatter by parts: on the reduce lane, pushed by copy engines, or as one ordinary collective at its end.
+/// NcclGroup owns it and uses it again.
+class DeviceScatter final : public ScatterExchange {
+ public:
+  /// `memory` serves the item, or is null: then finish() does the ordinary collective.
+  void begin(NcclGroup& group, const std::shared_ptr<const GroupInfo>& info, Lane& lane,
+             std::shared_ptr<peer::PushSums> memory, const Communicator::ReduceScatterItem& item,
+             std::string_view label);
+  bool in_use() const { return in_use_; }
+
+  tensor::Tensor whole() override { return item_.whole; }
+  void give(int rank) override;
+  void finish() override;
+  bool abandon() noexcept override { return true; }
+  void give_back() noexcept override {
+    memory_.reset();
+    in_use_ = false;
+  }
+
+ private:
+  NcclGroup* group_ = nullptr;
+  std::shared_ptr<const GroupInfo> info_;
+  Lane* lane_ = nullptr;
+  std::shared_ptr<peer::PushSums> memory_;
+  Communicator::ReduceScatterItem item_;
+  std::string_view label_;
+  Call* call_ = nullptr;     ///< from the first give() on, if there is memory
+  std::vector<char> given_;  ///< of each rank: whether its rows were given
+  int given_count_ = 0;
+  bool in_use_ = false;
+};
+
+/// One of `all` that is not in use.
+template <class Exchange>
+Exchange& unused(std::vector<std::unique_ptr<Exchange>>& all) {
+  for (const auto& one : all) {
+    if (!one->in_use()) return *one;
+  }
+  return *all.emplace_back(std::make_unique<Exchange>());
+}
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges whose parts are used one by one, on devices: pushed by copy engines, and as ordinary collectives.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tests/comm/nccl/job.hpp"
+
+namespace shard8::comm::tests {
+namespace {
+
+using nccl::Gather;
+using tensor::DType;
+using tensor::Tensor;
+
+void copy(const Job& j, const Tensor& to, const Tensor& from) {
+  SHARD8_CUDA_CHECK(cudaMemcpyAsync(to.data, from.data, from.bytes(), cudaMemcpyDefault, j.compute));
+}
+
+class Parts : public ::testing::TestWithParam<Gather> {};
+
+// Each part is copied as soon as it was waited for, while ranks are at other places in their streams. The same wholes
+// serve all rounds.
+void expect_gathers(Job& j, const Communicator& group, Pool& pool) {
+  constexpr int kRounds = 20;
+  constexpr std::int64_t kRows = 30000, kScales = 100, kBytes = 2 * kRows + 4 * kScales;
+  const int n = group.size(), rank = group.rank();
+  const std::vector<Tensor> whole{pool.allocate({kRows * n, 2}, DType::e4m3),
+                                  pool.allocate({kScales * n}, DType::fp32)};
+  const Block mine(kBytes), busy(std::size_t{64} << 20), inputs(kRounds * kBytes),
+      seen(static_cast<std::size_t>(kRounds * n * kBytes));
+  const std::vector<Tensor> own{mine.tensor({kRows, 2}, DType::e4m3),
+                                {mine.tensor({kBytes}, DType::u8).data + 2 * kRows, {kScales}, DType::fp32}};
+  const Tensor all_mine = mine.tensor({kBytes}, DType::u8);
+  const auto input = [&](int round) {
+    return inputs.tensor({kRounds * kBytes}, DType::u8).slice(round * kBytes, kBytes);
+  };
+  const auto seen_of = [&](int round, int from) {
+    return seen.tensor({kRounds * n * kBytes}, DType::u8).slice((round * n + from) * kBytes, kBytes);
+  };
+  std::vector<Buffer> host;
+  for (int round = 0; round < kRounds; ++round) {
+    host.emplace_back(tensor::Shape{kBytes}, DType::u8).fill(j.world.rank(), round);
+    upload(j, input(round), host.back().bytes());
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
+    copy(j, all_mine, input(round));
+    GatherParts parts = group.all_gather_parts(whole, own, "fc1_fprop");
+    for (int k = 0; k < n; ++k) {
+      const int from = parts.arrival(k);
+      parts.await(from);
+      copy(j, seen_of(round, from).slice(0, 2 * kRows), parts.part(0, from));
+      copy(j, seen_of(round, from).slice(2 * kRows, 4 * kScales), parts.part(1, from));
+    }
+    parts.finish();
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const auto& bytes = host[static_cast<std::size_t>(round)].bytes();
+    const auto all = group.all_gather(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    for (int from = 0; from < n; ++from) {
+      const auto found = download(j, seen_of(round, from));
+      ASSERT_EQ(std::memcmp(found.data(), all[static_cast<std::size_t>(from)].data(), found.size()), 0)
+          << "round " << round << ", rows of rank " << from;
+    }
+  }
+}
+
+TEST_P(Parts, of_gathers_are_the_rows_of_each_rank) {
+  Job& j = job(GetParam());
+  Pool exchanged(j.world);
+  expect_gathers(j, *j.beside, *j.pool);
+  expect_gathers(j, *j.half, *j.half_pool);
+  expect_gathers(j, *j.half, *j.pool);    // memory of another group: an ordinary collective
+  expect_gathers(j, j.world, exchanged);  // on the compute stream
+}
+
+// With memory for one turn the bytes are those of hosts; without, those of the ordinary collective.
+TEST_P(Parts, of_scatters_are_summed) {
+  Job& j = job(GetParam());
+  const int n = j.world.size(), rank = j.world.rank();
+  const std::int64_t rows = 20011;
+  const auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
+  const Block busy(std::size_t{64} << 20);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const Communicator* group : {&*j.beside, &j.world}) {
+      j.pool->used = 0;
+      const Tensor whole = j.allocate({rows * n}, dtype), source = j.allocate({rows * n}, dtype),
+                   out = j.allocate({rows}, dtype), plain = j.allocate({rows}, dtype);
+      for (int round = 0; round < 5; ++round) {
+        Buffer mine(whole.shape, dtype), addend(out.shape, dtype);
+        mine.fill(rank, round);
+        addend.fill(rank, 50 + round);
+        upload(j, source, mine.bytes());
+        upload(j, whole, std::vector<std::byte>(whole.bytes(), std::byte{0xff}));
+        upload(j, out, addend.bytes());
+        upload(j, plain, addend.bytes());
+        finish(j);
+        const bool adds = n > 1 && round % 2 == 1;
+        keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
+        ScatterParts parts = group->reduce_scatter_parts({out, whole, adds ? out : Tensor{}}, "fc2_fprop");
+        EXPECT_EQ(parts.whole().data, whole.data);
+        for (int k = 1; k <= n; ++k) {
+          const int to = parts.destination(k);
+          keep_busy(j, busy, std::size_t{64} << 20, 2);
+          copy(j, parts.whole().slice(to * rows, rows), source.slice(to * rows, rows));
+          parts.give(to);
+        }
+        parts.finish();
+        copy(j, whole, source);
+        group->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{plain, whole, adds ? plain : Tensor{}}})
+            .wait();
+        EXPECT_EQ(download(j, out), download(j, plain)) << group->name() << ", round " << round;
+      }
+    }
+  }
+}
+
+TEST_P(Parts, are_recorded_as_the_collectives_are) {
+  Job& j = job(GetParam());
+  if (j.world.size() == 1) return;
+  const int n = j.world.size();
+  j.world.record_device_calls();
+  const Tensor whole = j.allocate({1000 * n}, DType::bf16), out = j.allocate({1000}, DType::bf16);
+  const Block own(2000);
+  const auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(2000, n));
+  const auto calls = [&] {
+    finish(j);
+    j.world.record_device_calls();
+    std::uint64_t sum = 0;
+    for (const auto& [key, stats] : j.log.entries())
+      if (key.group == "beside" && key.bytes == whole.bytes() && key.dtype == "bf16") sum += stats.calls;
+    return sum;
+  };
+  const std::uint64_t before = calls();
+  GatherParts gather =
+      j.beside->all_gather_parts({&whole, 1}, std::vector{own.tensor({1000}, DType::bf16)}, "fc1_fprop");
+  for (int rank = 0; rank < n; ++rank) gather.await(rank);
+  gather.finish();
+  ScatterParts scatter = j.beside->reduce_scatter_parts({out, whole}, "fc2_fprop");
+  for (int k = 1; k <= n; ++k) scatter.give(scatter.destination(k));
+  EXPECT_THROW(scatter.give(0), base::Error);
+  scatter.finish();
+  EXPECT_EQ(calls(), before + 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Parts, ::testing::Values(Gather::nccl, Gather::push),
+                         [](const auto& test) { return std::string(nccl::name_of(test.param)); });
+
+}  // namespace
+}  // namespace shard8::comm::tests
