@@ -40,6 +40,8 @@ struct DeviceLanes {
   bool compute = false;  ///< the compute stream: for what is waited for at once
   bool gather = false;   ///< all-gathers on a stream of their own
   bool reduce = false;   ///< reductions on another
+  /// Both streams are others than those of groups without it: no exchange waits for the weights or gradients of a unit.
+  bool apart = false;
 
   bool any() const { return compute || gather || reduce; }
 };

@@ -28,7 +28,7 @@ Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) 
   // Weights come and gradients go while this rank computes; it waits at once for the rest. The data
   // ranks exchange control values only.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
-      kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true};
+      kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true, .apart = true};
   Communicator replicate = world.split(model_rank, place.replicate, "replicate", kReduce);
   Communicator shard =
       world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard", kGatherAndReduce);

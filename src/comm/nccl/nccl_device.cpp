@@ -71,6 +71,8 @@ NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings
       compute_("compute", compute),
       gather_(Lane::with_own_stream("gather", compute)),
       reduce_(Lane::with_own_stream("reduce", compute)),
+      gather_apart_(Lane::with_own_stream("tensor gather", compute)),
+      reduce_apart_(Lane::with_own_stream("tensor reduce", compute)),
       statements_{nccl_version()},
       watchdog_(
           settings_.limits.interval(), [this] { return problem(); }, settings_.alarm) {
@@ -89,11 +91,11 @@ void NcclDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 void NcclDevice::record_calls() {
-  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) lane->record_calls();
+  for (Lane* lane : lanes()) lane->record_calls();
 }
 
 void NcclDevice::first_step_over() {
-  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) lane->make_spare_calls();
+  for (Lane* lane : lanes()) lane->make_spare_calls();
   first_step_over_ = true;
 }
 
@@ -114,7 +116,7 @@ std::optional<std::string> NcclDevice::problem() {
   SHARD8_CUDA_CHECK(status);
   const auto now = std::chrono::steady_clock::now();
   const auto limit = first_step_over_ ? settings_.limits.step : settings_.limits.start;
-  for (Lane* lane : {&compute_, gather_.get(), reduce_.get()}) {
+  for (Lane* lane : lanes()) {
     if (auto overdue = lane->overdue(now, limit)) return overdue;
   }
   return health_.problem();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -29,8 +30,9 @@ class NcclDevice final : public Device {
   const Settings& settings() const { return settings_; }
   Health& health() { return health_; }
   Lane& compute_lane() { return compute_; }
-  Lane& gather_lane() { return *gather_; }
-  Lane& reduce_lane() { return *reduce_; }
+  /// See DeviceLanes; `apart` is its member.
+  Lane& gather_lane(bool apart) { return apart ? *gather_apart_ : *gather_; }
+  Lane& reduce_lane(bool apart) { return apart ? *reduce_apart_ : *reduce_; }
   /// The communicator for the compute lane of a group. Collective. Groups of the same ranks share one communicator,
   /// because everything on that stream is in one order; it has the `most_ctas` of the first of them.
   std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info, int most_ctas);
@@ -38,13 +40,16 @@ class NcclDevice final : public Device {
 
  private:
   std::optional<std::string> problem();
+  std::array<Lane*, 5> lanes() {
+    return {&compute_, gather_.get(), reduce_.get(), gather_apart_.get(), reduce_apart_.get()};
+  }
 
   Settings settings_;
   int index_;
   int world_rank_;
   cudaStream_t stream_;
   Lane compute_;
-  std::unique_ptr<Lane> gather_, reduce_;
+  std::unique_ptr<Lane> gather_, reduce_, gather_apart_, reduce_apart_;
   Health health_;
   std::map<std::vector<double>, std::weak_ptr<NcclCommunicator>> on_compute_lane_;  ///< by ranks in the world
   std::vector<std::string> statements_;

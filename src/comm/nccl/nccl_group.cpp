@@ -58,8 +58,10 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
   };
   const Settings& settings = device_.settings();
   if (lanes.gather)
-    gather_ = {&device_.gather_lane(), make("gathers", settings.gather_ctas, settings.gather == Gather::zero_cta)};
-  if (lanes.reduce) reduce_ = {&device_.reduce_lane(), make("reductions", settings.reduce_ctas, false)};
+    gather_ = {&device_.gather_lane(lanes.apart),
+               make("gathers", settings.gather_ctas, settings.gather == Gather::zero_cta)};
+  if (lanes.reduce)
+    reduce_ = all_reduce_ = {&device_.reduce_lane(lanes.apart), make("reductions", settings.reduce_ctas, false)};
   if (lanes.compute) {
     const bool peers = settings.gather == Gather::automatic || settings.gather == Gather::push;
     const bool small = peers && problem_with_peers(group, device_.compute_lane().stream()).empty();
@@ -67,11 +69,12 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
                         device_.on_compute_lane(group, *info_, small ? settings.small_ctas : 0)};
     if (!lanes.gather) gather_ = compute;
     if (!lanes.reduce) reduce_ = compute;
+    all_reduce_ = compute;
   }
 }
 
 NcclGroup::~NcclGroup() {
-  for (const Route& route : {gather_, reduce_}) {
+  for (const Route& route : {gather_, reduce_, all_reduce_}) {
     if (route.lane != nullptr) route.lane->drain();
   }
 }
@@ -122,8 +125,8 @@ std::shared_ptr<DeviceMemory> NcclGroup::window_memory(const Communicator& group
 
 std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group, std::size_t bytes) {
   const HostWaits::Wait wait(group.waits(), subject_of("making reduce memory", *info_));
-  if (reduce_.lane != &device_.reduce_lane()) return nullptr;
-  const cudaStream_t stream = device_.reduce_lane().stream();
+  if (reduce_.lane == nullptr || exchanges(reduce_)) return nullptr;
+  const cudaStream_t stream = reduce_.lane->stream();
   const std::string problem = problem_with_peers(group, stream);
   if (!problem.empty()) {
     device_.state(fmt::format("group '{}': sums by NCCL; of parts that copy engines push is not active: {}",
@@ -231,7 +234,7 @@ ScatterExchangePtr NcclGroup::reduce_scatter_parts(const Communicator::ReduceSca
 }
 
 DeviceCall* NcclGroup::all_reduce(std::span<const Tensor> items, Communicator::Reduce reduce) {
-  const Route& route = route_of(reduce_, "all_reduce");
+  const Route& route = route_of(all_reduce_, "all_reduce");
   Call& call = route.lane->next(info_, Collective::all_reduce);
   for (const Tensor& t : items) call.count(t);
   route.lane->start(call);

@@ -52,7 +52,7 @@ class NcclGroup final : public DeviceGroup {
 
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
-  Route gather_, reduce_;
+  Route gather_, reduce_, all_reduce_;
   std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
   std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
   std::weak_ptr<peer::PushSums> push_sums_;
