@@ -106,7 +106,7 @@ class ScatterParts {
   /// peers have read what was there before.
   tensor::Tensor whole() const;
   /// The rows of whole() that rank `rank` sums are written, in the order of the execution space, and are not changed
-  /// any more. Every rank, this one too, is given once.
+  /// any more. Every rank, this one too, is given once, after whole() was called.
   void give(int rank);
   /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
   /// one is this rank.

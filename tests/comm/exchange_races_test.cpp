@@ -45,7 +45,7 @@ TEST(Numbers, are_compared_cyclically) {
 
 TEST(PartsMemory, is_had_and_freed_again_and_again) {
   const Communicator group = world();
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     std::string problem = "?";
     const auto memory = group.parts_memory(1000, static_cast<std::size_t>(i) * 1000, &problem);
     if (group.size() == 1) {
