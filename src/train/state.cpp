@@ -66,8 +66,7 @@ UserBuffers user_buffers(const Setup& setup) {
   if (tensor::kDevice) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
     buffers.reduce = comm::Communicator::reduce_memory_bytes(size(d.compute, own), d.tensor);
-    // The parts of one call arrive in half of the memory.
-    buffers.reduce = d.overlap.by_parts() ? 2 * buffers.reduce : std::min(buffers.reduce, kEnough);
+    if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
     return buffers;
   }
   if (d.overlap.qkv.forward.hidden() || d.overlap.fc1.forward.hidden()) {
