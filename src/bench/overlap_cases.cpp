@@ -10,7 +10,6 @@
 
 namespace shard8::bench {
 
-using model::ExchangeMethod;
 using model::LinearScratch;
 using model::TensorExchange;
 using profile::Collective;
@@ -164,8 +163,7 @@ class Cases {
   /// A reduce-scatter in backward, of the gradient of a linear's input.
   void scatter(const TensorExchange& e, const Partner& partner) {
     if (!e.hidden()) return;
-    const Tensor partial = (e.name == profile::Exchange::fc1_wgrad ? m_.second : m_.first).partial;
-    const Tensor local = m_.local;
+    const Tensor local = m_.local, partial = m_.first.partial;
     OverlapCase c = scatter_case(e, local, partial, {});
     set_product(c, partner);
     c.sequential = [alone = c.alone, product = c.product] {
