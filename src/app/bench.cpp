@@ -1,15 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "app/commands.hpp"
+#include "app/device.hpp"
 #include "app/job.hpp"
 #include "base/log.hpp"
+#include "base/version.hpp"
 #include "bench/checkpoint.hpp"
 #include "bench/gemm.hpp"
+#include "bench/overlap.hpp"
 #include "comm/agree.hpp"
 #include "profile/output_file.hpp"
 #include "train/assembly.hpp"
@@ -45,6 +51,14 @@ int bench_gemm(Job& job) {
   return 0;
 }
 
+/// Writes a file, unless `path` is empty.
+void write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  profile::OutputFile file(path);
+  file.write(text);
+  file.close();
+}
+
 int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   deck::Config config = bench::checkpoint_bench_deck(job.deck.config);
   bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, describe_run(job.deck)};
@@ -60,11 +74,54 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   const auto result = bench::bench_checkpoint(assembly, settings);
   logger.info("saved to and loaded from {}{}", settings.dir, settings.evict ? ", pages evicted before loading" : "");
   logger.info("{}", bench::to_text(result));
+  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(result) + '\n'); });
+  return 0;
+}
+
+void check_overlap(const std::string& name, const deck::LoadResult& deck) {
+  if (deck.config.mesh.tensor > 1) return;
+  base::fail(base::ExitCode::deck,
+             "{}: error: bench overlap times the exchanges of a tensor group, but mesh.tensor = 1, and a tensor group "
+             "of one rank exchanges nothing: set mesh.tensor to 2 or more",
+             name);
+}
+
+/// "Intel Xeon, 8 cores a node, 2 threads a rank" or "4 x NVIDIA H200".
+std::string machine_of(const Job& job) {
+  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), device_name());
+  std::string cpu = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    cpu = line.substr(colon + 2);
+    break;
+  }
+  return fmt::format("{}, {} cores a node, {} threads a rank", cpu, job.node.cores, job.runtime.threads());
+}
+
+int bench_overlap(Job& job, const BenchArguments& arguments) {
+  const comm::Communicator world = job.world.same();
+  const base::Logger logger(world.rank(), world.size());
+  const base::Version version = base::version();
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  const bench::Measured measured{machine_of(job), std::string(version.number), std::string(version.git_hash),
+                                 fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
   comm::agree_on_root(world, 0, [&] {
-    if (arguments.json.empty()) return;
-    profile::OutputFile file(arguments.json);
-    file.write(bench::to_json(result) + '\n');
-    file.close();
+    for (const std::string& path : {arguments.csv, arguments.json})
+      if (!path.empty()) profile::require_writable(path);
+  });
+  const auto result =
+      bench::bench_overlap(bench::overlap_bench_deck(job.deck.config), std::move(job.world), job.runtime.exec(),
+                           job.runtime.threads(), {.blocks = arguments.blocks, .repetitions = arguments.repetitions});
+  logger.info("exchanges of {} tensor ranks beside matrix products, {} ranks, {} blocks of {} repetitions",
+              result.tensor, result.ranks, result.settings.blocks, result.settings.repetitions);
+  logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
+  if (!result.parts_problem.empty()) logger.info("direct and pipeline go by messages: {}", result.parts_problem);
+  logger.info("{}", bench::to_text(result));
+  comm::agree_on_root(world, 0, [&] {
+    write_file(arguments.csv, bench::to_csv(result, measured));
+    write_file(arguments.json, bench::to_json(result, measured) + '\n');
   });
   return 0;
 }
@@ -107,11 +164,14 @@ int bench_collective(Job&) { needs_devices("collective"); }
 }  // namespace
 
 int bench_command(int argc, char** argv, const BenchArguments& arguments) {
-  const bool checkpoint = arguments.what == "checkpoint";
-  if (!tensor::kDevice && !checkpoint) needs_devices(arguments.what.c_str());
-  return run_job(argc, argv, arguments.deck, [&](Job& job) {
-    if (checkpoint) return bench_checkpoint(job, arguments);
-    return arguments.what == "gemm" ? bench_gemm(job) : bench_collective(job);
+  const std::string& what = arguments.what;
+  if (!tensor::kDevice && (what == "gemm" || what == "collective")) needs_devices(what.c_str());
+  DeckArguments deck = arguments.deck;
+  if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
+  return run_job(argc, argv, deck, [&](Job& job) {
+    if (what == "checkpoint") return bench_checkpoint(job, arguments);
+    if (what == "overlap") return bench_overlap(job, arguments);
+    return what == "gemm" ? bench_gemm(job) : bench_collective(job);
   });
 }
 

@@ -74,15 +74,23 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "time parts of a deck's run (under mpiexec or srun)");
   bench
       ->add_option("WHAT", arguments.what,
-                   "gemm: its matrix products; collective: its groups' collectives; checkpoint: saving and loading")
+                   "gemm: its matrix products; collective: its groups' collectives; overlap: the tensor group's "
+                   "exchanges beside products; checkpoint: saving and loading")
       ->required()
-      ->check(CLI::IsMember({"gemm", "collective", "checkpoint"}));
+      ->check(CLI::IsMember({"gemm", "collective", "overlap", "checkpoint"}));
   bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
   bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
   bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
   bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
-  bench->add_option("--json", arguments.json, "checkpoint: a file for the figures of every run");
+  bench->add_option("--json", arguments.json, "checkpoint, overlap: a file for all figures");
   bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
+  bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
+  bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed in turn")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of a variant in a block")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
 }
 
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {

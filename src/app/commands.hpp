@@ -37,13 +37,16 @@ struct CkptArguments {
 
 /// What `bench` times, with the deck's shapes and groups.
 struct BenchArguments {
-  std::string what;  ///< "gemm", "collective" or "checkpoint"
+  std::string what;  ///< "gemm", "collective", "overlap" or "checkpoint"
   DeckArguments deck;
+  std::string json;  ///< of a checkpoint and of overlap: a file; empty: none
   // Of a checkpoint.
   int runs = 5;
-  std::string dir;   ///< empty: the deck's output.dir
-  std::string json;  ///< a file; empty: none
+  std::string dir;  ///< empty: the deck's output.dir
   bool evict = true;
+  // Of overlap.
+  int blocks = 5, repetitions = 20;
+  std::string csv;  ///< a file; empty: none
 };
 
 /// Prints a deck's warnings to standard error.

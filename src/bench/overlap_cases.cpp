@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/overlap_cases.hpp"
+
+#include <string>
+#include <utility>
+
+#include "model/products.hpp"
+#include "model/sequence_parallel.hpp"
+
+namespace shard8::bench {
+
+using model::LinearScratch;
+using model::TensorExchange;
+using profile::Collective;
+using tensor::Operand;
+using tensor::Tensor;
+
+namespace {
+
+/// The product that hides a whole exchange.
+struct Partner {
+  std::int64_t m = 0, n = 0, k = 0;
+  tensor::DType dtype{};
+  std::function<void()> prepare, product;
+};
+
+/// What the functions of a case call. Copied into them.
+struct Run {
+  const model::Context* context;
+  bool accumulate;
+
+  int ranks() const { return context->tensor_group.size(); }
+  model::Gathering start_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
+    return model::start_gather_tokens(*context, e.name, scratch.gathered, scratch.gathered_cast, local);
+  }
+  Operand gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
+    return start_gather(e, scratch, local).wait(*context);
+  }
+  void fprop_of_rank(const Tensor& y, const Operand& x, const model::Weight& w, int rank, std::int64_t tokens) const {
+    model::fprop(*context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.forward, {});
+  }
+  /// The products of the plain order, without an exchange: one on a device, one for each rank's tokens on hosts.
+  void fprop_of_ranks(const Tensor& y, const Operand& x, const model::Weight& w) const {
+    if (tensor::kDevice) return model::fprop(*context, y, x, w.forward, {});
+    for (int rank = 0; rank < ranks(); ++rank) fprop_of_rank(y, x, w, rank, y.rows() / ranks());
+  }
+};
+
+/// Makes the cases.
+class Cases {
+ public:
+  Cases(const model::Context& context, const OverlapMemory& memory, bool accumulate)
+      : m_(memory), run_{&context, accumulate} {}
+
+  std::vector<OverlapCase> of(const model::Overlap& overlap) {
+    direct(overlap.qkv.forward, m_.qkv, m_.first);
+    pipeline(overlap.proj.forward, m_.proj, m_.second);
+    direct(overlap.fc1.forward, m_.fc1, m_.second);
+    pipeline(overlap.fc2.forward, m_.fc2, m_.first);
+    gather_of_x(overlap.qkv.gather, m_.qkv, m_.first);
+    gather_of_dy(overlap.proj.gather, m_.proj, m_.second, m_.fc2, m_.first);
+    gather_of_x(overlap.fc1.gather, m_.fc1, m_.second);
+    gather_of_dy(overlap.fc2.gather, m_.fc2, m_.first, m_.proj, m_.second);
+    scatter(overlap.qkv.scatter, column_wgrad(overlap.qkv.scatter, m_.qkv, m_.first));
+    scatter(overlap.fc1.scatter, column_wgrad(overlap.fc1.scatter, m_.fc1, m_.second));
+    scatter(overlap.head_scatter, head_wgrad());
+    const profile::ExchangeMethods methods = overlap.methods();
+    for (OverlapCase& c : cases_) c.method = methods[static_cast<std::size_t>(c.exchange.name)];
+    return std::move(cases_);
+  }
+
+ private:
+  /// The gather of a column-parallel linear's input before its forward.
+  void direct(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
+    if (!e.hidden()) return;
+    const TensorExchange off{e.name};
+    const Operand x = run_.gather(off, scratch, l.x.by_rows);
+    const Operand token = l.x.by_rows.slice(0, 1);
+    OverlapCase c = gather_case(e, scratch, l.x.by_rows);
+    set_product(c, {x.rows(), l.y.cols(), x.cols(), x.data.dtype, c.alone, {}});
+    c.product = [=, run = run_, &l] { run.fprop_of_ranks(l.y, x, l.w); };
+    c.sequential = [=, run = run_, &l, &scratch] {
+      model::column_linear_forward(*run.context, l.y, l.x, {l.w, {}}, scratch, off);
+    };
+    c.overlapped = [=, run = run_, &l, &scratch] {
+      model::column_linear_forward(*run.context, l.y, l.x, {l.w, {}}, scratch, e);
+    };
+    c.flags = [=, run = run_, &l, &least = m_.least] {
+      model::GatheringByParts gathering(*run.context, e.name, least.gathered, least.gathered_cast, token);
+      const std::int64_t tokens = x.rows() / run.ranks();
+      for (int k = 0; k < run.ranks(); ++k) {
+        const int rank = gathering.arrival(k);
+        gathering.wait(*run.context, rank);
+        run.fprop_of_rank(l.y, x, l.w, rank, tokens);
+      }
+      gathering.finish(*run.context);
+    };
+    cases_.push_back(std::move(c));
+  }
+
+  /// The reduce-scatter of a row-parallel linear's output after its forward.
+  void pipeline(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
+    if (!e.hidden()) return;
+    const Operand& x = l.x.by_rows;
+    const Tensor residual = m_.residual;
+    OverlapCase c = scatter_case(e, l.y, scratch.partial, residual);
+    set_product(c, {x.rows(), l.y.cols(), x.cols(), x.data.dtype, [] {}, {}});
+    c.product = [=, run = run_, &l, &scratch] { run.fprop_of_ranks(scratch.partial, l.x.by_rows, l.w); };
+    const auto forward = [=, run = run_, &l, &scratch](const TensorExchange& exchange) {
+      model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange);
+    };
+    c.sequential = [=] { forward({e.name}); };
+    c.overlapped = [=] { forward(e); };
+    c.flags = [=, run = run_, &l, &scratch, &least = m_.least] {
+      model::ScatteringByParts scattering(*run.context, e.name, l.y.slice(0, 1), least.partial, {});
+      const std::int64_t tokens = l.y.rows();
+      for (int k = 1; k <= run.ranks(); ++k) {
+        const int rank = scattering.destination(k);
+        run.fprop_of_rank(scratch.partial, l.x.by_rows, l.w, rank, tokens);
+        scattering.give(*run.context, rank);
+      }
+      scattering.finish(*run.context);
+    };
+    cases_.push_back(std::move(c));
+  }
+
+  /// The gather of a column-parallel linear's input in backward, beside dgrad.
+  void gather_of_x(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
+    if (!e.hidden()) return;
+    const Operand& dy = l.dy.by_rows;
+    Partner dgrad{dy.rows(), scratch.partial.cols(), dy.cols(), dy.data.dtype, [] {}, {}};
+    dgrad.product = [run = run_, &l, &scratch] {
+      model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w.backward);
+    };
+    bulk_gather(e, scratch, l.x.by_columns, dgrad);
+  }
+
+  /// The gather of dy of a row-parallel linear, beside the wgrad of the row-parallel linear before it, whose dy was
+  /// gathered into `kept`.
+  void gather_of_dy(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch,
+                    const LinearOperands& before, const LinearScratch& kept) {
+    if (!e.hidden()) return;
+    bulk_gather(e, scratch, l.dy.by_rows, wgrad(e, before, before.dy.by_columns, before.x.by_columns, kept));
+  }
+
+  void bulk_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local,
+                   const Partner& partner) {
+    OverlapCase c = gather_case(e, scratch, local);
+    set_product(c, partner);
+    c.sequential = [alone = c.alone, product = c.product] {
+      alone();
+      product();
+    };
+    c.overlapped = [=, run = run_, &scratch, product = c.product] {
+      auto gathering = run.start_gather(e, scratch, local);
+      product();
+      gathering.wait(*run.context);
+    };
+    cases_.push_back(std::move(c));
+  }
+
+  /// A reduce-scatter in backward, of the gradient of a linear's input.
+  void scatter(const TensorExchange& e, const Partner& partner) {
+    if (!e.hidden()) return;
+    const Tensor local = m_.local, partial = m_.first.partial;
+    OverlapCase c = scatter_case(e, local, partial, {});
+    set_product(c, partner);
+    c.sequential = [alone = c.alone, product = c.product] {
+      alone();
+      product();
+    };
+    c.overlapped = [=, run = run_, product = c.product] {
+      auto scattering = model::start_reduce_scatter_tokens(*run.context, e.name, local, partial);
+      product();
+      scattering.wait(*run.context);
+    };
+    cases_.push_back(std::move(c));
+  }
+
+  /// wgrad, for which one operand is gathered into `scratch` before: x of a column-parallel linear, dy of a
+  /// row-parallel one.
+  Partner wgrad(const TensorExchange& e, const LinearOperands& l, const Operand& dy, const Operand& x,
+                const LinearScratch& scratch) {
+    const bool column = x.rows() < dy.rows();
+    const Operand local = column ? x : dy;
+    const Operand whole = run_.gather(e, scratch, local);
+    const Operand all_dy = column ? dy : whole, all_x = column ? whole : x;
+    return {l.dw.rows(),
+            l.dw.cols(),
+            all_dy.rows(),
+            all_dy.data.dtype,
+            [=, run = run_, &scratch] { run.gather(e, scratch, local); },
+            [=, run = run_, &l] { model::wgrad(*run.context, l.dw, all_dy, all_x, run.accumulate); }};
+  }
+  Partner column_wgrad(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
+    return wgrad(e, l, l.dy.by_columns, l.x.by_columns, scratch);
+  }
+
+  /// wgrad of the head's last tokens.
+  Partner head_wgrad() {
+    const Tensor dw = m_.head_dw, dy = m_.dlogits, x = m_.first.gathered.slice(m_.head_first, dy.rows());
+    const bool accumulate = run_.accumulate || m_.head_first > 0;
+    return {dy.cols(), x.cols(), dy.rows(),
+            dy.dtype,  [] {},    [=, run = run_] { model::wgrad(*run.context, dw, dy, x, accumulate); }};
+  }
+
+  /// The parts of a case that its exchange alone gives.
+  OverlapCase gather_case(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) {
+    const bool blocks = local.scaling != tensor::Scaling::none && local.scaling != tensor::Scaling::tensor;
+    const std::size_t own = local.data.bytes() + (blocks ? local.scale_inv.bytes() : 0);
+    OverlapCase c;
+    c.exchange = e;
+    c.moved = key(Collective::all_gather, local.data.dtype, own);
+    c.alone = [=, run = run_, &scratch] { run.gather(e, scratch, local); };
+    return c;
+  }
+  OverlapCase scatter_case(const TensorExchange& e, const Tensor& local, const Tensor& partial, const Tensor& addend) {
+    OverlapCase c;
+    c.exchange = e;
+    c.moved = key(Collective::reduce_scatter, local.dtype, local.bytes());
+    c.alone = [=, run = run_] { model::reduce_scatter_tokens(*run.context, e.name, local, partial, addend); };
+    return c;
+  }
+  profile::CollectiveKey key(Collective op, tensor::DType dtype, std::size_t own) const {
+    return {op, run_.context->tensor_group.name(), run_.ranks(), std::string(name_of(dtype)),
+            own * static_cast<std::size_t>(run_.ranks())};
+  }
+  static void set_product(OverlapCase& c, const Partner& p) {
+    c.m = p.m;
+    c.n = p.n;
+    c.k = p.k;
+    c.dtype = p.dtype;
+    c.prepare = p.prepare;
+    c.product = p.product;
+  }
+
+  const OverlapMemory& m_;
+  Run run_;
+  std::vector<OverlapCase> cases_;
+};
+
+}  // namespace
+
+std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
+                                       const OverlapMemory& memory, bool accumulate) {
+  return Cases(context, memory, accumulate).of(overlap);
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/overlap_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/quantize.hpp"
+#include "kernels/random.hpp"
+#include "model/workspace.hpp"
+#include "tensor/transfer.hpp"
+
+namespace shard8::bench {
+
+using fp8::CastBuffer;
+using fp8::Operands;
+using fp8::Role;
+using model::LinearScratch;
+using tensor::DType;
+using tensor::MemoryKind;
+using tensor::Tensor;
+
+OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
+    : arenas(std::move(set)), setup_(setup), recipe_(setup.weights.recipe) {
+  if (recipe_.layers == 0) recipe_ = {};
+  const model::Dims& d = setup.dims;
+  tensor::Arena& exchanged = arenas[MemoryKind::exchanged];
+  tensor::Arena& buffers = arenas[MemoryKind::buffers];
+  first = LinearScratch::allocate_exchanged(d, recipe_, exchanged);
+  second = first.gathering_elsewhere(d, recipe_, exchanged);
+  least.gathered = exchanged.allocate({d.tensor, d.hidden}, d.compute);
+  least.partial = exchanged.allocate({d.tensor, d.hidden}, d.compute);
+  if (recipe_.on()) least.gathered_cast = CastBuffer(exchanged, d.tensor * d.hidden, recipe_.by_rows(Role::input));
+  qkv = column(d.qkv_width());
+  proj = row(d.q_width());
+  fc1 = column(d.fc1_width());
+  fc2 = row(d.ffn);
+  residual = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
+  local = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
+  const std::int64_t chunk = model::head_chunk_tokens(d);
+  head_first = (d.tokens() - 1) / chunk * chunk;
+  dlogits = buffers.allocate({d.tokens() - head_first, d.vocab_local}, d.compute);
+  head_dw = buffers.allocate({d.vocab_local, d.hidden}, DType::fp32);
+  const std::int64_t rows = std::max(d.tokens(), d.hidden);
+  const std::int64_t cols = std::max({d.hidden, d.q_width(), d.ffn, d.qkv_width(), d.fc1_width()});
+  numbers_ = buffers.allocate({std::max(rows * cols, dlogits.count())}, DType::fp32);
+  scale_ = buffers.allocate({1}, DType::fp32);
+  workspace =
+      buffers.allocate({static_cast<std::int64_t>(model::workspace_bytes(d, recipe_, setup.threads))}, DType::u8);
+}
+
+tensor::MemoryBytes OverlapMemory::bytes(const train::Setup& setup) {
+  return OverlapMemory(setup, tensor::ArenaSet::measure()).arenas.bytes();
+}
+
+/// `gathered`: the tensor group gathers the matrix.
+Operands OverlapMemory::operands(Role role, std::int64_t rows, std::int64_t cols, bool gathered) {
+  tensor::Arena& arena = arenas[MemoryKind::buffers];
+  if (!recipe_.on()) return arena.allocate({rows, cols}, setup_.dims.compute);
+  return model::CastScratch::allocate(recipe_, role, rows * cols, arena).view(recipe_, role, rows, cols, gathered);
+}
+
+/// Weights are never stored transposed, as in fsdp's units.
+model::Weight OverlapMemory::weight(std::int64_t out, std::int64_t in) {
+  tensor::Arena& arena = arenas[MemoryKind::buffers];
+  if (!recipe_.on()) return arena.allocate({out, in}, setup_.dims.compute);
+  const auto copy = [&](tensor::Scaling scaling) {
+    return CastBuffer(arena, out * in, scaling).view(out, in, recipe_.dtype(Role::weight), scaling);
+  };
+  const tensor::Operand by_rows = copy(recipe_.by_rows(Role::weight));
+  return {by_rows, recipe_.two_copies(Role::weight) ? copy(recipe_.by_columns(Role::weight)) : by_rows, {}};
+}
+
+LinearOperands OverlapMemory::column(std::int64_t out) {
+  const model::Dims& d = setup_.dims;
+  tensor::Arena& arena = arenas[MemoryKind::buffers];
+  return {.x = operands(Role::input, d.tokens_local(), d.hidden, true),
+          .dy = operands(Role::output_gradient, d.tokens(), out, false),
+          .w = weight(out, d.hidden),
+          .y = arena.allocate({d.tokens(), out}, d.compute),
+          .dw = arena.allocate({out, d.hidden}, DType::fp32)};
+}
+
+LinearOperands OverlapMemory::row(std::int64_t in) {
+  const model::Dims& d = setup_.dims;
+  tensor::Arena& arena = arenas[MemoryKind::buffers];
+  return {.x = operands(Role::input, d.tokens(), in, false),
+          .dy = operands(Role::output_gradient, d.tokens_local(), d.hidden, true),
+          .w = weight(d.hidden, in),
+          .y = arena.allocate({d.tokens_local(), d.hidden}, d.compute),
+          .dw = arena.allocate({d.hidden, in}, DType::fp32)};
+}
+
+void OverlapMemory::fill(const tensor::Exec& exec) {
+  tensor::to_device(exec, scale_, &kScale);
+  for (const LinearOperands* linear : {&qkv, &proj, &fc1, &fc2}) {
+    fill(exec, linear->x);
+    fill(exec, linear->dy);
+    fill(exec, Operands(linear->w.forward, linear->w.backward));
+    kernels::fill_zero(exec, linear->dw);  // wgrad may add to it
+  }
+  for (const Tensor& t :
+       {first.gathered, first.partial, second.gathered, least.gathered, least.partial, residual, local, dlogits})
+    fill(exec, t);
+  kernels::fill_zero(exec, head_dw);
+}
+
+/// Of a matrix in FP8 only numbers_ are written.
+void OverlapMemory::fill(const tensor::Exec& exec, const Tensor& out) {
+  const auto key = kernels::random_key(static_cast<std::uint64_t>(setup_.place.tensor), "bench overlap") + ++filled_;
+  const Tensor numbers = numbers_.reshaped({out.rows(), out.cols()});
+  kernels::normal_fill(exec, numbers, key, {.row_stride = out.cols()}, 1.0);
+  if (tensor::size_of(out.dtype) > 1) kernels::cast(exec, out, numbers);
+}
+
+void OverlapMemory::fill(const tensor::Exec& exec, const Operands& out) {
+  fill(exec, out.by_rows.data);
+  if (!recipe_.on()) return;
+  const Tensor numbers = numbers_.reshaped(out.by_rows.data.shape);
+  const kernels::CastOptions options = recipe_.cast_options(nullptr);
+  if (!recipe_.per_tensor()) {
+    if (out.one()) return kernels::quantize_blocks(exec, out.by_rows, numbers, options);
+    return kernels::quantize_blocks(exec, out.by_rows, out.by_columns, numbers, options);
+  }
+  if (out.by_columns.transposed)
+    return kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, {}, numbers, scale_, options);
+  kernels::quantize(exec, out.by_rows, {}, numbers, scale_, options);
+}
+
+}  // namespace shard8::bench

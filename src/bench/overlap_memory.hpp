@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/linear.hpp"
+#include "tensor/arena.hpp"
+#include "train/setup.hpp"
+
+namespace shard8::bench {
+
+/// What the products of one linear of a layer read and write on one rank, in FP8 if the layer is in FP8.
+struct LinearOperands {
+  fp8::Operands x, dy;
+  model::Weight w;
+  tensor::Tensor y;   ///< what forward writes
+  tensor::Tensor dw;  ///< fp32, of the shape of w
+};
+
+/// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
+/// model::Activations.
+struct OverlapMemory {
+  tensor::ArenaSet arenas;
+  model::LinearScratch first;   ///< exchanged, of qkv and fc2
+  model::LinearScratch second;  ///< exchanged, of proj and fc1
+  model::LinearScratch least;   ///< exchanged, for one token of each rank
+  LinearOperands qkv, proj, fc1, fc2;
+  tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
+  tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
+  tensor::Tensor head_dw;          ///< (vocab_local, H) fp32
+  std::int64_t head_first = 0;     ///< the first token of the head's last chunk
+  tensor::Tensor workspace;        ///< u8, for model::Context
+
+  /// Lays everything out in `arenas`. Nothing is filled. Exchanged matrices lie in MemoryKind::exchanged.
+  OverlapMemory(const train::Setup& setup, tensor::ArenaSet arenas);
+  OverlapMemory(const OverlapMemory&) = delete;
+  OverlapMemory& operator=(const OverlapMemory&) = delete;
+  static tensor::MemoryBytes bytes(const train::Setup& setup);
+
+  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8.
+  void fill(const tensor::Exec& exec);
+
+  /// Chosen: E4M3 holds seven standard deviations.
+  static constexpr float kScale = 64;
+
+ private:
+  fp8::Operands operands(fp8::Role role, std::int64_t rows, std::int64_t cols, bool gathered);
+  LinearOperands column(std::int64_t out);
+  LinearOperands row(std::int64_t in);
+  model::Weight weight(std::int64_t out, std::int64_t in);
+  void fill(const tensor::Exec& exec, const fp8::Operands& out);
+  void fill(const tensor::Exec& exec, const tensor::Tensor& out);
+
+  const train::Setup& setup_;
+  fp8::Recipe recipe_;  ///< of the layer; off if no layer is in FP8
+  tensor::Tensor numbers_, scale_;
+  std::uint64_t filled_ = 0;
+};
+
+}  // namespace shard8::bench
