@@ -18,6 +18,7 @@
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
 #include "comm/mpi/group.hpp"
+#include "comm/waiting.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -43,6 +44,22 @@ void exit_after(std::chrono::seconds time, int code) noexcept {
     }).detach();
   } catch (const std::system_error&) {  // no memory for a thread: by a signal, which the launcher reports
     ::alarm(static_cast<unsigned>(time.count()));
+  }
+}
+
+/// All ranks make progress until all have come here and what was under way is delivered. In MPI_Finalize a rank of
+/// MPICH 4.0 over UCX waits for the others without making progress, though another rank may still need it to close its
+/// connections (pmodels/mpich#6596). That rank would wait for ever.
+void deliver_what_is_under_way(MPI_Comm world) {
+  constexpr std::chrono::milliseconds kQuiet{2};  // chosen: many times what a message needs within a node
+  for (int round = 0; round < 2; ++round) {
+    Pause pause(Waiting::yield);
+    int done = 0;
+    MPI_Request all = MPI_REQUEST_NULL;
+    for (MPI_Ibarrier(world, &all); done == 0; pause()) MPI_Test(&all, &done, MPI_STATUS_IGNORE);
+    const auto end = std::chrono::steady_clock::now() + kQuiet;
+    for (int found = 0; std::chrono::steady_clock::now() < end; pause())
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
   }
 }
 
@@ -115,6 +132,7 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
 Environment::~Environment() {
   if (std::uncaught_exceptions() > 0) abort(base::ExitCode::failed, "left by an exception before the end of the run");
   const HostWaits::Wait wait(&waits_, {.operation = "MPI_Finalize"});
+  if (size_ > 1) deliver_what_is_under_way(world_);
   life_->finalizing = true;
   MPI_Finalize();
   life_->over = true;
