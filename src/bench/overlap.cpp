@@ -15,6 +15,7 @@
 #include "comm/device.hpp"
 #include "kernels/blas.hpp"
 #include "kernels/libraries.hpp"
+#include "profile/spread.hpp"
 #include "tensor/transfer.hpp"
 #include "train/state.hpp"
 
@@ -89,7 +90,8 @@ class Stopwatch {
   profile::StepTimer& timer_;
 };
 
-/// On a device: every product gets an algorithm, the same one on all ranks.
+/// On a device: times the algorithms that each product of the cases could use, and has all ranks use those that were
+/// the fastest on rank 0.
 void choose_algorithms(kernels::Libraries& libraries, const comm::Communicator& world,
                        const std::vector<OverlapCase>& cases, Stopwatch& stopwatch) {
   libraries.set_tuning(kernels::Tuning::candidates);
@@ -140,11 +142,8 @@ OverlapRow time_case(const OverlapCase& c, Stopwatch& stopwatch, const OverlapSe
 
 BlockTimes block_times(std::span<const double> milliseconds) {
   SHARD8_REQUIRE(!milliseconds.empty(), "there are no blocks");
-  std::vector<double> sorted(milliseconds.begin(), milliseconds.end());
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t half = sorted.size() / 2;
-  const double median = sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-  return {median, sorted.front(), sorted.back()};
+  const auto [least, most] = std::minmax_element(milliseconds.begin(), milliseconds.end());
+  return {profile::percentile({milliseconds.begin(), milliseconds.end()}, 50), *least, *most};
 }
 
 std::optional<double> hidden_share(double product, double sequential, double overlapped) {

@@ -148,10 +148,7 @@ class Cases {
                    const Partner& partner) {
     OverlapCase c = gather_case(e, scratch, local);
     set_product(c, partner);
-    c.sequential = [alone = c.alone, product = c.product] {
-      alone();
-      product();
-    };
+    c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, &scratch, product = c.product] {
       auto gathering = run.start_gather(e, scratch, local);
       product();
@@ -166,10 +163,7 @@ class Cases {
     const Tensor local = m_.local, partial = m_.first.partial;
     OverlapCase c = scatter_case(e, local, partial, {});
     set_product(c, partner);
-    c.sequential = [alone = c.alone, product = c.product] {
-      alone();
-      product();
-    };
+    c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, product = c.product] {
       auto scattering = model::start_reduce_scatter_tokens(*run.context, e.name, local, partial);
       product();
@@ -225,6 +219,13 @@ class Cases {
   profile::CollectiveKey key(Collective op, tensor::DType dtype, std::size_t own) const {
     return {op, run_.context->tensor_group.name(), run_.ranks(), std::string(name_of(dtype)),
             own * static_cast<std::size_t>(run_.ranks())};
+  }
+  /// The exchange, then the product.
+  static std::function<void()> one_after_the_other(const OverlapCase& c) {
+    return [alone = c.alone, product = c.product] {
+      alone();
+      product();
+    };
   }
   static void set_product(OverlapCase& c, const Partner& p) {
     c.m = p.m;

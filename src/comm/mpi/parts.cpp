@@ -19,6 +19,12 @@ namespace {
 using Item = Communicator::ReduceScatterItem;
 using tensor::Tensor;
 
+/// Destroys an exchange that lies in the memory of `group`, which this call keeps alive.
+template <class Exchange>
+void give_back_to(const std::shared_ptr<Group> group, Exchange* exchange) noexcept {
+  std::pmr::polymorphic_allocator<>(&group->memory).delete_object(exchange);
+}
+
 /// In a group of one rank: nothing is sent or recorded.
 class LoneGather final : public GatherExchange {
  public:
@@ -30,10 +36,7 @@ class LoneGather final : public GatherExchange {
   Tensor part(std::size_t i, int) const override { return own_.at(i); }
   void finish() override {}
   bool abandon() noexcept override { return true; }
-  void give_back() noexcept override {
-    const std::shared_ptr<Group> group = group_;
-    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(this);
-  }
+  void give_back() noexcept override { give_back_to(group_, this); }
 
  private:
   std::shared_ptr<Group> group_;
@@ -47,10 +50,7 @@ class LoneScatter final : public ScatterExchange {
   void give(int) override {}
   void finish() override { group_->copy(item_.out.data, item_.whole); }
   bool abandon() noexcept override { return true; }
-  void give_back() noexcept override {
-    const std::shared_ptr<Group> group = group_;
-    std::pmr::polymorphic_allocator<>(&group->memory).delete_object(this);
-  }
+  void give_back() noexcept override { give_back_to(group_, this); }
 
  private:
   std::shared_ptr<Group> group_;
