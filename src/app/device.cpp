@@ -50,20 +50,22 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
           "and what the job asked for (--gpus-per-node)",
           node.host);
     // A launcher may let each rank see one device, its own.
-    if (devices > 1 && node.ranks > devices)
+    if (devices > 1 && node.ranks > devices && !mesh.share_devices)
       base::fail(
           base::ExitCode::environment,
-          "{} ranks on {}, which has {} devices, one for each rank: start fewer ranks a node, or change the mesh",
+          "{} ranks on {}, which has {} devices, one for each rank: start fewer ranks a node, change the mesh, or "
+          "set mesh.share_devices to true to try a mesh",
           node.ranks, node.host, devices);
-    device = devices == 1 ? 0 : node.rank;
+    device = node.rank % devices;
   });
   return device;
 }
 
 void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment,
-                   const comm::HangLimits& limits) {
+                   const comm::HangLimits& limits, bool share_devices) {
   comm::nccl::Settings settings;
   settings.limits = limits;
+  settings.share_devices = share_devices;
   settings.alarm = [&environment](const std::string& what) { environment.abort(base::ExitCode::failed, what); };
   // The groups world and model exchange small tensors only: scales, amaxes, sums of squares.
   world.attach(comm::nccl::make_device(world, tensor::cuda::stream_of(exec), settings), {.compute = true});
@@ -93,7 +95,7 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
   return 0;
 }
 
-void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&) {}
+void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&, bool) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
 std::string device_name() { return {}; }
 std::size_t device_memory_taken() { return 0; }

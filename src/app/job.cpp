@@ -71,7 +71,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     check_ranks(world, deck.config.mesh);
     const int device = choose_device(world, deck.config.mesh, node);
     const tensor::Runtime runtime({.threads = threads, .device = device});
-    attach_device(world, runtime.exec(), environment, limits);
+    attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);
     Job job{node, deck, log, std::move(world), runtime};
     return body(job);
   });

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -34,6 +35,14 @@ std::string node_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::getline(file, id);
   return id;
+}
+
+std::string device_node_identity() {
+  static const std::string given = [] {
+    const char* const id = std::getenv("NCCL_HOSTID");
+    return id == nullptr ? std::string() : ' ' + std::string(id);
+  }();
+  return node_identity() + given;
 }
 
 std::optional<int> cpu_quota(const std::string& file) {

@@ -25,6 +25,10 @@ Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr);
 /// Identifies the running system: two processes with the same identity are on one node. Empty where it cannot be read.
 std::string node_identity();
 
+/// The same for what devices exchange: ranks with different values of the environment variable NCCL_HOSTID are on
+/// different nodes, as they are for NCCL. The variable is read at the first call.
+std::string device_node_identity();
+
 /// The CPU time that the cgroup (version 2) allows, in cores, rounded up. Nothing without a limit.
 std::optional<int> cpu_quota(const std::string& file = "/sys/fs/cgroup/cpu.max");
 

@@ -53,6 +53,7 @@ struct MeshConfig {
   std::int64_t tensor = 1;               ///< ranks that share one matrix product
   Backend backend = Backend::automatic;  ///< which library moves data between ranks
   Device device = Device::automatic;     ///< where kernels run
+  bool share_devices = false;            ///< ranks of a node may have the same device
 
   std::int64_t ranks() const { return replicate * shard * tensor; }
   /// P: the number of ranks that read different samples.

@@ -115,6 +115,9 @@ constexpr Field kMesh[] = {
     {.key = "device",
      .slot = mesh<&MeshConfig::device>(),
      .help = "where kernels run; the build decides, and auto takes what it is for"},
+    {.key = "share_devices",
+     .slot = mesh<&MeshConfig::share_devices>(),
+     .help = "a node may have more ranks than devices; to try meshes, not to measure them. No effect on hosts"},
 };
 
 constexpr Field kPrecision[] = {

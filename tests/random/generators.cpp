@@ -329,6 +329,7 @@ constexpr Generator kGenerators[] = {
 
 constexpr NotDrawn kNotDrawn[] = {
     {"model.init_file", "needs a file with every weight: train.golden and io.tensor_file read such files"},
+    {"mesh.share_devices", "no effect on hosts: two ranks on one device run the tests of two devices"},
     {"run.time_limit_min", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.margin_s", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.log_every", "only what is printed: a training does not read it"},

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "tensor/cuda/device.hpp"
@@ -14,8 +15,12 @@ namespace shard8::tests {
 /// The exit code that CTest reads as "skipped".
 inline constexpr int kSkipped = 77;
 
-/// The number of this rank's device: each rank of a node has a device of its own. If any node has fewer devices than
-/// ranks, every rank gets nothing, and rank 0 writes the reason to stderr. Collective over `world`.
+/// Whether the environment variable SHARD8_SHARE_DEVICES lets ranks of a node have the same device.
+inline bool share_devices() { return std::getenv("SHARD8_SHARE_DEVICES") != nullptr; }
+
+/// The number of this rank's device: each rank of a node has a device of its own, unless they share_devices(). If any
+/// node has fewer devices than ranks that need their own, or none, every rank gets nothing, and rank 0 writes the reason
+/// to stderr. Collective over `world`.
 inline std::optional<int> rank_device(MPI_Comm world) {
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -25,9 +30,9 @@ inline std::optional<int> rank_device(MPI_Comm world) {
   MPI_Comm_rank(world, &rank);
   MPI_Comm_free(&node);
   const int devices = tensor::cuda::device_count();
-  int enough = devices >= ranks ? 1 : 0;
+  int enough = devices >= (share_devices() ? 1 : ranks) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, world);
-  if (enough != 0) return local;
+  if (enough != 0) return local % devices;
   if (rank == 0) std::fprintf(stderr, "skipped: %d ranks on a node with %d devices\n", ranks, devices);
   return std::nullopt;
 }

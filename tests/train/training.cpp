@@ -22,6 +22,7 @@
 
 #include "comm/nccl/device.hpp"
 #include "tensor/cuda/stream.hpp"
+#include "tests/support/rank_device.hpp"
 #endif
 
 namespace shard8::test {
@@ -54,6 +55,7 @@ deck::Config prepared(deck::Config config) {
 
 void attach(comm::Communicator& world) {
   comm::nccl::Settings settings;
+  settings.share_devices = shard8::tests::share_devices();
   settings.limits = {std::chrono::seconds(60), std::chrono::seconds(60)};
   settings.alarm = [](const std::string& text) {
     std::fprintf(stderr, "%s\n", text.c_str());

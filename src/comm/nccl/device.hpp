@@ -32,6 +32,9 @@ struct Settings {
   /// Most thread blocks of one collective by NCCL on the compute stream, in groups whose large collectives go through
   /// peers' memory. NCCL takes device memory for each thread block that it may use.
   int small_ctas = 4;
+  /// Ranks of a node may have the same device. NCCL then takes each rank for a node of its own and moves what it moves
+  /// through sockets, so this is for tests and trials. Every rank's device must have the memory of all of its ranks.
+  bool share_devices = false;
   /// A call that takes longer ends the job. CallClock says how the time of a call counts.
   HangLimits limits;
   /// Another thread calls this with what hangs or failed (operation, group, rank, bytes). It must end the job.
@@ -39,7 +42,8 @@ struct Settings {
 };
 
 /// The current device with collectives by NCCL; its kernels run on `compute`. Collective over `world`, all ranks of the
-/// job. Throws AgreedError(environment) when two ranks share a device.
+/// job. Throws AgreedError(environment) when two ranks have the same device and `settings.share_devices` is false. When
+/// it is true, this must be the first use of NCCL in the process.
 std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings);
 
 }  // namespace shard8::comm::nccl

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -25,18 +26,27 @@ std::string identity_of(int index) {
   return bus.data();
 }
 
-// NCCL cannot have two ranks on one device.
+// NCCL refuses two ranks of a node that have the same device. It reads a node's identity from this variable, once.
+void appear_as_own_node(const Communicator& world) {
+  agree(world, [&] {
+    const std::string name = fmt::format("{}-rank{}", device_node_identity(), world.rank());
+    if (setenv("NCCL_HOSTID", name.c_str(), 1) != 0)
+      base::fail(base::ExitCode::environment,
+                 "cannot set NCCL_HOSTID in the environment, which mesh.share_devices needs");
+  });
+}
+
 void require_own_devices(const Communicator& world, int index) {
   std::string mine;
-  agree(world, [&] { mine = node_identity() + ' ' + identity_of(index); });
+  agree(world, [&] { mine = device_node_identity() + ' ' + identity_of(index); });
   const auto all = world.all_gather(mine);
   std::map<std::string, int> owner;
   for (int rank = 0; rank < world.size(); ++rank) {
     const auto [other, own] = owner.emplace(all[static_cast<std::size_t>(rank)], rank);
     if (own) continue;
     throw AgreedError(base::ExitCode::environment,
-                      fmt::format("ranks {} and {} have the same device ({}); start one rank a device, or use fewer "
-                                  "ranks a node",
+                      fmt::format("ranks {} and {} have the same device ({}): start one rank a device, use fewer ranks "
+                                  "a node, or set mesh.share_devices to true to try a mesh",
                                   other->second, rank, other->first.substr(other->first.rfind(' ') + 1)),
                       world.size());
   }
@@ -59,7 +69,10 @@ std::string_view name_of(Gather gather) {
 }
 
 std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings) {
-  require_own_devices(world, tensor::cuda::current_device());
+  if (settings.share_devices)
+    appear_as_own_node(world);
+  else
+    require_own_devices(world, tensor::cuda::current_device());
   return std::make_shared<NcclDevice>(world, compute, std::move(settings));
 }
 

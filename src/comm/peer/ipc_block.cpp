@@ -25,10 +25,10 @@ IpcBlock::IpcBlock(const Communicator& group, std::size_t bytes, cudaStream_t st
   try {
     cudaIpcMemHandle_t handle{};
     agree(group_, [&] { allocate(handle, stream); });
-    const auto nodes = group_.all_gather(node_identity());
+    const auto nodes = group_.all_gather(device_node_identity());
     agree(group_, [&] {
       for (const std::string& node : nodes) {
-        if (node.empty() || node != nodes.front())
+        if (node_identity().empty() || node != nodes.front())
           base::fail(base::ExitCode::environment, "the ranks of group '{}' are on several nodes", group_.name());
       }
     });

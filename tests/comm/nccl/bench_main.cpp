@@ -63,6 +63,7 @@ void bench_all(const comm::Environment& environment, Gather gather, std::uint64_
   const tensor::cuda::Stream compute;
   comm::Communicator world(environment.world(), "world", comm::Waiting::spin, nullptr);
   comm::nccl::Settings settings;
+  settings.share_devices = shard8::tests::share_devices();
   settings.gather = gather;
   settings.alarm = [&](const std::string& text) { environment.abort(base::ExitCode::failed, text); };
   world.attach(comm::nccl::make_device(world, compute, std::move(settings)), {.compute = true});

@@ -26,6 +26,7 @@ int body(const comm::Environment& environment, bool first, std::string_view how)
   const tensor::cuda::Stream compute;
   comm::Communicator world(environment.world(), "world", comm::Waiting::yield, nullptr);
   comm::nccl::Settings settings;
+  settings.share_devices = shard8::tests::share_devices();
   settings.gather = how == "push" || how == "exchange" ? comm::nccl::Gather::push : comm::nccl::Gather::nccl;
   settings.limits = {std::chrono::seconds(3), std::chrono::seconds(3)};
   settings.alarm = [&](const std::string& text) { environment.abort(base::ExitCode::failed, text); };

@@ -16,6 +16,7 @@
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/comm/buffer.hpp"
+#include "tests/support/rank_device.hpp"
 
 namespace shard8::comm::tests {
 
@@ -46,6 +47,7 @@ struct Pool {
 struct Job {
   explicit Job(nccl::Gather gather) : world(MPI_COMM_WORLD, "world", Waiting::yield, &log) {
     nccl::Settings settings;
+    settings.share_devices = shard8::tests::share_devices();
     settings.gather = gather;
     settings.limits = {std::chrono::seconds(60), std::chrono::seconds(60)};
     settings.alarm = [](const std::string& text) {

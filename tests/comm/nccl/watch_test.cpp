@@ -27,6 +27,7 @@ void run_far_ahead(bool timed, DeviceLanes lanes) {
   Communicator world(MPI_COMM_WORLD, "world", Waiting::yield, timed ? &log : nullptr);
   std::atomic<int> alarms = 0;
   nccl::Settings settings;
+  settings.share_devices = shard8::tests::share_devices();
   settings.gather = nccl::Gather::nccl;
   settings.limits = {milliseconds(2000), milliseconds(2000)};
   settings.alarm = [&](const std::string& text) {
