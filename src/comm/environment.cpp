@@ -47,22 +47,6 @@ void exit_after(std::chrono::seconds time, int code) noexcept {
   }
 }
 
-/// All ranks make progress until all have come here and what was under way is delivered. In MPI_Finalize a rank of
-/// MPICH 4.0 over UCX waits for the others without making progress, though another rank may still need it to close its
-/// connections (pmodels/mpich#6596). That rank would wait for ever.
-void deliver_what_is_under_way(MPI_Comm world) {
-  constexpr std::chrono::milliseconds kQuiet{2};  // chosen: many times what a message needs within a node
-  for (int round = 0; round < 2; ++round) {
-    Pause pause(Waiting::yield);
-    int done = 0;
-    MPI_Request all = MPI_REQUEST_NULL;
-    for (MPI_Ibarrier(world, &all); done == 0; pause()) MPI_Test(&all, &done, MPI_STATUS_IGNORE);
-    const auto end = std::chrono::steady_clock::now() + kQuiet;
-    for (int found = 0; std::chrono::steady_clock::now() < end; pause())
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
-  }
-}
-
 }  // namespace
 
 struct Environment::Life {
@@ -108,6 +92,7 @@ struct Environment::Life {
 Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimits& limits)
     : life_(new Life), world_(world) {
   set_hang_limits(limits);
+  prepare_mpi();
   int provided = MPI_THREAD_SINGLE;
   {
     const HostWaits::Wait wait(&waits_, {.operation = "MPI_Init_thread"});
@@ -132,7 +117,6 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
 Environment::~Environment() {
   if (std::uncaught_exceptions() > 0) abort(base::ExitCode::failed, "left by an exception before the end of the run");
   const HostWaits::Wait wait(&waits_, {.operation = "MPI_Finalize"});
-  if (size_ > 1) deliver_what_is_under_way(world_);
   life_->finalizing = true;
   MPI_Finalize();
   life_->over = true;

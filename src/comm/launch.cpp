@@ -33,6 +33,20 @@ Variables process_variables() {
   };
 }
 
+bool on_one_node(const Variables& variable) {
+  const auto local = number(variable("MPI_LOCALNRANKS")), all = number(variable("PMI_SIZE"));
+  if (local && all) return *local == *all;
+  return variable("SLURM_PROCID") && number(variable("SLURM_STEP_NUM_NODES")) == 1;
+}
+
+void prepare_mpi() {
+#if defined(MPICH_VERSION)
+  const Variables variable = process_variables();
+  if (!on_one_node(variable) || variable("UCX_TLS") || variable("UCX_NET_DEVICES")) return;
+  ::setenv("UCX_TLS", "self,sm", 0);  // without memory for it, UCX chooses as it did before
+#endif
+}
+
 std::optional<std::string> launch_problem(const Variables& variable, int ranks) {
   const auto processes = number(variable("PMI_SIZE"));  // of the PMI that Slurm's plugin and mpiexec speak
   if (processes && *processes != ranks)

@@ -20,6 +20,16 @@ std::optional<std::string> launch_problem(const Variables& variable, int ranks);
 /// Whether this process reports such a problem: one of those that were started together does, which cannot agree.
 bool reports_launch(const Variables& variable);
 
+/// Whether the launcher says that all ranks are on one node: Hydra (mpiexec of MPICH) or Slurm. False if it says
+/// nothing.
+bool on_one_node(const Variables& variable);
+
+/// Call it before MPI is initialised. If all ranks are on one node and MPI is MPICH, UCX is told to leave the network
+/// out (UCX_TLS=self,sm), unless the user has chosen transports or devices for it. Ranks of a node do not need the
+/// network, and with its TCP transport MPI_Finalize of MPICH 4.0 may not return (pmodels/mpich#6596): a rank waits for
+/// the others without making progress, while another rank needs it to close their connection.
+void prepare_mpi();
+
 /// One line that names the MPI library and its version. Works before MPI is initialised.
 std::string library_version();
 

@@ -241,6 +241,25 @@ TEST(Launch, processes_of_a_launcher_that_mpi_does_not_understand_are_found) {
   EXPECT_FALSE(problem(task, 4));
 }
 
+bool one_node(std::map<std::string, std::string> variables) {
+  return on_one_node([&](const std::string& name) -> std::optional<std::string> {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+TEST(Launch, one_node_is_known_where_the_launcher_says_so) {
+  EXPECT_TRUE(one_node({{"MPI_LOCALNRANKS", "4"}, {"PMI_SIZE", "4"}}));
+  EXPECT_FALSE(one_node({{"MPI_LOCALNRANKS", "2"}, {"PMI_SIZE", "4"}}));
+  EXPECT_TRUE(one_node({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_NODES", "1"}}));
+  EXPECT_FALSE(one_node({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_NODES", "2"}}));
+  // mpiexec in a job of one task on each of two nodes
+  EXPECT_FALSE(
+      one_node({{"MPI_LOCALNRANKS", "2"}, {"PMI_SIZE", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_NODES", "1"}}));
+  EXPECT_FALSE(one_node({{"PMI_SIZE", "4"}}));
+  EXPECT_FALSE(one_node({}));
+}
+
 TEST(Launch, one_process_reports) {
   const auto reports = [](std::map<std::string, std::string> variables) {
     return reports_launch([=](const std::string& name) -> std::optional<std::string> {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/launch.hpp"
 #include "tests/random/progress.hpp"
 #include "tests/random/shrink.hpp"
 #include "tests/random/spread.hpp"
@@ -242,6 +243,7 @@ int run(int argc, char** argv) {
 }  // namespace shard8::test
 
 int main(int argc, char** argv) {
+  shard8::comm::prepare_mpi();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   const int code = shard8::test::run(argc, argv);

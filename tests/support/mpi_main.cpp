@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "comm/launch.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/rank_printer.hpp"
@@ -48,6 +49,7 @@ int run(int argc, char** argv, MPI_Comm comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  shard8::comm::prepare_mpi();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm comm = MPI_COMM_NULL;

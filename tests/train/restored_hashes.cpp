@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "comm/launch.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"
@@ -64,6 +65,7 @@ int run(int argc, char** argv, MPI_Comm comm) {
 }  // namespace shard8::test
 
 int main(int argc, char** argv) {
+  shard8::comm::prepare_mpi();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm comm = MPI_COMM_NULL;

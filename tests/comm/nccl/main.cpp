@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include "comm/launch.hpp"
 #include "tests/comm/nccl/job.hpp"
 #include "tests/comm/nccl/rank_device.hpp"
 #include "tests/support/cases.hpp"
@@ -31,6 +32,7 @@ int run(int argc, char** argv, MPI_Comm comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  shard8::comm::prepare_mpi();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm comm = MPI_COMM_NULL;
