@@ -30,21 +30,53 @@ void die(const std::string& way) {
   if (way == "ok_error") base::fail(base::ExitCode::ok, "an error that calls itself ok");
   if (way == "exception") throw std::runtime_error("a plain exception");
   if (way == "unknown") throw 7;
-  if (way == "kill") ::kill(::getpid(), SIGKILL);
+  if (way.starts_with("kill")) ::kill(::getpid(), SIGKILL);
   if (way == "abort") std::abort();
   if (way == "exit0") std::exit(0);
   if (way == "exit9") std::exit(9);
-  if (way.starts_with("stop_in_")) ::kill(::getpid(), SIGSTOP);
+  if (way.starts_with("stop_")) ::kill(::getpid(), SIGSTOP);
+}
+
+/// Exchanges by parts. In the second of a kind the last rank dies: before it begins one ("before"), or between its begin
+/// and its end ("in").
+int exchange_parts(const comm::Communicator& group, const std::string& way) {
+  std::vector<float> own(1000, 1), whole(1000 * static_cast<std::size_t>(group.size()));
+  const auto tensor_of = [](std::vector<float>& v) {
+    return tensor::Tensor{
+        reinterpret_cast<std::byte*>(v.data()), {static_cast<std::int64_t>(v.size())}, tensor::DType::fp32};
+  };
+  const auto memory = group.parts_memory(own.size() * sizeof(float), whole.size() * sizeof(float));
+  const bool last = group.rank() == group.size() - 1, gather = way.find("gather") != std::string::npos;
+  for (int i = 0; i < 2; ++i) {
+    const bool dies = last && i == 1;
+    if (dies && way.find("before") != std::string::npos) die(way);
+    if (gather) {
+      comm::GatherParts parts =
+          group.all_gather_parts(std::vector{tensor_of(whole)}, std::vector{tensor_of(own)}, "fc1_fprop");
+      if (dies) die(way);
+      for (int k = 0; k < group.size(); ++k) parts.await(parts.arrival(k));
+      parts.finish();
+    } else {
+      comm::ScatterParts parts = group.reduce_scatter_parts({tensor_of(own), tensor_of(whole)}, "fc2_fprop");
+      static_cast<void>(parts.whole());
+      if (dies) die(way);
+      for (int k = 1; k <= group.size(); ++k) parts.give(parts.destination(k));
+      parts.finish();
+    }
+  }
+  group.barrier();
+  return base::to_int(base::ExitCode::ok);
 }
 
 int body(comm::Environment& environment, const std::string& way, comm::Waiting waiting) {
-  if (way.starts_with("stop_in_")) environment.set_hang_limits({std::chrono::seconds(2), std::chrono::seconds(2)});
+  if (way.starts_with("stop_")) environment.set_hang_limits({std::chrono::seconds(2), std::chrono::seconds(2)});
   const comm::Communicator world(environment.world(), "world", waiting, nullptr, &environment.waits());
   std::vector<float> data(100000, 1);
   const std::vector tensors{tensor::Tensor{reinterpret_cast<std::byte*>(data.data()), {100000}, tensor::DType::fp32}};
   world.all_reduce(tensors, comm::Communicator::Reduce::sum).wait();
 
   const int last = world.size() - 1;
+  if (way.find("_parts") != std::string::npos) return exchange_parts(world, way);
   if (way == "well") return base::to_int(base::ExitCode::ok);
   if (way == "stopped") return base::to_int(base::ExitCode::stopped);
   if (way == "agreed") {

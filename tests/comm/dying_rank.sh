@@ -54,6 +54,13 @@ for waiting in yield spin; do
   expect stop_in_all_reduce "$waiting" 5 "all_reduce in group 'world' on its rank [0-2] of 4, call 2, 400000 bytes: has waited 2 s for rank 3 of the group"
   expect stop_in_barrier "$waiting" 5 "barrier in group 'world' on its rank [0-2] of 4: has waited 2 s for other ranks"
 done
+expect stop_before_gather_parts yield 5 "all_gather for fc1_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank 3 of the group"
+expect stop_in_scatter_parts spin 5 "reduce_scatter for fc2_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank 3 of the group"
+# Its rows were there before it stopped: the others wait for it behind the exchange.
+expect stop_in_gather_parts yield 5 "shard8: rank [0-2]: .*in group 'world' on its rank [0-2] of 4.*: has waited 2 s for"
+expect stop_before_scatter_parts spin 5 "reduce_scatter for fc2_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank 3 of the group"
+expect kill_before_gather_parts yield any "signal"
+expect kill_in_scatter_parts spin any "signal"
 expect no_start yield any "shard8: on .*: MPI_Init_thread: has waited 2 s for other ranks"
 expect stop_in_split yield 5 "MPI_Comm_split in group 'world' on its rank [0-2] of 4: has waited 2 s"
 # MPI is gone by then: the launcher may give the code of the stopped rank, which it kills.
