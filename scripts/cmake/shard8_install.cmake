@@ -3,7 +3,7 @@
 # cmake --install build/cpu --prefix P: a tree that may be moved.
 #
 #   bin/shard8                      the program, or the script that starts it (see below)
-#   share/shard8/{decks,scripts,doc}, man page, completions of bash, zsh and fish
+#   share/shard8/{decks,scripts,packages,doc}, man page, completions of bash, zsh and fish
 #   include/shard8, lib/libshard8_*.a, lib/cmake/shard8    what find_package(shard8) needs
 #
 # A program that uses the private copy of Kokkos (shard8_kokkos.cmake) starts with a loader whose absolute path it
@@ -43,7 +43,8 @@ endif()
 install(DIRECTORY inputs/ DESTINATION "${shard8_data}/decks")
 install(DIRECTORY scripts/ DESTINATION "${shard8_data}/scripts" USE_SOURCE_PERMISSIONS
   PATTERN cmake EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold)$" EXCLUDE
-  REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE REGEX "__pycache__" EXCLUDE)
+  REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY packages/ DESTINATION "${shard8_data}/packages" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff SECURITY.md DESTINATION "${shard8_data}/doc")
 
