@@ -42,7 +42,7 @@ endif()
 # Decks, scripts for users and jobs, pages.
 install(DIRECTORY inputs/ DESTINATION "${shard8_data}/decks")
 install(DIRECTORY scripts/ DESTINATION "${shard8_data}/scripts" USE_SOURCE_PERMISSIONS
-  PATTERN cmake EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold)$" EXCLUDE
+  PATTERN cmake EXCLUDE PATTERN bench EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold)$" EXCLUDE
   REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY packages/ DESTINATION "${shard8_data}/packages" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
