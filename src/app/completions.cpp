@@ -197,7 +197,7 @@ std::string zsh(const std::vector<CommandEntry>& table) {
   std::string text = "#compdef shard8\n# zsh completion for shard8: printed by `shard8 completions zsh`\n\n";
   text += "_shard8_keys() {\n  local -a keys\n  keys=(\n";
   for (const Key& key : keys()) text += fmt::format("    {}\n", quoted(fmt::format("{}=:{}", key.name, key.help)));
-  text += "  )\n  _describe -o 'key of the deck' keys -S ''\n}\n\n";
+  text += "  )\n  _describe 'key of the deck' keys -S ''\n}\n\n";
   const auto find = [&](const std::vector<std::string>& words) {
     for (const CommandEntry& command : table)
       if (command.words == words) return command;
