@@ -50,6 +50,7 @@ shard8_need(yaml-cpp_FOUND "yaml-cpp: no package configuration found"
 if(TARGET yaml-cpp AND NOT TARGET yaml-cpp::yaml-cpp)
   add_library(shard8_yaml_cpp INTERFACE)
   target_link_libraries(shard8_yaml_cpp INTERFACE yaml-cpp)
+  set_target_properties(shard8_yaml_cpp PROPERTIES EXPORT_NAME yaml_cpp)
   add_library(yaml-cpp::yaml-cpp ALIAS shard8_yaml_cpp)
 endif()
 

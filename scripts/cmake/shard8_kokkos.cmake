@@ -44,7 +44,8 @@ endif()
 # The private copy was built for a newer C library than the system's and comes with it.
 # Executables that use it start with the loader that lies beside it, and look there first
 # for the libraries of libraries too (rpath, not runpath); one libgomp then serves
-# Kokkos, BLAS and the program.
+# Kokkos, BLAS and the program. shard8_install.cmake brings both with the program (SHARD8_PRIVATE_LOADER: empty if none).
+set(SHARD8_PRIVATE_LOADER "")
 if(Kokkos_FOUND)
   get_target_property(shard8_kokkos_lib Kokkos::kokkoscore LOCATION)
   get_filename_component(shard8_kokkos_libdir "${shard8_kokkos_lib}" DIRECTORY)
@@ -56,6 +57,7 @@ if(Kokkos_FOUND)
       "LINKER:--disable-new-dtags"
       "LINKER:-rpath,${shard8_kokkos_libdir}"
       "LINKER:--allow-shlib-undefined")
+    set(SHARD8_PRIVATE_LOADER "${shard8_loader}")
     message(STATUS "Kokkos: executables start with ${shard8_loader}")
   endif()
 endif()

@@ -4,6 +4,7 @@
 # the two interface targets below. Nothing here is a global flag.
 
 option(SHARD8_TESTS "Build the tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
+option(SHARD8_INSTALL "Offer installation (cmake --install)" ${PROJECT_IS_TOP_LEVEL})
 set(SHARD8_MARCH "native" CACHE STRING
   "Instruction set, as in -march=...; empty for the compiler's own default")
 set(SHARD8_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=...; empty for none")
@@ -14,13 +15,14 @@ if(SHARD8_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${SHARD8_CCACHE}")
 endif()
 
-# Standard, instruction set, sanitizers: must be the same in every object.
+# Standard, instruction set, sanitizers: must be the same in every object of the build. Projects that use the installed
+# libraries choose their own instruction set: no type in the headers depends on it.
 add_library(shard8_abi INTERFACE)
+set_target_properties(shard8_abi PROPERTIES EXPORT_NAME abi)
 target_compile_features(shard8_abi INTERFACE cxx_std_20)
 if(SHARD8_MARCH)
-  target_compile_options(shard8_abi INTERFACE
-    "$<$<COMPILE_LANGUAGE:CXX>:-march=${SHARD8_MARCH}>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-march=${SHARD8_MARCH}>")
+  target_compile_options(shard8_abi INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-march=${SHARD8_MARCH}>>"
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-march=${SHARD8_MARCH}>>")
 endif()
 if(SHARD8_SANITIZE)
   target_compile_options(shard8_abi INTERFACE

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/command_table.hpp"
 #include "app/commands.hpp"
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -21,6 +22,7 @@ struct Arguments {
   bool compare_off = false;
   std::string group, format = "yaml";
   bool ranks_only = false;
+  std::string shell;  ///< of `completions`
 };
 
 CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name, const char* help) {
@@ -93,6 +95,20 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
       ->check(CLI::Range(1, 100000));
 }
 
+/// Commands that installation uses; --help does not list them.
+void add_generators(CLI::App& app, Arguments& arguments) {
+  app.add_subcommand("man", "print the man page")->group("");
+  CLI::App* completions = app.add_subcommand("completions", "print a script that completes command lines")->group("");
+  completions->add_option("SHELL", arguments.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -105,6 +121,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "plan") return plan_command(arguments.deck);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
+  if (chosen == "man") return print(man_page(command_table(app)));
+  if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
   return info_command();
 }
 
@@ -114,7 +132,8 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
   const bool known =
       std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
   std::string names;
-  for (const CLI::App* c : commands) names += (names.empty() ? "" : ", ") + c->get_name();
+  for (const CLI::App* c : commands)
+    if (!c->get_group().empty()) names += (names.empty() ? "" : ", ") + c->get_name();
   if (first == "ckpt" && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
       app.get_subcommand("ckpt")->get_subcommands().empty())
     std::fprintf(stderr, "shard8 ckpt: an action is needed: list, show, verify or export; see shard8 ckpt --help\n");
@@ -172,6 +191,7 @@ int main(int argc, char** argv) {
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
+  add_generators(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

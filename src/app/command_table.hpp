@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace shard8::app {
+
+/// One option of a command, or one positional argument.
+struct ArgumentEntry {
+  std::vector<std::string> names;  ///< "-h" and "--help"; of a positional argument one, "DECK"
+  std::string help;
+  std::string default_text;          ///< empty: none
+  std::vector<std::string> choices;  ///< all values that are allowed; empty: any
+  bool takes_value = true;
+  bool required = false;
+  bool many = false;  ///< takes several values
+};
+
+/// One command with all that it takes.
+struct CommandEntry {
+  std::vector<std::string> words;  ///< {"ckpt", "list"}; of the program itself empty
+  std::string help;
+  std::vector<ArgumentEntry> options;
+  std::vector<ArgumentEntry> positionals;
+  std::vector<std::string> subcommands;
+
+  std::string name() const;  ///< "ckpt list"
+};
+
+/// The commands of a command line, the program itself first, each before its subcommands. Hidden commands (of the empty
+/// group) are left out.
+std::vector<CommandEntry> command_table(const CLI::App& app);
+
+/// The man page shard8(1), in the macros of man(7).
+std::string man_page(const std::vector<CommandEntry>& table);
+
+/// A script that completes commands, options, their values and keys of decks. `shell` is "bash", "zsh" or "fish".
+std::string completions(const std::vector<CommandEntry>& table, const std::string& shell);
+
+}  // namespace shard8::app
