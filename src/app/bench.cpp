@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "app/commands.hpp"
-#include "app/device.hpp"
 #include "app/job.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -84,20 +82,6 @@ void check_overlap(const std::string& name, const deck::LoadResult& deck) {
              "{}: error: bench overlap times the exchanges of a tensor group, but mesh.tensor = 1, and a tensor group "
              "of one rank exchanges nothing: set mesh.tensor to 2 or more",
              name);
-}
-
-/// "Intel Xeon, 8 cores a node, 2 threads a rank" or "4 x NVIDIA H200".
-std::string machine_of(const Job& job) {
-  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), device_name());
-  std::string cpu = "unknown processor";
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (!line.starts_with("model name") || colon == std::string::npos) continue;
-    cpu = line.substr(colon + 2);
-    break;
-  }
-  return fmt::format("{}, {} cores a node, {} threads a rank", cpu, job.node.cores, job.runtime.threads());
 }
 
 int bench_overlap(Job& job, const BenchArguments& arguments) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <fstream>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -77,6 +78,19 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
   });
   if (requests != nullptr) requests->end_job();
   return code;
+}
+
+std::string machine_of(const Job& job) {
+  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), device_name());
+  std::string cpu = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    cpu = line.substr(colon + 2);
+    break;
+  }
+  return fmt::format("{}, {} cores a node, {} threads a rank", cpu, job.node.cores, job.runtime.threads());
 }
 
 train::RunDescription describe_run(const deck::LoadResult& deck) {

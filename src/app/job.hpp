@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "app/commands.hpp"
 #include "comm/communicator.hpp"
@@ -33,6 +34,10 @@ struct Job {
 /// second of the `requests` ends the job, too; null: signals do what they did before.
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
             StopRequests* requests = nullptr);
+
+/// The machine on which a job runs, for files of figures: "Intel Xeon, 8 cores a node, 2 threads a rank" or "4 x NVIDIA
+/// H200".
+std::string machine_of(const Job& job);
 
 /// What a checkpoint's manifest says of this program and its deck.
 train::RunDescription describe_run(const deck::LoadResult& deck);

@@ -12,24 +12,28 @@
 #include "app/compare_off.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
+#include "app/overlap_choice.hpp"
 #include "app/process.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "bench/overlap_choice.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
 #include "data/dataset.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
+#include "deck/overlap.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
+#include "train/saved_choices.hpp"
 #include "train/stopping.hpp"
 #include "train/verify.hpp"
 
@@ -69,6 +73,7 @@ class Run {
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
         runtime_(job.runtime),
+        machine_(machine_of(job)),
         world_(std::move(job.world)),
         compare_off_(compare_off),
         output_(deck_.config.output, world_),
@@ -89,6 +94,7 @@ class Run {
       return base::to_int(base::ExitCode::ok);
     }
     output_.start(steps_.first);
+    output_.keep_overlap(overlap_.plan);
     const train::LoopResult loop = train();
     return report(loop);
   }
@@ -99,7 +105,7 @@ class Run {
   const comm::Communicator& world() const { return world_; }
 
   void open() {
-    output_.check();  // first, since the rest may take minutes
+    output_.check(!deck::auto_overlap_keys(config()).empty());  // first, since the rest may take minutes
     comm::agree(world(), [&] {
       requests_.refuse_start();
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
@@ -109,7 +115,10 @@ class Run {
     entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     find_restart();
-    assembly_->start(kernels::Tuning::candidates, restart_.first ? restart_.first->manifest.plan : std::string());
+    const auto saved = restart_.first ? train::choices_of_plan(restart_.first->manifest.plan) : train::SavedChoices{};
+    decide_overlap(saved);
+    comm::agree(world(), [&] { requests_.refuse_start(); });
+    assembly_->start(kernels::Tuning::candidates, saved.algorithms);
     comm::agree(world(), [&] { requests_.refuse_start(); });
     restart();
     comm::agree(world(), [&] { requests_.refuse_start(); });
@@ -127,6 +136,21 @@ class Run {
     if (restart_.first) assembly_->skip_initial_weights();
   }
 
+  /// From here on the run's config has a method or `off` in place of every `auto`. What is told of the deck
+  /// (deck_.echo) keeps the `auto`, so that a run that goes on may choose again.
+  void decide_overlap(const train::SavedChoices& saved) {
+    if (deck::auto_overlap_keys(config()).empty()) return;
+    overlap_ = app::decide_overlap(*assembly_, machine_, restart_.first ? restart_.first->folder : "", saved);
+    deck_.config = bench::with_choice(deck_.config, overlap_.choice);
+    assembly_->set_overlap(config().overlap);
+  }
+
+  train::RunDescription description() const {
+    train::RunDescription run = describe_run(deck_);
+    run.overlap = overlap_.plan;
+    return run;
+  }
+
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
   void restart() {
     std::optional<train::RestartPoint> point;
@@ -142,8 +166,7 @@ class Run {
       remarks_ = point->remarks;
       if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
-    if (folder_)
-      checkpoints_.emplace(*assembly_, *folder_, describe_run(deck_), point ? &point->manifest : nullptr, say());
+    if (folder_) checkpoints_.emplace(*assembly_, *folder_, description(), point ? &point->manifest : nullptr, say());
   }
 
   /// So that the header, the report and later checkpoints have the value with which this run trains.
@@ -165,6 +188,12 @@ class Run {
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
     if (!assembly_->parts_problem().empty())
       logger_.info("overlap    direct and pipeline go by messages: {}", assembly_->parts_problem());
+    for (const std::string& remark : overlap_.remarks) logger_.info("overlap    {}", remark);
+    if (!overlap_.choice.rows.empty()) {
+      std::string table = profile::to_text(overlap_.choice);
+      table.pop_back();  // its last end of line
+      logger_.info("{}", table);
+    }
     logger_.info("found      {}", assembly_->loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
     if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
@@ -249,6 +278,7 @@ class Run {
                  .next_step = loop.steps.back().step + 1,
                  .steps = steps_.end,
                  .checkpoint = loop.saved};
+    input.overlap = overlap_.choice;
     input.final_loss = loop.steps.back().loss;
     input.unigram_entropy = entropy_;
     return input;
@@ -305,6 +335,7 @@ class Run {
   profile::CollectiveLog& log_;
   base::Logger logger_;
   const tensor::Runtime& runtime_;
+  std::string machine_;
   comm::Communicator world_;
   bool compare_off_;
   RunOutput output_;
@@ -318,6 +349,7 @@ class Run {
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
+  OverlapDecision overlap_;
   std::string restarted_from_;        ///< empty for a new run
   std::vector<std::string> remarks_;  ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;

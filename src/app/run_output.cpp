@@ -12,9 +12,10 @@ namespace shard8::app {
 
 namespace fs = std::filesystem;
 
-void RunOutput::check() const {
+void RunOutput::check(bool overlap_is_kept) const {
   comm::agree_on_root(world_, 0, [&] {
     for (const auto& name : {config_.metrics, config_.timing, config_.summary}) profile::require_writable(path(name));
+    if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
 }
@@ -32,6 +33,14 @@ void RunOutput::start(std::int64_t first_step) {
                           profile::metrics_before(io::text_of(file.string()), first_step));
     }
     metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
+  });
+}
+
+void RunOutput::keep_overlap(const std::string& plan) const {
+  if (plan.empty()) return;
+  comm::agree_on_root(world_, 0, [&] {
+    const std::string file = path(deck::OutputConfig::kOverlap).string();
+    if (io::text_of(file) != plan) io::write_durably(file, plan);
   });
 }
 

@@ -21,12 +21,14 @@ class RunOutput {
   /// The references must outlive the object.
   RunOutput(const deck::OutputConfig& config, const comm::Communicator& world) : config_(config), world_(world) {}
 
-  /// Error if a file could not be written. Changes no file.
-  void check() const;
+  /// Error if a file could not be written. Changes no file. `overlap_is_kept`: keep_overlap() may write one.
+  void check(bool overlap_is_kept) const;
   /// Replaces the files of an earlier run. The metrics of a run that goes on are cut back to the steps before
   /// `first_step`. Called when the start is over and the header is printed, so a run that fails while it starts changes
   /// no file.
   void start(std::int64_t first_step);
+  /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
+  void keep_overlap(const std::string& plan) const;
   /// For a line of each step. On rank 0, after start() and before write().
   void metrics(const profile::StepMetrics& step) { metrics_->write(step); }
   /// Writes what comes at the end of a run. May be called again with more figures.

@@ -53,7 +53,7 @@ struct Manifest {
   std::uint64_t data_seed = 0;
   /// Of the initial values. Random numbers are counter-based: no generator has a state.
   std::uint64_t init_seed = 0;
-  std::string plan;  ///< text of the plan file of algorithms; empty without one
+  std::string plan;  ///< what was chosen by timing, as train::SavedChoices; empty: nothing
   std::vector<ManifestKey> deck;
   std::vector<ManifestTensor> tensors;  ///< no two have the same name and content
   std::vector<ShardSummary> files;      ///< no two have the same name

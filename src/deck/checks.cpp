@@ -209,6 +209,10 @@ void check_ends(const Checker& check, const Config& config) {
       check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
                  "runs on devices keep their choice of matrix products in it");
     }
+    if (*names[i] == OutputConfig::kOverlap) {
+      check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
+                 "runs keep their choice of overlap methods in it");
+    }
     for (int j = i + 1; j < 3; ++j) {
       if (*names[i] != *names[j]) continue;
       check.fail({files[j], files[i]},

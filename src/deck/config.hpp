@@ -177,6 +177,7 @@ struct VerifyConfig {
 
 struct OutputConfig {
   static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
+  static constexpr const char* kOverlap = "overlap.json";       ///< in dir, with overlap: auto: see docs/overlap.md
 
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step

@@ -5,10 +5,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
+#include <stdexcept>
 #include <utility>
+#include <variant>
+
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
+
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+}  // namespace
 
 bool fc2_wgrad_can_wait(const Config& config) {
   return config.model.recompute != Recompute::selective || !config.fp8.on();
@@ -38,7 +49,29 @@ std::string describe_overlap(const Config& config) {
                 {"qkv_wgrad", o.qkv_wgrad != OverlapMethod::off},
                 {"fc1_wgrad", o.fc1_wgrad != OverlapMethod::off},
                 {"head_dgrad", o.head_dgrad != OverlapMethod::off}});
-  return text.empty() ? "none of the tensor group's exchanges" : text;
+  if (text.empty()) return "none of the tensor group's exchanges";
+  if (!auto_overlap_keys(config).empty())
+    text += "; of the keys that are auto, a run keeps those that it times as faster";
+  return text;
+}
+
+std::vector<std::string_view> auto_overlap_keys(const Config& config) {
+  std::vector<std::string_view> keys;
+  if (!config.overlap.enable || config.mesh.tensor == 1) return keys;
+  for (const Field& field : overlap_fields()) {
+    const auto* choice = std::get_if<ChoiceAccess>(&field.slot);
+    if (choice != nullptr && choice->names[static_cast<std::size_t>(choice->get(config))] == kAuto)
+      keys.push_back(field.key);
+  }
+  return keys;
+}
+
+void set_overlap_key(Config& config, std::string_view key, std::string_view value) {
+  const auto* choice = std::get_if<ChoiceAccess>(&field_at(fmt::format("overlap.{}", key)).slot);
+  if (choice == nullptr) throw std::logic_error(fmt::format("overlap.{} has no method", key));
+  const auto found = std::find(choice->names.begin(), choice->names.end(), value);
+  if (found == choice->names.end()) throw std::logic_error(fmt::format("overlap.{} cannot be '{}'", key, value));
+  choice->set(config, static_cast<int>(found - choice->names.begin()));
 }
 
 }  // namespace shard8::deck

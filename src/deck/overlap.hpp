@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "deck/config.hpp"
 
@@ -15,7 +17,15 @@ bool fc2_wgrad_can_wait(const Config& config);
 /// what that layer recomputes overwrites proj's input.
 bool proj_wgrad_can_wait(const Config& config);
 
-/// Which exchanges run beside products, for the report's header.
+/// Which exchanges run beside products, for the report's header. A key that is auto counts as its method, and the text
+/// says so.
 std::string describe_overlap(const Config& config);
+
+/// The keys of the group overlap that are auto, in the order of the table. None if nothing can overlap: overlap.enable
+/// is false, or mesh.tensor is 1.
+std::vector<std::string_view> auto_overlap_keys(const Config& config);
+/// Sets a key of the group overlap that has a method, to "auto", "off" or the method's name. std::logic_error for
+/// another key or value.
+void set_overlap_key(Config& config, std::string_view key, std::string_view value);
 
 }  // namespace shard8::deck

@@ -89,6 +89,17 @@ Json exchanges_of(const Report& report) {
   return rows;
 }
 
+Json overlap_choice_of(const OverlapChoice& choice) {
+  Json keys = Json::array();
+  for (const OverlapChoice::Row& row : choice.rows)
+    keys.push_back({{"key", row.key},
+                    {"plain_s", row.plain_s},
+                    {"method", row.method},
+                    {"method_s", row.method_s},
+                    {"chosen", row.chosen()}});
+  return {{"from", choice.from}, {"keys", std::move(keys)}};
+}
+
 Json collectives_of(const Report& report) {
   Json rows = Json::array();
   for (const CollectiveRow& c : report.collectives) {
@@ -240,6 +251,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["environment"] = object_of(input.environment);
   summary["slurm"] = object_of(input.slurm);
   summary["end"] = end_of(input.end);
+  if (!input.overlap.rows.empty()) summary["overlap_choice"] = overlap_choice_of(input.overlap);
   Json steps;
   steps["first"] = report.first_step;
   steps["measured"] = report.measured_steps();

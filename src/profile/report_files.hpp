@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "profile/overlap_choice.hpp"
 #include "profile/report.hpp"
 
 namespace shard8::profile {
@@ -49,6 +50,7 @@ struct SummaryInput {
   std::vector<std::pair<std::string, std::string>> slurm{};
   std::vector<Memory> memory{};  ///< per rank
   End end{};
+  OverlapChoice overlap{};
   double final_loss = 0;
   std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was computed
 };

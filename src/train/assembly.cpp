@@ -81,6 +81,17 @@ void Assembly::open_files(const std::function<void(const std::string&)>& say) {
 
 void Assembly::skip_initial_weights() { initial_weights_.reset(); }
 
+void Assembly::set_overlap(const deck::OverlapConfig& keys) {
+  SHARD8_REQUIRE(state_ == nullptr, "overlap was set after the start");
+  const bool overlapped = setup_.dims.overlap.any();
+  deck::Config config = setup_.config;
+  config.overlap = keys;
+  setup_ = Setup::make(config, mesh_.place, setup_.threads);
+  // The groups of a mesh made for overlap have other streams.
+  if (setup_.dims.overlap.any() != overlapped)
+    mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.any());
+}
+
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
   take_memory();
   agree_alone(mesh_.world, [&] {

@@ -31,6 +31,8 @@ class Assembly {
   void open_files(const std::function<void(const std::string&)>& say = [](const std::string&) {});
   /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
   void skip_initial_weights();
+  /// The exchanges of the tensor group overlap as these keys say, in place of the deck's. Before start(). Collective.
+  void set_overlap(const deck::OverlapConfig& keys);
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.

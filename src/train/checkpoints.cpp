@@ -15,6 +15,7 @@
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
 #include "comm/watchdog.hpp"
+#include "train/saved_choices.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::train {
@@ -175,7 +176,8 @@ Manifest Checkpoints::common(const RunDescription& run, const std::string& run_i
   m.data_seed = config.data.seed;
   m.init_seed = config.model.init_seed;
   m.deck = run.deck;
-  if (const kernels::Libraries* libraries = assembly_.trainer().libraries()) m.plan = libraries->algorithms();
+  const kernels::Libraries* libraries = assembly_.trainer().libraries();
+  m.plan = plan_text({libraries != nullptr ? libraries->algorithms() : std::string(), run.overlap});
   return m;
 }
 

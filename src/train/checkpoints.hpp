@@ -22,6 +22,7 @@ namespace shard8::train {
 struct RunDescription {
   std::string program, git_hash;
   std::vector<checkpoint::ManifestKey> deck;
+  std::string overlap{};  ///< as in SavedChoices
 };
 
 /// Tells the user something; called on rank 0.

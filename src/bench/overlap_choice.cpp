@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/overlap_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bench/overlap_timing.hpp"
+#include "deck/overlap.hpp"
+#include "model/overlap.hpp"
+#include "profile/spread.hpp"
+
+namespace shard8::bench {
+
+using Row = profile::OverlapChoice::Row;
+
+namespace {
+
+double median(std::span<const double> values) { return profile::percentile({values.begin(), values.end()}, 50); }
+
+bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
+/// Of each block the time of the slowest rank.
+void take_slowest(const comm::Communicator& world, ExchangeTimes& times) {
+  world.all_reduce(times.plain, comm::Communicator::Reduce::max);
+  world.all_reduce(times.overlapped, comm::Communicator::Reduce::max);
+}
+
+ExchangeTimes time_case(const OverlapCase& c, OverlapTiming& timing, double milliseconds) {
+  // Chosen: with less than three blocks one disturbance decides.
+  constexpr double kLeastBlocks = 3, kMostBlocks = 7, kMostRepetitions = 100;
+  timing.once(c.prepare);
+  double pair = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 2; ++i) pair = std::min(pair, timing.slowest(c.sequential, 1) + timing.slowest(c.overlapped, 1));
+  // A block has one more call of each, which is not timed.
+  const int blocks = static_cast<int>(std::clamp(milliseconds / (2 * pair), kLeastBlocks, kMostBlocks));
+  const int repetitions = static_cast<int>(std::clamp(milliseconds / (blocks * pair) - 1, 1.0, kMostRepetitions));
+  ExchangeTimes times{.key = std::string(name_of(c.exchange.name)), .method = c.method, .plain = {}, .overlapped = {}};
+  for (int block = 0; block < blocks; ++block) {
+    times.plain.push_back(timing.here(c.sequential, repetitions));
+    times.overlapped.push_back(timing.here(c.overlapped, repetitions));
+  }
+  return times;
+}
+
+}  // namespace
+
+bool pays(std::span<const double> plain, std::span<const double> overlapped) {
+  constexpr double kLeastGain = 0.01;  // chosen: less is noise, or gains nothing
+  SHARD8_REQUIRE(!plain.empty() && plain.size() == overlapped.size(), "{} blocks in the plain order, {} with overlap",
+                 plain.size(), overlapped.size());
+  if (!all_finite(plain) || !all_finite(overlapped)) return false;
+  std::size_t faster = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) faster += overlapped[i] < plain[i] ? 1 : 0;
+  return median(overlapped) <= (1 - kLeastGain) * median(plain) && 4 * faster >= 3 * plain.size();
+}
+
+profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vector<ExchangeTimes> times) {
+  profile::OverlapChoice choice{.from = "measured", .rows = {}};
+  std::string decided;
+  for (ExchangeTimes& t : times) {
+    take_slowest(world, t);
+    choice.rows.push_back({t.key, t.method, 1e-3 * median(t.plain), 1e-3 * median(t.overlapped), false});
+    decided += pays(t.plain, t.overlapped) ? '1' : '0';
+  }
+  world.broadcast(decided, 0);
+  for (std::size_t i = 0; i < choice.rows.size(); ++i) choice.rows[i].taken = decided[i] == '1';
+  return choice;
+}
+
+std::vector<Row> auto_rows(const deck::Config& config) {
+  const auto keys = deck::auto_overlap_keys(config);
+  const profile::ExchangeMethods methods = model::Overlap::make(config).methods();
+  std::vector<Row> rows;
+  for (std::size_t e = 0; e < methods.size(); ++e) {
+    const std::string_view name = name_of(static_cast<profile::Exchange>(e));
+    if (methods[e] != "off" && std::find(keys.begin(), keys.end(), name) != keys.end())
+      rows.push_back({.key = std::string(name), .method = methods[e]});
+  }
+  return rows;
+}
+
+deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choice) {
+  for (const std::string_view key : deck::auto_overlap_keys(config)) deck::set_overlap_key(config, key, "off");
+  for (const Row& row : choice.rows) deck::set_overlap_key(config, row.key, row.chosen());
+  return config;
+}
+
+deck::Config auto_only(deck::Config config) {
+  const auto keys = deck::auto_overlap_keys(config);
+  const profile::ExchangeMethods methods = model::Overlap::make(config).methods();
+  for (std::size_t e = 0; e < methods.size(); ++e) {
+    const std::string_view name = name_of(static_cast<profile::Exchange>(e));
+    if (methods[e] != "off" && std::find(keys.begin(), keys.end(), name) == keys.end())
+      deck::set_overlap_key(config, name, "off");
+  }
+  return config;
+}
+
+std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mesh& mesh, const tensor::Exec& exec,
+                                     int threads, double seconds,
+                                     const std::function<void(kernels::Libraries&)>& adopt) {
+  const train::Setup setup = train::Setup::make(auto_only(config), mesh.place, threads);
+  OverlapTiming timing(setup, mesh, exec, adopt);
+  std::vector<ExchangeTimes> times;
+  const double each = 1e3 * seconds / static_cast<double>(timing.cases().size());
+  for (const OverlapCase& c : timing.cases()) times.push_back(time_case(c, timing, each));
+  return times;
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "deck/config.hpp"
+#include "kernels/libraries.hpp"
+#include "profile/overlap_choice.hpp"
+#include "tensor/exec.hpp"
+#include "train/setup.hpp"
+
+namespace shard8::bench {
+
+/// The times of one exchange and its product on a rank: milliseconds of a call in blocks. In time each of `overlapped`
+/// follows the one of `plain`.
+struct ExchangeTimes {
+  std::string key, method;
+  std::vector<double> plain;       ///< in the plain order
+  std::vector<double> overlapped;  ///< with the method
+};
+
+/// Whether a method is faster than the plain order beyond the noise: its median is less by 1 % or more, and it was
+/// faster in three quarters of the blocks or more. There must be as many of both, and one at least. No if a time is not
+/// finite.
+bool pays(std::span<const double> plain, std::span<const double> overlapped);
+
+/// The methods that pay. Times are those of the slowest rank in each block; rank 0 decides for all. Every rank passes
+/// the same keys with the same number of blocks, and gets the same choice. Collective over `world`.
+///
+/// No method changes the bits of a training on hosts. On devices products in parts may be summed in another order than
+/// whole ones; with precision.deterministic a method that did so would have to be left out here.
+profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vector<ExchangeTimes> times);
+
+/// A row for each key of the group overlap that is `auto` and has an effect under the deck, with its method and without
+/// times. In the order of profile::Exchange.
+std::vector<profile::OverlapChoice::Row> auto_rows(const deck::Config& config);
+
+/// The deck with the choice in place of every `auto` of the group overlap. Keys without a row become `off`.
+deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choice);
+
+/// The deck in which nothing overlaps but the exchanges whose key is `auto`.
+deck::Config auto_only(deck::Config config);
+
+/// Times the exchanges whose key is `auto` on the ranks of `mesh`, which must have been made for overlap. Takes about
+/// `seconds`, or, where calls are long, 20 calls of each exchange with its product. The memory (OverlapTiming::bytes)
+/// is freed. `adopt` as for OverlapTiming. Collective. AgreedError(environment) when a rank has not enough memory.
+std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mesh& mesh, const tensor::Exec& exec,
+                                     int threads, double seconds,
+                                     const std::function<void(kernels::Libraries&)>& adopt = {});
+
+}  // namespace shard8::bench

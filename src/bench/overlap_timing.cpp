@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/overlap_timing.hpp"
+
+#include <array>
+#include <chrono>
+
+#include "comm/agree.hpp"
+#include "kernels/blas.hpp"
+#include "tensor/transfer.hpp"
+#include "train/state.hpp"
+
+namespace shard8::bench {
+
+using tensor::MemoryKind;
+using Clock = std::chrono::steady_clock;
+
+/// Memory of one rank, taken as train::Assembly takes it.
+struct OverlapTiming::Memory {
+  std::shared_ptr<comm::DeviceMemory> exchanged;
+  std::unique_ptr<OverlapMemory> layer;
+  std::shared_ptr<comm::DeviceMemory> reduce;
+  std::shared_ptr<comm::PartsMemory> parts;
+  std::string parts_problem;
+
+  Memory(const train::Setup& setup, const comm::Mesh& mesh) {
+    const tensor::MemoryBytes bytes = OverlapMemory::bytes(setup);
+    exchanged = mesh.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+    comm::agree(mesh.world, [&] {
+      layer = std::make_unique<OverlapMemory>(
+          setup, tensor::ArenaSet(bytes, {nullptr, exchanged == nullptr ? nullptr : exchanged->data()}));
+      kernels::reserve_blas_memory(setup.threads);
+    });
+    const train::UserBuffers buffers = train::user_buffers(setup);
+    if (buffers.reduce > 0) reduce = mesh.tensor.reduce_memory(buffers.reduce);
+    if (buffers.gather + buffers.scatter > 0)
+      parts = mesh.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem);
+  }
+};
+
+OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
+                             const std::function<void(kernels::Libraries&)>& adopt)
+    : exec_(exec), world_(mesh.world) {
+  SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.mesh.tensor);
+  memory_ = std::make_unique<Memory>(setup, mesh);
+  if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
+  context_ = std::make_unique<model::Context>(model::Context{
+      exec, mesh.tensor, timer_, {memory_->layer->workspace, libraries_.get()}, [this] { world_.progress(); }});
+  timer_.begin_step();
+  memory_->layer->fill(exec);
+  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);
+  tensor::finish(exec);
+  timer_.discard_step();
+  if (libraries_ == nullptr) return;
+  if (adopt) adopt(*libraries_);
+  choose_algorithms();
+}
+
+OverlapTiming::~OverlapTiming() = default;
+
+std::size_t OverlapTiming::bytes(const train::Setup& setup) {
+  return tensor::total(OverlapMemory::bytes(setup)) + train::user_buffers(setup).bytes(setup.mesh.tensor);
+}
+
+const std::string& OverlapTiming::parts_problem() const { return memory_->parts_problem; }
+
+void OverlapTiming::once(const std::function<void()>& call) {
+  timer_.begin_step();
+  world_.barrier();
+  call();
+  tensor::finish(exec_);
+  end_calls();
+}
+
+double OverlapTiming::here(const std::function<void()>& call, int repetitions) {
+  once(call);
+  timer_.begin_step();
+  world_.barrier();
+  const auto begin = Clock::now();
+  for (int i = 0; i < repetitions; ++i) call();
+  tensor::finish(exec_);
+  const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / repetitions;
+  end_calls();
+  return milliseconds;
+}
+
+double OverlapTiming::slowest(const std::function<void()>& call, int repetitions) {
+  std::array<double, 1> milliseconds{here(call, repetitions)};
+  world_.all_reduce(milliseconds, comm::Communicator::Reduce::max);
+  return milliseconds[0];
+}
+
+/// Forgets what modules have noted of their times.
+void OverlapTiming::end_calls() {
+  timer_.discard_step();
+  world_.record_device_calls();
+}
+
+/// Times the algorithms that each product of the cases could use, and has all ranks use those that were the fastest on
+/// rank 0.
+void OverlapTiming::choose_algorithms() {
+  libraries_->set_tuning(kernels::Tuning::candidates);
+  for (const OverlapCase& c : cases_) {
+    once(c.prepare);
+    once(c.product);
+    once(c.overlapped);
+  }
+  libraries_->set_tuning(kernels::Tuning::off);
+  std::string algorithms = libraries_->algorithms();
+  world_.broadcast(algorithms, 0);
+  comm::agree(world_, [&] {
+    if (!libraries_->adopt(algorithms))
+      base::fail(base::ExitCode::environment,
+                 "this rank has another kind of device or version of cuBLASLt than rank 0: start all ranks on the same "
+                 "kind of node");
+  });
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/overlap_cases.hpp"
+#include "comm/device.hpp"
+#include "comm/mesh.hpp"
+#include "kernels/libraries.hpp"
+#include "profile/step_timer.hpp"
+#include "train/setup.hpp"
+
+namespace shard8::bench {
+
+/// The exchanges that a setup's overlap hides, in the memory of one layer, to be timed on all ranks of a mesh. All
+/// functions but cases() and parts_problem() are collective over the mesh.
+class OverlapTiming {
+ public:
+  /// Takes the memory. On a device it also chooses the algorithm of each product that `adopt` gives the libraries none
+  /// for. All must outlive the object. AgreedError(environment) when a rank has not enough memory.
+  OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
+                const std::function<void(kernels::Libraries&)>& adopt = {});
+  ~OverlapTiming();
+  OverlapTiming(const OverlapTiming&) = delete;
+  OverlapTiming& operator=(const OverlapTiming&) = delete;
+
+  /// Bytes of memory that the constructor takes on a rank.
+  static std::size_t bytes(const train::Setup& setup);
+
+  const std::vector<OverlapCase>& cases() const { return cases_; }
+  /// On hosts: why exchanges by parts go by messages; empty if they do not.
+  const std::string& parts_problem() const;
+
+  /// Calls a function of a case once, and waits for it.
+  void once(const std::function<void()>& call);
+  /// Milliseconds of a call on this rank: the mean of so many repetitions, after one that is not timed.
+  double here(const std::function<void()>& call, int repetitions);
+  /// The same on the slowest rank.
+  double slowest(const std::function<void()>& call, int repetitions);
+
+ private:
+  struct Memory;
+  void choose_algorithms();
+  void end_calls();
+
+  const tensor::Exec& exec_;
+  const comm::Communicator& world_;
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<kernels::Libraries> libraries_;  ///< null on hosts
+  profile::StepTimer timer_;  ///< of the host, so that nothing is timed on the device between products
+  std::unique_ptr<model::Context> context_;
+  std::vector<OverlapCase> cases_;
+};
+
+}  // namespace shard8::bench

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/overlap_choice.hpp"
+
+#include <fmt/format.h>
+
+namespace shard8::profile {
+
+std::string to_text(const OverlapChoice& choice) {
+  if (choice.rows.empty()) return {};
+  std::string text = fmt::format("overlap of the keys that are auto: {}\n", choice.from);
+  text += fmt::format("  {:<12}{:>12}  {:<10}{:>12}  {}\n", "key", "plain ms", "method", "ms", "chosen");
+  std::string overrides;
+  for (const OverlapChoice::Row& row : choice.rows) {
+    text += fmt::format("  {:<12}{:>12.4f}  {:<10}{:>12.4f}  {}\n", row.key, 1e3 * row.plain_s, row.method,
+                        1e3 * row.method_s, row.chosen());
+    overrides += fmt::format(" overlap.{}={}", row.key, row.chosen());
+  }
+  return text + fmt::format("  as overrides:{}\n", overrides);
+}
+
+}  // namespace shard8::profile

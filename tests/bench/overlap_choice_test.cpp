@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "base/error.hpp"
+#include "bench/overlap_choice.hpp"
+#include "bench/overlap_plan.hpp"
+#include "deck/load.hpp"
+#include "deck/overlap.hpp"
+#include "model/overlap.hpp"
+#include "train/saved_choices.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using Row = profile::OverlapChoice::Row;
+using Times = std::vector<double>;
+
+deck::Config deck_with(const std::string& more) {
+  return deck::load_text(
+             "model: {arch: llama, hidden: 64, ffn: 64, layers: 2, heads: 4, vocab: 67, seq: 32}\n"
+             "mesh: {tensor: 2}\noptimizer: {lr: 0.01}\ndata: {kind: synthetic, batch: 32, micro_batch: 16}\n"
+             "run: {steps: 1}\n" +
+                 more,
+             "choice.yaml")
+      .config;
+}
+
+std::vector<std::string> keys_of(const std::vector<Row>& rows) {
+  std::vector<std::string> keys;
+  for (const Row& row : rows) keys.push_back(row.key);
+  return keys;
+}
+
+TEST(Pays, what_is_faster) {
+  EXPECT_TRUE(pays(Times{10, 10, 10}, Times{9, 9, 9}));
+  EXPECT_TRUE(pays(Times{10, 10, 10}, Times{9.9, 9.9, 9.9})) << "by 1 %";
+  EXPECT_FALSE(pays(Times{9, 9, 9}, Times{10, 10, 10}));
+  EXPECT_FALSE(pays(Times{10, 10, 10}, Times{10, 10, 10}));
+}
+
+TEST(Pays, not_what_is_within_the_noise) {
+  EXPECT_FALSE(pays(Times{10, 10, 10}, Times{9.95, 9.95, 9.95})) << "by 0.5 %";
+  EXPECT_FALSE(pays(Times{10, 12, 8, 11}, Times{9, 13, 7.9, 11.5})) << "faster in half of the blocks";
+  EXPECT_FALSE(pays(Times{10, 10, 20}, Times{11, 11, 1})) << "faster once, and by far";
+}
+
+/// A block that something disturbed does not decide.
+TEST(Pays, one_disturbed_block) {
+  EXPECT_TRUE(pays(Times{10, 10, 10, 10, 10}, Times{9, 9, 99, 9, 9}));
+  EXPECT_FALSE(pays(Times{10, 10, 99, 10, 10}, Times{10, 10, 10, 10, 10}));
+}
+
+/// The machine becomes slower from block to block, by more than what the method gains.
+TEST(Pays, drift) {
+  EXPECT_TRUE(pays(Times{10, 12, 14, 16, 18}, Times{9, 11, 13, 15, 17}));
+  EXPECT_FALSE(pays(Times{10, 12, 14, 16, 18}, Times{10.1, 12.1, 14.1, 16.1, 18.1}));
+}
+
+TEST(Pays, what_is_no_time) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  for (const double bad : {nan, infinite, -infinite}) {
+    EXPECT_FALSE(pays(Times{10, 10, bad}, Times{9, 9, 9}));
+    EXPECT_FALSE(pays(Times{10, 10, 10}, Times{9, 9, bad}));
+  }
+  EXPECT_THROW(static_cast<void>(pays(Times{}, Times{})), base::Error);
+  EXPECT_THROW(static_cast<void>(pays(Times{1}, Times{1, 1})), base::Error);
+}
+
+TEST(AutoKeys, rows) {
+  EXPECT_TRUE(auto_rows(deck_with("")).empty()) << "overlap is not enabled";
+  EXPECT_TRUE(auto_rows(deck_with("overlap: {enable: true, qkv_fprop: off}\nfp8: {recipe: none}\n")).size() >= 10);
+  const auto rows =
+      auto_rows(deck_with("overlap: {enable: true, qkv_fprop: direct, fc1_fprop: off, fc2_dgrad: bulk}\n"));
+  for (const std::string& key : keys_of(rows))
+    EXPECT_TRUE(key != "qkv_fprop" && key != "fc1_fprop" && key != "fc2_dgrad");
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows.front().key, "proj_fprop");
+  EXPECT_EQ(rows.front().method, "pipeline");
+}
+
+/// A key without effect is not timed: no product can hide its exchange.
+TEST(AutoKeys, without_effect) {
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  deck::Config recomputing = config;
+  recomputing.model.recompute = deck::Recompute::full;
+  EXPECT_EQ(auto_rows(recomputing).size() + 1, auto_rows(config).size());
+  EXPECT_EQ(with_choice(recomputing, {}).overlap.fc2_dgrad, deck::OverlapMethod::off);
+}
+
+TEST(AutoKeys, alone) {
+  const deck::Config only =
+      auto_only(deck_with("overlap: {enable: true, qkv_fprop: direct, fc1_fprop: off, fc2_dgrad: bulk}\n"));
+  EXPECT_EQ(only.overlap.qkv_fprop, deck::GatherMethod::off);
+  EXPECT_EQ(only.overlap.fc2_dgrad, deck::OverlapMethod::off);
+  EXPECT_EQ(only.overlap.proj_fprop, deck::ScatterMethod::automatic);
+}
+
+TEST(AutoKeys, chosen) {
+  const deck::Config config = deck_with("overlap: {enable: true, qkv_fprop: direct, fc1_wgrad: off}\n");
+  profile::OverlapChoice choice{.from = "measured", .rows = auto_rows(config)};
+  for (Row& row : choice.rows) row.taken = row.key == "fc2_fprop" || row.key == "qkv_dgrad";
+  const deck::Config chosen = with_choice(config, choice);
+  EXPECT_TRUE(deck::auto_overlap_keys(chosen).empty());
+  EXPECT_EQ(chosen.overlap.qkv_fprop, deck::GatherMethod::direct) << "as the deck says";
+  EXPECT_EQ(chosen.overlap.fc1_wgrad, deck::OverlapMethod::off) << "as the deck says";
+  EXPECT_EQ(chosen.overlap.fc2_fprop, deck::ScatterMethod::pipeline);
+  EXPECT_EQ(chosen.overlap.qkv_dgrad, deck::OverlapMethod::bulk);
+  EXPECT_EQ(chosen.overlap.fc1_fprop, deck::GatherMethod::off);
+  // What the header prints as overrides is the same deck.
+  std::vector<std::string> overrides;
+  const std::string text = to_text(choice);
+  for (std::size_t at = text.find("overlap.", text.find("as overrides")); at != std::string::npos;) {
+    const std::size_t end = text.find_first_of(" \n", at);
+    overrides.push_back(text.substr(at, end - at));
+    at = text.find("overlap.", end);
+  }
+  EXPECT_EQ(overrides.size(), choice.rows.size());
+  deck::Config overridden = config;
+  for (const std::string& o : overrides) {
+    const std::size_t equals = o.find('=');
+    deck::set_overlap_key(overridden, o.substr(8, equals - 8), o.substr(equals + 1));
+  }
+  EXPECT_EQ(model::Overlap::make(overridden).methods(), model::Overlap::make(chosen).methods());
+}
+
+OverlapPlan plan_of(const deck::Config& config, const std::string& machine = "some machine") {
+  OverlapPlan plan{overlap_conditions(config, machine), auto_rows(config)};
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    plan.rows[i].plain_s = 1e-3 * static_cast<double>(i + 1) / 3;
+    plan.rows[i].method_s = 1e-3 / 7;
+    plan.rows[i].taken = i % 2 == 0;
+  }
+  return plan;
+}
+
+TEST(OverlapPlanFile, text) {
+  const OverlapPlan plan = plan_of(deck_with("overlap: {enable: true}\n"));
+  const OverlapPlan read = overlap_plan_of_text(to_text(plan));
+  EXPECT_EQ(read.conditions, plan.conditions);
+  ASSERT_EQ(read.rows.size(), plan.rows.size());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    EXPECT_EQ(read.rows[i].key, plan.rows[i].key);
+    EXPECT_EQ(read.rows[i].method, plan.rows[i].method);
+    EXPECT_EQ(read.rows[i].taken, plan.rows[i].taken);
+    EXPECT_DOUBLE_EQ(read.rows[i].plain_s, plan.rows[i].plain_s);
+    EXPECT_DOUBLE_EQ(read.rows[i].method_s, plan.rows[i].method_s);
+  }
+}
+
+TEST(OverlapPlanFile, refused_texts) {
+  const std::string text = to_text(plan_of(deck_with("overlap: {enable: true}\n")));
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    EXPECT_NE(other.find(from), std::string::npos) << from;
+    return other.replace(other.find(from), from.size(), to);
+  };
+  EXPECT_NO_THROW(overlap_plan_of_text(text));
+  for (const std::string& bad :
+       {std::string(), std::string("{"), text.substr(0, text.size() / 2), changed("\"format\": 1", "\"format\": 2"),
+        changed("\"format\": 1", "\"format\": \"1\""), changed("\"chosen\": \"direct\"", "\"chosen\": \"bulk\""),
+        changed("\"plain_s\": ", "\"plain_s\": \"a\", \"b\": "), changed("\"keys\": ", "\"other\": ")}) {
+    try {
+      overlap_plan_of_text(bad);
+      ADD_FAILURE() << "accepted: " << bad;
+    } catch (const base::Error& e) {
+      EXPECT_STRNE(e.what(), "");
+    }
+  }
+}
+
+TEST(OverlapPlanFile, fits) {
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const OverlapPlan plan = plan_of(config);
+  const auto reason_of = [&](const deck::Config& now, const std::string& machine = "some machine") {
+    std::string reason;
+    const auto rows = rows_that_fit(plan, overlap_conditions(now, machine), auto_rows(now), reason);
+    EXPECT_EQ(rows.has_value(), reason.empty()) << reason;
+    return reason;
+  };
+  EXPECT_EQ(reason_of(config), "");
+  EXPECT_EQ(reason_of(config, "another"), "machine was some machine, and is another now");
+  const auto edited = [&](const std::function<void(deck::Config&)>& edit) {
+    deck::Config other = config;
+    edit(other);
+    return reason_of(other);
+  };
+  EXPECT_EQ(edited([](deck::Config& c) { c.model.ffn = 128; }), "model.ffn was 64, and is 128 now");
+  EXPECT_EQ(edited([](deck::Config& c) { c.mesh.shard = 2; }), "mesh was 1 x 1 x 2, and is 1 x 2 x 2 now");
+  EXPECT_EQ(edited([](deck::Config& c) { c.data.micro_batch = 8; }), "micro_batch was 16, and is 8 now");
+  EXPECT_NE(edited([](deck::Config& c) { c.fp8.recipe = deck::Recipe::current; }), "");
+  EXPECT_NE(edited([](deck::Config& c) { c.precision.compute = deck::FloatType::fp32; }), "");
+  // What changes no product and no exchange.
+  EXPECT_EQ(edited([](deck::Config& c) { c.model.layers = 7; }), "");
+  EXPECT_EQ(edited([](deck::Config& c) { c.optimizer.lr = 1; }), "");
+}
+
+/// Fewer keys that are auto take their rows of the file; a key that the file lacks does not fit.
+TEST(OverlapPlanFile, keys) {
+  const deck::Config all = deck_with("overlap: {enable: true}\n"),
+                     fewer = deck_with("overlap: {enable: true, qkv_fprop: off, head_dgrad: bulk}\n");
+  const OverlapConditions conditions = overlap_conditions(all, "some machine");
+  std::string reason;
+  const auto rows = rows_that_fit(plan_of(all), conditions, auto_rows(fewer), reason);
+  ASSERT_TRUE(rows.has_value()) << reason;
+  EXPECT_EQ(keys_of(*rows), keys_of(auto_rows(fewer)));
+  EXPECT_FALSE(rows_that_fit(plan_of(fewer), conditions, auto_rows(all), reason));
+  EXPECT_EQ(reason, "it has no qkv_fprop with direct");
+}
+
+TEST(SavedChoices, plan) {
+  const std::string overlap = to_text(plan_of(deck_with("overlap: {enable: true}\n"))),
+                    algorithms = "library 1\nproduct 2\n";
+  EXPECT_EQ(train::plan_text({algorithms, ""}), algorithms) << "as before there was a choice of overlap";
+  EXPECT_EQ(train::plan_text({"", ""}), "");
+  for (const std::string& a : {algorithms, std::string()}) {
+    const train::SavedChoices read = train::choices_of_plan(train::plan_text({a, overlap}));
+    EXPECT_EQ(read.algorithms, a);
+    EXPECT_EQ(to_text(overlap_plan_of_text(read.overlap)), overlap);
+  }
+  EXPECT_EQ(train::choices_of_plan(algorithms).algorithms, algorithms);
+  EXPECT_EQ(train::choices_of_plan(algorithms).overlap, "");
+}
+
+}  // namespace
+}  // namespace shard8::bench

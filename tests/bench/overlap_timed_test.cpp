@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <chrono>
+
+#include "bench/overlap_choice.hpp"
+#include "bench/overlap_timing.hpp"
+#include "deck/load.hpp"
+#include "tests/support/execution.hpp"
+#include "train/plan/plan.hpp"
+
+namespace shard8::bench {
+namespace {
+
+comm::Communicator world() { return {MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr}; }
+
+std::string said(const profile::OverlapChoice& choice) {
+  std::string text;
+  for (const auto& row : choice.rows) text += row.key + " " + row.chosen() + "\n";
+  return text;
+}
+
+/// Every rank said the same.
+void expect_same(const comm::Communicator& group, const std::string& text) {
+  for (const std::string& other : group.all_gather(text)) EXPECT_EQ(other, text);
+}
+
+std::vector<double> times(double milliseconds) { return {milliseconds, milliseconds, milliseconds}; }
+
+/// Times as if they had been measured: the slowest rank's count, and rank 0 decides for all.
+TEST(ChosenByAll, slowest_rank) {
+  const comm::Communicator group = world();
+  const bool last = group.rank() == group.size() - 1;
+  const auto choice = choose_overlap(group, {{"qkv_fprop", "direct", times(10), times(8)},
+                                             {"proj_fprop", "pipeline", times(8), times(10)},
+                                             {"fc1_fprop", "direct", times(10), times(9.99)},
+                                             {"fc2_fprop", "pipeline", times(10), times(last ? 12 : 8)},
+                                             {"qkv_dgrad", "bulk", times(last ? 12 : 8), times(10)}});
+  EXPECT_EQ(said(choice), "qkv_fprop direct\nproj_fprop off\nfc1_fprop off\nfc2_fprop off\nqkv_dgrad bulk\n");
+  expect_same(group, said(choice));
+  EXPECT_DOUBLE_EQ(choice.rows[3].method_s, 12e-3) << "of the slowest rank";
+}
+
+deck::Config config_of(const std::string& more) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return deck::load_text(
+             "model: {arch: llama, hidden: 48, ffn: 96, layers: 2, heads: 6, vocab: 67, seq: 16}\n"
+             "mesh: {tensor: " +
+                 std::to_string(ranks) +
+                 "}\noptimizer: {lr: 0.01}\ndata: {kind: synthetic, batch: 12, micro_batch: 6}\n"
+                 "run: {steps: 1}\n" +
+                 more,
+             "choice.yaml")
+      .config;
+}
+
+/// Exchanges are timed, and all ranks choose alike.
+TEST(TimedByAll, choice) {
+  for (const char* more : {"overlap: {enable: true}\n", "overlap: {enable: true, qkv_fprop: direct, fc2_dgrad: off}\n",
+                           "overlap: {enable: true}\nprecision: {compute: bf16}\n"}) {
+    SCOPED_TRACE(more);
+    const deck::Config config = config_of(more);
+    const comm::Mesh mesh = comm::make_mesh(world(), train::mesh_shape(config.mesh), true);
+    const auto measured = time_auto(config, mesh, tests::exec(), 1, 0.2);
+    const auto rows = auto_rows(config);
+    ASSERT_EQ(measured.size(), rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(measured[i].key, rows[i].key);
+      EXPECT_EQ(measured[i].method, rows[i].method);
+      EXPECT_GE(measured[i].plain.size(), 3U);
+      EXPECT_EQ(measured[i].plain.size(), measured[i].overlapped.size());
+    }
+    const auto choice = choose_overlap(mesh.world, measured);
+    ASSERT_EQ(choice.rows.size(), rows.size());
+    for (const auto& row : choice.rows) {
+      EXPECT_GT(row.plain_s, 0) << row.key;
+      EXPECT_GT(row.method_s, 0) << row.key;
+      EXPECT_TRUE(!row.taken || row.method_s < row.plain_s) << row.key;
+    }
+    expect_same(mesh.world, said(choice));
+  }
+}
+
+/// Timing takes no more memory than the training.
+TEST(TimedByAll, memory) {
+  for (const char* more : {"overlap: {enable: true}\n", "overlap: {enable: true}\nprecision: {compute: bf16}\n",
+                           "overlap: {enable: true, qkv_fprop: off, fc2_dgrad: bulk}\n"}) {
+    const deck::Config config = config_of(more);
+    EXPECT_LE(OverlapTiming::bytes(train::Setup::make(auto_only(config), {}, 1)),
+              train::make_plan(config, 1).total_bytes())
+        << more;
+  }
+}
+
+}  // namespace
+}  // namespace shard8::bench
