@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "bench/overlap_choice.hpp"
 #include "bench/overlap_plan.hpp"
@@ -30,22 +29,39 @@ struct Kept {
   std::string name, text;
 };
 
-/// The first of the plans that fits. Of those before it the remarks say why they do not.
-std::optional<OverlapChoice> first_that_fits(const std::vector<Kept>& plans, const bench::OverlapConditions& conditions,
-                                             const std::vector<OverlapChoice::Row>& rows,
-                                             std::vector<std::string>& remarks) {
+/// The name and the text of the first plan that fits; empty if none does. Of those before it the remarks say why they
+/// do not.
+Kept first_that_fits(const std::vector<Kept>& plans, const bench::OverlapConditions& conditions,
+                     const std::vector<OverlapChoice::Row>& rows, std::vector<std::string>& remarks) {
   for (const Kept& kept : plans) {
     if (kept.text.empty()) continue;
     std::string reason;
     try {
-      const auto fitting = bench::rows_that_fit(bench::overlap_plan_of_text(kept.text), conditions, rows, reason);
-      if (fitting) return OverlapChoice{.from = "as kept in " + kept.name, .rows = *fitting};
+      const bench::OverlapPlan plan = bench::overlap_plan_of_text(kept.text);
+      if (bench::rows_that_fit(plan, conditions, rows, reason)) return {kept.name, bench::to_text(plan)};
     } catch (const base::Error& e) {
       reason = e.what();
     }
     remarks.push_back(fmt::format("the choice in {} does not fit: {}", kept.name, reason));
   }
-  return std::nullopt;
+  return {};
+}
+
+/// Empty if timing takes no more memory than the run. Rank 0 decides for all.
+std::string why_not_timed(const train::Assembly& assembly) {
+  const train::Setup& setup = assembly.setup();
+  const comm::Communicator& world = assembly.mesh().world;
+  std::string why;
+  comm::agree_on_root(world, 0, [&] {
+    const std::size_t needed =
+        bench::OverlapTiming::bytes(train::Setup::make(bench::auto_only(setup.config), setup.place, setup.threads));
+    const std::size_t planned = train::make_plan(setup.config, setup.threads).total_bytes();
+    if (needed > planned)
+      why = fmt::format("every auto is off: timing would take {} bytes, more than the {} of the run (shard8 plan)",
+                        needed, planned);
+  });
+  world.broadcast(why, 0);
+  return why;
 }
 
 OverlapChoice measure(const train::Assembly& assembly, const train::SavedChoices& saved) {
@@ -71,28 +87,24 @@ OverlapDecision decide_overlap(const train::Assembly& assembly, const std::strin
   const auto rows = bench::auto_rows(config);
   if (rows.empty()) return decision;
   const bench::OverlapConditions conditions = bench::overlap_conditions(config, machine);
-  std::string from, kept;
+  Kept kept;
   comm::agree_on_root(world, 0, [&] {
     const std::string file = (std::filesystem::path(config.output.dir) / deck::OutputConfig::kOverlap).string();
-    const auto found =
+    kept =
         first_that_fits({{checkpoint, saved.overlap}, {file, io::text_of(file)}}, conditions, rows, decision.remarks);
-    if (!found) return;
-    from = found->from;
-    kept = bench::to_text({conditions, found->rows});
   });
-  world.broadcast(from, 0);
-  world.broadcast(kept, 0);
-  if (!kept.empty()) {
-    decision.choice = {.from = from, .rows = bench::overlap_plan_of_text(kept).rows};
-    decision.plan = kept;
+  world.broadcast(kept.name, 0);
+  world.broadcast(kept.text, 0);
+  if (!kept.text.empty()) {
+    const bench::OverlapPlan plan = bench::overlap_plan_of_text(kept.text);
+    std::string reason;
+    decision.choice = {.from = "as kept in " + kept.name,
+                       .rows = bench::rows_that_fit(plan, plan.conditions, rows, reason).value()};
+    decision.plan = kept.text;
     return decision;
   }
-  const std::size_t needed =
-      bench::OverlapTiming::bytes(train::Setup::make(bench::auto_only(config), setup.place, setup.threads));
-  const std::size_t planned = train::make_plan(config, setup.threads).total_bytes();
-  if (needed > planned) {
-    decision.remarks.push_back(fmt::format(
-        "every auto is off: timing would take {} bytes, more than the {} of the run (shard8 plan)", needed, planned));
+  if (const std::string why = why_not_timed(assembly); !why.empty()) {
+    decision.remarks.push_back(why);
     return decision;
   }
   if (!decision.remarks.empty()) decision.remarks.back() += "; measured anew";

@@ -22,10 +22,19 @@ namespace {
 constexpr int kFormat = 1;
 
 /// The keys of the deck on which the shapes and dtypes of products and exchanges depend, beside tokens and mesh.
-constexpr const char* kKeys[] = {
-    "model.arch",  "model.hidden", "model.ffn",       "model.heads",       "model.kv_heads",
-    "model.vocab", "model.seq",    "model.recompute", "precision.compute", "precision.deterministic",
-    "fp8.recipe",  "fp8.format"};
+constexpr const char* kKeys[] = {"model.arch",
+                                 "model.hidden",
+                                 "model.ffn",
+                                 "model.heads",
+                                 "model.kv_heads",
+                                 "model.vocab",
+                                 "model.seq",
+                                 "model.recompute",
+                                 "mesh.share_devices",
+                                 "precision.compute",
+                                 "precision.deterministic",
+                                 "fp8.recipe",
+                                 "fp8.format"};
 
 /// An error of nlohmann::json becomes an Error(failed).
 template <class Function>

@@ -72,8 +72,8 @@ void OverlapTiming::once(const std::function<void()>& call) {
   end_calls();
 }
 
-double OverlapTiming::here(const std::function<void()>& call, int repetitions) {
-  once(call);
+double OverlapTiming::here(const std::function<void()>& call, int repetitions, bool warm_up) {
+  if (warm_up) once(call);
   timer_.begin_step();
   world_.barrier();
   const auto begin = Clock::now();

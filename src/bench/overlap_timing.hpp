@@ -37,9 +37,9 @@ class OverlapTiming {
 
   /// Calls a function of a case once, and waits for it.
   void once(const std::function<void()>& call);
-  /// Milliseconds of a call on this rank: the mean of so many repetitions, after one that is not timed.
-  double here(const std::function<void()>& call, int repetitions);
-  /// The same on the slowest rank.
+  /// Milliseconds of a call on this rank: the mean of so many repetitions, after one that is not timed if `warm_up`.
+  double here(const std::function<void()>& call, int repetitions, bool warm_up = true);
+  /// The same on the slowest rank, with warm_up.
   double slowest(const std::function<void()>& call, int repetitions);
 
  private:
