@@ -3,6 +3,7 @@
 #include "bench/overlap_choice.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "bench/overlap_timing.hpp"
@@ -13,6 +14,7 @@
 namespace shard8::bench {
 
 using Row = profile::OverlapChoice::Row;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -29,17 +31,20 @@ void take_slowest(const comm::Communicator& world, ExchangeTimes& times) {
 }
 
 ExchangeTimes time_case(const OverlapCase& c, OverlapTiming& timing, double milliseconds) {
-  // Chosen: with less than three blocks one disturbance decides.
-  constexpr double kLeastBlocks = 3, kMostBlocks = 7, kMostRepetitions = 100;
+  // Chosen: with fewer than three blocks one disturbance decides.
+  constexpr int kLeastBlocks = 3, kMostBlocks = 7, kMostRepetitions = 20;
+  const auto begin = Clock::now();
+  const auto too_long = [&] {
+    return timing.largest(std::chrono::duration<double, std::milli>(Clock::now() - begin).count()) > milliseconds;
+  };
   timing.once(c.prepare);
   const auto time_pair = [&] { return timing.slowest(c.sequential, 1) + timing.slowest(c.overlapped, 1); };
   double pair = time_pair();
-  if (pair < milliseconds / 2) pair = std::min(pair, time_pair());
-  // Of a block of several repetitions one more call is not timed.
-  const int blocks = static_cast<int>(std::clamp(milliseconds / (2 * pair), kLeastBlocks, kMostBlocks));
-  const int repetitions = static_cast<int>(std::clamp(milliseconds / (blocks * pair) - 1, 1.0, kMostRepetitions));
+  if (!too_long()) pair = std::min(pair, time_pair());
+  const int repetitions =
+      static_cast<int>(std::clamp(milliseconds / (kMostBlocks * pair), 1.0, 1.0 * kMostRepetitions));
   ExchangeTimes times{.key = std::string(name_of(c.exchange.name)), .method = c.method, .plain = {}, .overlapped = {}};
-  for (int block = 0; block < blocks; ++block) {
+  for (int block = 0; block < kMostBlocks && (block < kLeastBlocks || !too_long()); ++block) {
     times.plain.push_back(timing.here(c.sequential, repetitions, repetitions > 1));
     times.overlapped.push_back(timing.here(c.overlapped, repetitions, repetitions > 1));
   }

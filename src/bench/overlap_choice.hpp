@@ -47,8 +47,9 @@ deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choi
 deck::Config auto_only(deck::Config config);
 
 /// Times the exchanges whose key is `auto` on the ranks of `mesh`, which must have been made for overlap. Takes about
-/// `seconds`, or, where calls are long, ten calls of each exchange with its product. The memory (OverlapTiming::bytes)
-/// is freed. `adopt` as for OverlapTiming. Collective. AgreedError(environment) when a rank has not enough memory.
+/// `seconds` or less, or, where calls are long, ten calls of each exchange with its product. The memory
+/// (OverlapTiming::bytes) is freed. `adopt` as for OverlapTiming. Collective. AgreedError(environment) when a rank has
+/// not enough memory.
 std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mesh& mesh, const tensor::Exec& exec,
                                      int threads, double seconds,
                                      const std::function<void(kernels::Libraries&)>& adopt = {});

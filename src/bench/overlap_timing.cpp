@@ -85,9 +85,13 @@ double OverlapTiming::here(const std::function<void()>& call, int repetitions, b
 }
 
 double OverlapTiming::slowest(const std::function<void()>& call, int repetitions) {
-  std::array<double, 1> milliseconds{here(call, repetitions)};
-  world_.all_reduce(milliseconds, comm::Communicator::Reduce::max);
-  return milliseconds[0];
+  return largest(here(call, repetitions));
+}
+
+double OverlapTiming::largest(double value) const {
+  std::array<double, 1> of_all{value};
+  world_.all_reduce(of_all, comm::Communicator::Reduce::max);
+  return of_all[0];
 }
 
 /// Forgets what modules have noted of their times.

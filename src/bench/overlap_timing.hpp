@@ -41,6 +41,8 @@ class OverlapTiming {
   double here(const std::function<void()>& call, int repetitions, bool warm_up = true);
   /// The same on the slowest rank, with warm_up.
   double slowest(const std::function<void()>& call, int repetitions);
+  /// The largest of all ranks' values.
+  double largest(double value) const;
 
  private:
   struct Memory;
