@@ -41,7 +41,7 @@ summary = {{"version": {{"shard8": "0.1.0", "git_hash": "{version}"}}, "deck": g
            "end": {{"finished": True, "next_step": 9}}, "steps": {{"p50_s": 1 / rate, "p95_s": 2 / rate, "measured": 5}},
            "phases": [{{"phase": "forward", "part": "", "mean_s": 0.5}}, {{"phase": "forward", "part": "gemm", "mean_s": 0.25}}],
            "figures": {{"tokens_per_s": rate, "tokens_per_s_per_rank": rate / ranks}}, "loss": {{"final": 1.5}},
-           "memory_per_rank": [{{"kind": "planned", "bytes": 1000}}], "verification": {{"status": "passed"}}}}
+           "memory_per_rank": [{{"kind": "planned_total", "bytes": 1000}}], "verification": {{"status": "passed"}}}}
 with open(folder + "/summary.json", "w") as file:
     json.dump(summary, file)
 count("end")

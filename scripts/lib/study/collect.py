@@ -28,7 +28,7 @@ FIGURES = {
     "threads_per_rank": ("run", "threads_per_rank"),
     "version": ("version", "git_hash"),
 }
-MEMORY = {"planned": "planned_bytes", "measured": "measured_bytes"}
+MEMORY = {"planned_total": "planned_bytes", "measured_peak_growth": "measured_bytes"}
 POINT_COLUMNS = ["runs", "tokens_per_s", "std", "min", "max", "spread", "step_p50_s", "exposed_communication",
                  "final_loss"]
 SCALING_COLUMNS = ["speedup", "ideal", "efficiency"]
