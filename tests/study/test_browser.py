@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""The report in a real browser: no error in its console, no request, every picture drawn, nothing wider than the window.
+"""The report in a real browser: no error in its console, no request, every picture drawn and inside of the window.
 Skipped without Chromium: SHARD8_BROWSER, chromium, chromium-browser or google-chrome."""
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of pictures, each drawn for a width: bars of parts, curves, a histogram, a heat map, scaling, a roofline."""
+"""The kinds of pictures, each drawn for a width: bars, curves, a histogram, a heat map, scaling, a roofline."""
 from study.svg import LETTER, SERIES, Axes, Svg, cut, number, ticks
 
 NARROW, WIDE = 360, 760  # widths for which every picture is drawn
@@ -65,8 +65,8 @@ def histogram(title, values, marks, x_name, width):
     axes.frame()
     for i, number_of in enumerate(bins):
         x = axes.x(low + size * i)
-        svg.rect(x + 1, axes.y(number_of), axes.x(low + size * (i + 1)) - x - 2, axes.bottom - axes.y(number_of), SERIES[0],
-                 f"{number_of} steps of {number(low + size * i)} to {number(low + size * (i + 1))}")
+        svg.rect(x + 1, axes.y(number_of), axes.x(low + size * (i + 1)) - x - 2, axes.bottom - axes.y(number_of),
+                 SERIES[0], f"{number_of} steps of {number(low + size * i)} to {number(low + size * (i + 1))}")
     for row, (label, value) in enumerate(marks.items()):
         x = axes.x(value)
         svg.line(x, axes.top - 4, x, axes.bottom, "mark")
@@ -77,8 +77,8 @@ def histogram(title, values, marks, x_name, width):
 
 
 def heat_map(title, rows, steps, worst, ranks, width):
-    """A row for each phase, a column for each step or, where they are more, for several together. `rows`: {phase: [ms]};
-    a row's colour is full where its own largest value is. `worst`: the slowest rank of each step, the upper row."""
+    """A row for each phase, a column for each step or, where they are more, for several. `rows`: {phase: [ms]}; the
+    colour of a row is full at its own largest value. `worst`: the slowest rank of each step, the upper row."""
     narrow = width < 500
     left, right = (104, 46) if narrow else (130, 70)
     svg = Svg(width, 24 * (len(rows) + 1) + 40, title)
@@ -110,8 +110,8 @@ def heat_map(title, rows, steps, worst, ranks, width):
 
 
 def scaling(title, series, width):
-    """Speed-up over ranks with the ideal. `series`: {label: [point]} of points with ranks, speedup, ideal, efficiency and,
-    with repeats, min, max and tokens_per_s."""
+    """Speed-up over ranks with the ideal. `series`: {label: [point]} of points with ranks, tokens_per_s, min, max,
+    speedup, ideal and efficiency."""
     svg = Svg(width, 330 if width > 500 else 280, title)
     ranks = sorted({p["ranks"] for line in series.values() for p in line})
     top = max(p[key] for line in series.values() for p in line for key in ("speedup", "ideal"))
@@ -162,6 +162,7 @@ def place_labels(svg, axes, gemms):
     for label, x, y in sorted(gemms, key=lambda g: -g[2]):
         at = (axes.x(x) + 8, axes.y(y) + 4)
         box = (at[0] - 14, at[1] - 14, at[0] + LETTER * len(label), at[1] + 4)
-        if box[2] < axes.right and not any(box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3] for t in taken):
+        free = not any(box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3] for t in taken)
+        if box[2] < axes.right and free:
             taken.append(box)
             svg.text(*at, label)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""Collects the summaries of a study into tables: one row a run, and one row a point with its repeats and its scaling."""
+"""Collects the summaries of a study into tables: a row for each run, and for each point its repeats and scaling."""
 import csv
 import json
 import math
@@ -62,8 +62,8 @@ def row_of(study, folder):
 
 
 def points_of(study, rows):
-    """One row for each point that has a finished run: mean, sample standard deviation, extremes and spread (largest less
-    smallest, by the mean) of tokens/s over its repeats."""
+    """One row for each point that has a finished run: mean, sample standard deviation, extremes and spread (largest
+    less smallest, by the mean) of tokens/s over its repeats."""
     groups = {}
     for row in rows:
         if row["state"] == "done" and row.get("tokens_per_s"):
@@ -92,8 +92,8 @@ def series_of(study, point):
 
 
 def add_scaling(study, points):
-    """Adds to each point its speedup over the point of its series with the fewest ranks, the ideal speedup (its ranks by
-    theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
+    """Adds to each point its speedup over the point of its series with the fewest ranks, the ideal speedup (its ranks
+    by theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
     warnings: series whose batch is not what the kind of scaling says."""
     warnings = []
     for series in dict.fromkeys(series_of(study, point) for point in points):
@@ -107,7 +107,8 @@ def add_scaling(study, points):
         if len(sizes) > 1:
             what, key = (("batch", "data.batch") if study.scaling == "strong" else
                          ("batch of a data rank", "data.batch_per_rank"))
-            warnings.append(f"scaling: {study.scaling}, but the {what} is {', '.join(f'{s:g}' for s in sorted(sizes))} in "
+            shown_sizes = ", ".join(f"{size:g}" for size in sorted(sizes))
+            warnings.append(f"scaling: {study.scaling}, but the {what} is {shown_sizes} in "
                             f"{dict(series) or 'the sweep'}: give {key} one value")
     return warnings
 

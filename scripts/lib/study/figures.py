@@ -34,12 +34,13 @@ def used(rows, colors):
 
 def table_of_bars(rows, what):
     parts = [part for part in dict.fromkeys(p for _, row in rows for p in row) if any(row.get(part) for _, row in rows)]
-    return ["", *(f"{part}, {what}" for part in parts)], [[label, *(number(row.get(p, 0)) for p in parts)] for label, row in rows]
+    heads = ["", *(f"{part}, {what}" for part in parts)]
+    return heads, [[label, *(number(row.get(p, 0)) for p in parts)] for label, row in rows]
 
 
 def bar_figure(key, title, note, rows, colors, unit):
-    return Figure(key, title, note, lambda width: charts.bars(title, rows, colors, unit, width), table_of_bars(rows, unit),
-                  used(rows, colors), bars=rows, axes=(unit, ""))
+    return Figure(key, title, note, lambda width: charts.bars(title, rows, colors, unit, width),
+                  table_of_bars(rows, unit), used(rows, colors), bars=rows, axes=(unit, ""))
 
 
 def phases_of_run(run):
@@ -64,8 +65,8 @@ def phases_of_run(run):
 def phases_of_study(firsts):
     rows = [(label, run.kinds()) for label, run in firsts.items()]
     return bar_figure("phases", "Where the time of a step goes",
-                      "The first repeat of each point; mean over ranks and measured steps, milliseconds. Blue and green "
-                      "computes, warm colours wait for other ranks.", rows, KINDS, "ms")
+                      "The first repeat of each point; mean over ranks and measured steps, milliseconds. Blue and "
+                      "green computes, warm colours wait for other ranks.", rows, KINDS, "ms")
 
 
 def communication(rows, note):
@@ -79,9 +80,9 @@ def heat_map(run):
     rows = {phase: [1e3 * row[1] for row in values] for phase, values in run.steps.items()
             if phase != "step" and any(row[1] > 0 for row in values)}
     worst, ranks, title = [row[3] for row in run.steps["step"]], run.summary["ranks"], "Phases over steps"
-    note = ("Each row has its full colour at its own largest value, at its right in milliseconds, mean over ranks. The upper row is "
-            "the slowest rank of the step. A run records mean, extremes and the worst rank of each step, not every "
-            "rank's phases, so there is no row for each rank.")
+    note = ("Each row has its full colour at its own largest value, at its right in milliseconds, mean over ranks. The "
+            "upper row is the slowest rank of the step. A run records mean, extremes and the worst rank of each step, not "
+            "every rank's phases, so there is no row for each rank.")
     return Figure("heat_map", title, note,
                   lambda width: charts.heat_map(title, rows, steps, worst, ranks, width),
                   (["phase", "largest, ms", "mean, ms"],
@@ -102,10 +103,12 @@ def losses(runs):
     every = {label: run.losses for label, run in runs.items() if len(run.losses) > 1}
     series = dict(list(every.items())[:MOST_CURVES])
     left_out = len(every) - len(series)
-    note = "Mean over the tokens of the global batch, nats." + (f" {left_out} more runs are left out." if left_out else "")
+    note = "Mean over the tokens of the global batch, nats."
+    note += f" {left_out} more runs are left out." if left_out else ""
     legend = [(label, SERIES[i]) for i, label in enumerate(series)] if len(series) > 1 else []
     return Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width),
-                  (["run", "first", "last"], [[k, number(v[0][1]), number(v[-1][1])] for k, v in series.items()]), legend, curves=series, axes=("step", "loss"))
+                  (["run", "first", "last"], [[k, number(v[0][1]), number(v[-1][1])] for k, v in series.items()]), legend,
+                  curves=series, axes=("step", "loss"))
 
 
 def memory(runs):
@@ -119,9 +122,9 @@ def memory(runs):
                  (f"{head}plan", {"planned": planned / MIB}), (f"{head}measured", {"measured": measured / MIB})]
     colors = {kind: MEMORY[i % len(MEMORY)] for i, kind in enumerate(kinds)}
     colors.update({"planned": "#D6B37A", "measured": "#8A6D3B"})
-    return bar_figure("memory", "Memory of a rank", "MiB. By kind: high-water marks of the arenas. Plan: the total that was "
-                      "planned. Measured: growth of the peak resident set, on devices memory that was taken.", rows, colors,
-                      "MiB")
+    note = ("MiB. By kind: high-water marks of the arenas. Plan: the total that was planned. Measured: growth of the peak "
+            "resident set, on devices memory that was taken.")
+    return bar_figure("memory", "Memory of a rank", note, rows, colors, "MiB")
 
 
 def scaling(study):
@@ -131,12 +134,12 @@ def scaling(study):
     for point in sorted(study["points"], key=lambda p: p["ranks"]):
         series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
     title = f"{study['scaling'].capitalize()} scaling"
-    note = ("Speed-up of tokens/s over the fewest ranks of each curve; the dashed line is the ideal, bars are the extremes "
-            "of the repeats, percentages the efficiency.")
+    note = ("Speed-up of tokens/s over the fewest ranks of each curve; the dashed line is the ideal, bars are the "
+            "extremes of the repeats, percentages the efficiency.")
     heads = ["", "ranks", "tokens/s", "spread", "speed-up", "ideal", "efficiency"]
-    rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]), f"{100 * p['spread']:.1f} %" if p["spread"] is not None else
-             "-", number(p["speedup"]), number(p["ideal"]), f"{100 * p['efficiency']:.1f} %"]
-            for label, line in series.items() for p in line]
+    rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]),
+             "-" if p["spread"] is None else f"{100 * p['spread']:.1f} %", number(p["speedup"]), number(p["ideal"]),
+             f"{100 * p['efficiency']:.1f} %"] for label, line in series.items() for p in line]
     legend = [(label, SERIES[i % len(SERIES)]) for i, label in enumerate(series)] if len(series) > 1 else []
     return Figure("scaling", title, note, lambda width: charts.scaling(title, series, width), (heads, rows), legend,
                   curves={**{label: [(p["ranks"], p["speedup"]) for p in line] for label, line in series.items()},
@@ -165,8 +168,8 @@ def roofline(bench, peak, bandwidth):
 def figures_of_run(run):
     out = [phases_of_run(run)]
     if rows := run.communication():
-        out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: behind "
-                                       "computation."))
+        out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: "
+                                       "behind computation."))
     if len(run.steps.get("step", [])) > 1:
         out += [step_times(run), heat_map(run)]
     if len(run.losses) > 1:

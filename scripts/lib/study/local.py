@@ -18,7 +18,7 @@ REMEMBERED = "process.json"
 
 
 def started_at(pid):
-    """When a process was started, by which it is known again whose number was given to another one; None: no process."""
+    """When a process was started: its number may be given to another one later. None: there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             fields = file.read().rsplit(")", 1)[1].split()

@@ -18,7 +18,7 @@ PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
 
 
 class Measured:
-    """One run: `summary` as an object, `steps` {phase: [(step, mean s, max s, worst rank)]}, `losses` [(step, loss)]."""
+    """One run: `summary`; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]."""
 
     def __init__(self, folder, label=""):
         whole = os.path.normpath(os.path.abspath(folder))

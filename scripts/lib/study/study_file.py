@@ -59,7 +59,7 @@ class Reader:
         self.path, self.errors, self.study = path, Diagnostics(path, text), Study(path)
 
     def mapping(self, node, what):
-        """The (key node, value node) pairs of a mapping; none, and an error, of anything else or of a key given twice."""
+        """The (key node, value node) pairs of a mapping. Anything else, or a key given twice, is an error."""
         if not isinstance(node, yaml.MappingNode):
             self.errors.at(node, f"{what} is no mapping", "expected lines of the form 'key: value'")
             return []
