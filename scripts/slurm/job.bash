@@ -16,8 +16,8 @@ max_requeues="${MAX_REQUEUES:-20}"
 [[ "$max_requeues" =~ ^(0|[1-9][0-9]*)$ ]] || bad_usage "MAX_REQUEUES is '$max_requeues': it must be a number"
 requeues="${SLURM_RESTART_COUNT:-0}"
 
-# What the deck says; a bad deck ends the job here, with the program's words and code.
-deck="$("$SHARD8_PROGRAM" check "$@")"
+# What the deck says for the tasks of this job; a bad deck or another number of ranks ends the job here, with the program's words and code.
+deck="$("$SHARD8_PROGRAM" check "--ranks=${SLURM_NTASKS:-1}" "$@")"
 output="$(sed -n 's/^output     //p' <<<"$deck")"
 summary="$output/summary.json"
 

@@ -1,8 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 
 #include "app/command_table.hpp"
@@ -21,9 +25,12 @@ struct Arguments {
   std::string restart;  ///< of `run`
   bool compare_off = false;
   std::string group, format = "yaml";
-  bool ranks_only = false;
   std::string shell;  ///< of `completions`
+  std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
+  std::int64_t ranks = 0;      ///< of `plan --ranks N`; 0: not given
 };
+
+constexpr std::int64_t kMostRanks = 2147483647;  // as MPI counts them
 
 CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name, const char* help) {
   CLI::App* command = app.add_subcommand(name, help);
@@ -40,6 +47,29 @@ void add_run(CLI::App& app, Arguments& arguments) {
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
   run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps with overlap.enable = false, too");
+}
+
+/// What `check --ranks` may be followed by: nothing, which reads "print", or =N.
+const CLI::Validator kRanksOrPrint(
+    [](const std::string& value) -> std::string {
+      std::int64_t ranks = 0;
+      const char* const end = value.data() + value.size();
+      const auto [rest, error] = std::from_chars(value.data(), end, ranks);
+      if (value == "print" || (error == std::errc() && rest == end && ranks >= 1 && ranks <= kMostRanks)) return "";
+      return fmt::format("'{}' is not a number of ranks from 1 to {}", value, kMostRanks);
+    },
+    "");
+
+void add_check_and_plan(CLI::App& app, Arguments& arguments) {
+  CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
+  check
+      ->add_flag("--ranks{print}", arguments.ranks_of_check,
+                 "print only the number of ranks that the deck needs; --ranks=N: say what would run on N ranks")
+      ->check(kRanksOrPrint);
+  CLI::App* plan =
+      add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  plan->add_option("--ranks", arguments.ranks, "the number of ranks, for a deck with mesh.shard = auto")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
 }
 
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
@@ -109,6 +139,11 @@ int print(const std::string& text) {
   return 0;
 }
 
+DeckArguments for_ranks(DeckArguments deck, std::int64_t ranks) {
+  if (ranks > 0) deck.ranks = ranks;
+  return deck;
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -117,8 +152,12 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     return run_command(argc, argv, run);
   }
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
-  if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
-  if (chosen == "plan") return plan_command(arguments.deck);
+  if (chosen == "check") {
+    const bool ranks_only = arguments.ranks_of_check == "print";
+    const bool given = !arguments.ranks_of_check.empty() && !ranks_only;
+    return check_command(for_ranks(arguments.deck, given ? std::stoll(arguments.ranks_of_check) : 0), ranks_only);
+  }
+  if (chosen == "plan") return plan_command(for_ranks(arguments.deck, arguments.ranks));
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man") return print(man_page(command_table(app)));
@@ -182,9 +221,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(base::version().number));
   add_run(app, arguments);
-  CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
-  check->add_flag("--ranks", arguments.ranks_only, "print only the number of ranks that the deck needs");
-  add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  add_check_and_plan(app, arguments);
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@ struct DeckArguments {
   std::vector<std::string> overrides;  ///< group.key=value
   /// Throws what a command cannot do with this deck. Called on every rank; empty: nothing to check.
   std::function<void(const deck::LoadResult&)> check{};
+  /// Of `check` and `plan`: the number of ranks that will be started. `run` and `bench` take that of their job.
+  std::optional<std::int64_t> ranks{};
 };
 
 /// What `run` is to do.
@@ -58,7 +62,8 @@ void require_standard_output();
 /// The subcommands. Each returns the process's exit code. `run` and `bench` start MPI, with argc and argv, and run
 /// under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const RunArguments& arguments);
-/// `ranks_only`: prints the number of ranks and nothing else, for launch scripts.
+/// `ranks_only`: prints the number of ranks and nothing else, for launch scripts. Error(deck) if the deck leaves that
+/// number to the launcher.
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);
 int deck_command(const std::string& group, const std::string& format);

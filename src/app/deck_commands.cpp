@@ -9,6 +9,7 @@
 #include "app/checkpoint_room.hpp"
 #include "app/commands.hpp"
 #include "app/process.hpp"
+#include "base/error.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/table.hpp"
@@ -22,9 +23,30 @@ void print_warnings(const deck::LoadResult& deck) {
   for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // failing to write is no error
 }
 
+namespace {
+
+/// Reads the deck for arguments.ranks. Error(environment) if its mesh has another number of ranks.
+deck::LoadResult load_for_ranks(const DeckArguments& arguments) {
+  deck::LoadResult deck = deck::load(arguments.path, arguments.overrides, arguments.ranks);
+  const deck::MeshConfig& mesh = deck.config.mesh;
+  if (arguments.ranks && *arguments.ranks != mesh.ranks())
+    base::fail(base::ExitCode::environment,
+               "the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}), not {}: leave --ranks out, change "
+               "the mesh group, or set mesh.shard to auto",
+               mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, *arguments.ranks);
+  return deck;
+}
+
+}  // namespace
+
 int check_command(const DeckArguments& arguments, bool ranks_only) {
-  const auto deck = deck::load(arguments.path, arguments.overrides);
+  const auto deck = load_for_ranks(arguments);
   if (ranks_only) {
+    if (deck.ranks_open)
+      base::fail(base::ExitCode::deck,
+                 "{}: error: mesh.shard = auto leaves the number of ranks to the launcher: start the program under "
+                 "mpiexec -n N or srun -n N, or give mesh.shard a number (mesh.shard=N)",
+                 arguments.path);
     fmt::print("{}\n", deck.config.mesh.ranks());
     return 0;
   }
@@ -40,7 +62,7 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
 }
 
 int plan_command(const DeckArguments& arguments) {
-  const auto deck = deck::load(arguments.path, arguments.overrides);
+  const auto deck = load_for_ranks(arguments);
   print_warnings(deck);
   fmt::print("{}", train::to_text(train::make_plan(deck.config, std::max(1, threads_from_environment())), deck.config));
   return 0;

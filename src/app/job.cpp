@@ -26,7 +26,7 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
   world.broadcast(text, 0);
   deck::LoadResult deck;
   comm::agree(world, [&] {
-    deck = deck::load_text(text, arguments.path, arguments.overrides);
+    deck = deck::load_text(text, arguments.path, arguments.overrides, world.size());
     if (arguments.check) arguments.check(deck);
   });
   if (world.rank() == 0) print_warnings(deck);

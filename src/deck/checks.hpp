@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,9 +20,14 @@ class Checker;
 /// broken.
 void resolve_defaults(Reading& reading);
 
+/// Replaces mesh.shard = auto by ranks / (replicate * tensor), and data.batch_per_rank by the batch of all data ranks.
+/// Without `ranks` auto becomes 1, with a warning. Adds an error for ranks that replicate * tensor does not divide, and
+/// for a deck or a command line with both data.batch and data.batch_per_rank. After resolve_defaults().
+void resolve_ranks(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks);
+
 /// Checks that involve several keys: divisibility, order, conflicts, sizes that are too large. Messages show the
 /// arithmetic. Each error is placed at a key whose change repairs the deck (Checker::fail). A check is left out if one
-/// of its keys has no usable value. After resolve_defaults().
+/// of its keys has no usable value. After resolve_ranks().
 void check_together(Diagnostics& errors, const Reading& reading);
 
 /// The checks of FP8: keys that contradict the recipe, and sizes that its blocks do not divide.

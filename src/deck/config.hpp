@@ -48,8 +48,10 @@ struct ModelConfig {
 
 /// Ranks = replicate * shard * tensor; tensor varies fastest, replicate slowest.
 struct MeshConfig {
+  static constexpr std::int64_t kAuto = 0;  ///< stands for the word auto
+
   std::int64_t replicate = 1;            ///< copies of the weights, each sharded
-  std::int64_t shard = 1;                ///< ranks over which a copy is sharded
+  std::int64_t shard = 1;                ///< ranks over which a copy is sharded; kAuto only until load() resolves it
   std::int64_t tensor = 1;               ///< ranks that share one matrix product
   Backend backend = Backend::automatic;  ///< which library moves data between ranks
   Device device = Device::automatic;     ///< where kernels run
@@ -93,18 +95,18 @@ struct FsdpConfig {
 /// How the tensor group's exchanges run beside matrix products. A key names the product whose exchange it is.
 struct OverlapConfig {
   using Method = OverlapMethod;
-  bool enable = false;  ///< false: every exchange runs alone
+  bool enable = false;                                  ///< false: every exchange runs alone
   GatherMethod qkv_fprop = GatherMethod::automatic;     ///< the gather of qkv's input
   ScatterMethod proj_fprop = ScatterMethod::automatic;  ///< the reduce-scatter of proj's output
   GatherMethod fc1_fprop = GatherMethod::automatic;     ///< the gather of fc1's input
   ScatterMethod fc2_fprop = ScatterMethod::automatic;   ///< the reduce-scatter of fc2's output
-  Method qkv_dgrad = Method::automatic;   ///< the gather of qkv's input, for its wgrad
-  Method proj_dgrad = Method::automatic;  ///< the gather of the gradient of proj's output
-  Method fc1_dgrad = Method::automatic;   ///< that of fc1's
-  Method fc2_dgrad = Method::automatic;   ///< the gather of the gradient of fc2's output
-  Method qkv_wgrad = Method::automatic;   ///< the reduce-scatter of the gradient of qkv's input
-  Method fc1_wgrad = Method::automatic;   ///< that of fc1's
-  Method head_dgrad = Method::automatic;  ///< that of the head's
+  Method qkv_dgrad = Method::automatic;                 ///< the gather of qkv's input, for its wgrad
+  Method proj_dgrad = Method::automatic;                ///< the gather of the gradient of proj's output
+  Method fc1_dgrad = Method::automatic;                 ///< that of fc1's
+  Method fc2_dgrad = Method::automatic;                 ///< the gather of the gradient of fc2's output
+  Method qkv_wgrad = Method::automatic;                 ///< the reduce-scatter of the gradient of qkv's input
+  Method fc1_wgrad = Method::automatic;                 ///< that of fc1's
+  Method head_dgrad = Method::automatic;                ///< that of the head's
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:
@@ -128,9 +130,10 @@ struct DataConfig {
   /// Text file or folder (bytes), "file.h5:/dataset" (tokens); not read for synthetic. A relative path is looked
   /// for in the working directory, then in the deck's folder; load() stores where it was found.
   std::string path;
-  std::int64_t batch = 0;        ///< sequences in a step, over all ranks
-  std::int64_t micro_batch = 0;  ///< sequences that a data rank computes at once; 0: all that it has
-  std::uint64_t seed = 1234;     ///< seed of the order of samples, and of synthetic tokens
+  std::int64_t batch = 0;           ///< sequences in a step, over all ranks
+  std::int64_t batch_per_rank = 0;  ///< sequences of a data rank in a step; loaded: 0, and batch is set
+  std::int64_t micro_batch = 0;     ///< sequences that a data rank computes at once; 0: all that it has
+  std::uint64_t seed = 1234;        ///< seed of the order of samples, and of synthetic tokens
 };
 
 struct RunConfig {

@@ -121,7 +121,7 @@ std::string expected(const Field& field) {
   const std::string bounds = bounds_text(field.bounds);
   switch (field.slot.index()) {
     case 0:
-      return "an integer" + bounds;
+      return "an integer" + bounds + (field.automatic ? ", or auto" : "");
     case 1:
       return "an unsigned integer";
     case 2:
@@ -133,6 +133,10 @@ std::string expected(const Field& field) {
     default:
       return list_of(std::get<ChoiceAccess>(field.slot).names);
   }
+}
+
+std::string required_text(const Field& field) {
+  return field.instead.empty() ? "required" : fmt::format("required without {}", field.instead);
 }
 
 std::string value_text(const Field& field, const Config& config) {

@@ -79,7 +79,9 @@ struct Field {
   Slot slot;
   Bounds bounds = {};
   bool required = false;
+  std::string_view instead = {};       ///< a key of the group that may be given in place of this required one
   bool not_empty = false;              ///< for text: the empty text is not allowed
+  bool automatic = false;              ///< for an integer: the word auto is allowed, too, and read as 0
   std::string_view default_note = {};  ///< describes the default where it depends on other keys
   std::string_view unit = {};
   std::string_view help;
@@ -99,6 +101,9 @@ std::string list_of(std::span<const std::string_view> names, std::string_view la
 
 /// A key's value in a Config, as a deck spells it, without quotes.
 std::string value_text(const Field& field, const Config& config);
+
+/// What a table says in place of a default: "required", or "required without KEY" if another key may stand for it.
+std::string required_text(const Field& field);
 
 enum class Spelling { yaml, namelist };
 

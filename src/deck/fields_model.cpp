@@ -102,8 +102,10 @@ constexpr Field kMesh[] = {
     {.key = "shard",
      .slot = mesh<&MeshConfig::shard>(),
      .bounds = from_to(1, kMostRanks),
+     .automatic = true,
      .unit = "ranks",
-     .help = "ranks over which the weights are sharded (FSDP)"},
+     .help = "ranks over which the weights are sharded (FSDP); auto: ranks / (replicate * tensor), of the ranks that "
+             "were started"},
     {.key = "tensor",
      .slot = mesh<&MeshConfig::tensor>(),
      .bounds = from_to(1, kMostRanks),

@@ -59,7 +59,8 @@ std::string read_deck_file(const std::string& path) {
   return text;
 }
 
-LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides) {
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
+                     std::optional<std::int64_t> ranks) {
   const Syntax syntax = syntax_of(name);
   refuse_what_is_no_text(text, name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -73,19 +74,21 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
   Reading reading;
   read_fields(errors, reading, deck);
   read_fields(errors, reading, changes);
+  const bool ranks_open = reading.config.mesh.shard == MeshConfig::kAuto && !ranks;
   if (deck.complete) {
     check_required(errors, reading);
     resolve_defaults(reading);
+    resolve_ranks(errors, reading, ranks);
     check_together(errors, reading);
     check_files(errors, reading, name);
   }
   errors.throw_if_any();
   warn_of_unused(errors, reading);
-  return {reading.config, make_echo(reading), errors.warnings()};
+  return {reading.config, make_echo(reading), errors.warnings(), ranks_open};
 }
 
-LoadResult load(const std::string& path, std::span<const std::string> overrides) {
-  return load_text(read_deck_file(path), path, overrides);
+LoadResult load(const std::string& path, std::span<const std::string> overrides, std::optional<std::int64_t> ranks) {
+  return load_text(read_deck_file(path), path, overrides, ranks);
 }
 
 }  // namespace shard8::deck

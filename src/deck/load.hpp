@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,18 +18,22 @@ struct LoadResult {
   Config config;                           ///< checked, every default filled in
   std::vector<Echo> echo;                  ///< every key with its value and where the value came from
   std::vector<std::string> warnings = {};  ///< one for each key without effect, in the form of an error
+  bool ranks_open = false;                 ///< mesh.shard was auto and the number of ranks was not given
 };
 
 /// Reads a deck, then the overrides `group.key=value`, which replace the deck's values, and checks everything. The end
 /// of the file's name chooses between YAML (.yaml, .yml) and Fortran namelists (.nml). Throws base::Error(deck) with
 /// all errors at once, each with its place. Opens no file but the deck; of the files that it names only their existence
-/// is checked.
-LoadResult load(const std::string& path, std::span<const std::string> overrides = {});
+/// is checked. `ranks`, at least 1, is the number of processes that were started; it replaces mesh.shard = auto. Without it
+/// auto is taken as 1, with a warning. A mesh without auto is not held against it.
+LoadResult load(const std::string& path, std::span<const std::string> overrides = {},
+                std::optional<std::int64_t> ranks = {});
 
 /// As load(), for a deck whose text was already read. `name` is its name in messages, and its end chooses the syntax.
 /// Relative names of files are looked for in the working directory, then in the folder of `name`. Error(deck) also for
 /// a text above 1 MiB, or one that is not UTF-8 text.
-LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides = {},
+                     std::optional<std::int64_t> ranks = {});
 
 /// The text of a deck file. Throws base::Error(deck) if the file cannot be read, is a folder, or its name does not end
 /// in .yaml, .yml or .nml.

@@ -26,6 +26,11 @@ class Converter {
       : config_(config), field_(field), path_(path), word_(word), strict_(text_needs_quotes) {}
 
   Problem operator()(Access<std::int64_t> member) {
+    if (field_.automatic && word_.text == "auto") {
+      if (strict_ && !word_.quoted) return needs_quotes();
+      member(config_) = MeshConfig::kAuto;
+      return {};
+    }
     if (word_.quoted) return no_quotes();
     const auto parsed = parse_integer(word_.text);
     if (!parsed.value) return wrong_type("an integer", parsed.why);
@@ -208,6 +213,7 @@ void check_required(Diagnostics& errors, Reading& reading) {
     for (const Field& field : group.fields) {
       const std::string path = fmt::format("{}.{}", group.name, field.key);
       if (!field.required || reading.given(path)) continue;
+      if (!field.instead.empty() && reading.given(fmt::format("{}.{}", group.name, field.instead))) continue;
       reading.broken.insert(path);
       const std::string_view meant = there ? path : group.name;
       if (reading.misspelt.find(meant) == reading.misspelt.end()) missing.push_back(field.key);

@@ -48,7 +48,7 @@ std::string wrapped(const Style& style, const std::string& indent, std::string_v
 std::string describe_field(const Field& field) {
   std::string text = expected(field);
   if (!field.unit.empty()) text += fmt::format(" [{}]", field.unit);
-  text += field.required ? ", required" : ", default " + default_text(field);
+  text += ", " + (field.required ? required_text(field) : "default " + default_text(field));
   return fmt::format("{} - {}", text, field.help);
 }
 
@@ -133,7 +133,7 @@ std::string row(const Field& field) {
       allowed += fmt::format("{}`{}`", allowed.empty() ? "" : ", ", name);
     }
   }
-  std::string standard = "required";
+  std::string standard = required_text(field);
   if (!field.required) {
     const bool value = field.default_note.empty();
     standard = value ? fmt::format("`{}`", default_text(field)) : default_text(field);

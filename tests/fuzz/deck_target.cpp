@@ -90,6 +90,7 @@ void add_translations(std::vector<std::string>& inputs, const fs::path& folder) 
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto ending = entry.path().extension();
     if (ending != ".yaml" && ending != ".nml") continue;
+    if (entry.path().parent_path().filename() == "studies") continue;  // no decks
     const auto config = deck::load(entry.path().string()).config;
     inputs.push_back(kYaml ? deck::to_yaml(config) : deck::to_namelist(config));
   }

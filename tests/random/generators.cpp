@@ -209,6 +209,14 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) {  // at times fewer sequences than data ranks
        d.config.data.batch = draw.between(1, d.config.fp8.recipe == Recipe::block ? 4 : 11);
      }},
+    {"data.batch_per_rank",
+     [](RandomDeck& d, Draw& draw) {  // at times in place of data.batch, and not so large that the model would be
+       const std::int64_t data_ranks = d.config.mesh.data_ranks();
+       const std::int64_t most = (d.config.fp8.recipe == Recipe::block ? 4 : 11) / data_ranks;
+       if (most == 0 || draw.chance(0.7)) return;
+       d.config.data.batch_per_rank = draw.between(1, most);
+       d.config.data.batch = d.config.data.batch_per_rank * data_ranks;
+     }},
     {"data.micro_batch",
      [](RandomDeck& d, Draw& draw) {  // at times more than a rank has
        const std::int64_t most = deck::lay_out(d.config).rank_batch;

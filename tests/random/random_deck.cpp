@@ -49,7 +49,17 @@ deck::Config restarted(const RandomDeck& deck) {
   return c;
 }
 
-deck::Config loaded(const deck::Config& config) { return deck::load_text(deck::to_yaml(config), "random.yaml").config; }
+deck::Config loaded(const deck::Config& config) {
+  std::string text = deck::to_yaml(config);
+  const auto replace = [&text](const std::string& line, const std::string& by) {
+    const auto at = text.find("\n  " + line + "\n");
+    SHARD8_REQUIRE(at != std::string::npos, "'{}' is not in the deck:\n{}", line, text);
+    text.replace(at, line.size() + 3, by);
+  };
+  replace(fmt::format("shard: {}", config.mesh.shard), "\n  shard: auto");
+  if (config.data.batch_per_rank > 0) replace(fmt::format("batch: {}", config.data.batch), "");
+  return deck::load_text(text, "random.yaml", {}, config.mesh.ranks()).config;
+}
 
 std::string short_yaml(const deck::Config& config) {
   const deck::Config defaults;

@@ -93,7 +93,8 @@ RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesys
 /// time.
 void provide_data(RandomDeck& deck, const std::filesystem::path& folder);
 
-/// Reads and checks a config as the text of a deck. Throws base::Error(deck) as deck::load_text does.
+/// Reads and checks a config as the text of a deck, with mesh.shard = auto on as many ranks as its mesh has. With
+/// data.batch_per_rank the text has no data.batch. Throws base::Error(deck) as deck::load_text does.
 deck::Config loaded(const deck::Config& config);
 
 /// The text of the deck, with only those keys that differ from their defaults.

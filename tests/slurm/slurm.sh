@@ -248,6 +248,27 @@ case_job.codes() {
   once with.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
 }
 
+# A study as arrays: one for each number of ranks. What is done is not submitted again.
+case_study.array() {
+  local study=("$SHARD8_SOURCES/scripts/study" study.yaml --slurm)
+  export SHARD8_LAUNCH_OPTIONS=$one_core
+  cat >study.yaml <<STUDY
+deck: deck.yaml
+folder: arrays
+set: {run.steps: 6, run.log_every: 3, mesh.shard: auto}
+sweep: {ranks: [1, 2], data.seed: [1, 2]}
+slurm: {at_once: 1}
+STUDY
+  "${study[@]}" --wait >study.log 2>&1 || { code=$?; grep -q 'Python' study.log && skip "$(cat study.log)"; fail "exit code $code"; }
+  [[ $(grep -c 'submitted the array' study.log) == 2 ]] || fail "not two arrays"
+  once study.log '4 runs, 0 done, 0 in the queue, 4 to submit'
+  [[ $(grep -c ',done,' arrays/runs.csv) == 4 ]] || fail "not four runs are done"
+  rm arrays/ranks-2_seed-1/results/summary.json
+  "${study[@]}" --wait >again.log 2>&1 || fail "exit code $?"
+  once again.log '4 runs, 3 done, 0 in the queue, 1 to submit'
+  [[ $(grep -c '"event": "start"' arrays/ledger.jsonl) == 5 ]] || fail "not five jobs"
+}
+
 # Tasks that MPI does not connect.
 case_srun.launch() {
   local code=0

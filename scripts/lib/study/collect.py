@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Collects the summaries of a study into tables: a row for each run, and for each point its repeats and scaling."""
+import csv
+import json
+import math
+import os
+import statistics
+
+from study.errors import say
+from study.study_file import RANKS
+
+# Column of runs.csv -> where it is in summary.json.
+FIGURES = {
+    "tokens_per_s": ("figures", "tokens_per_s"),
+    "tokens_per_s_per_rank": ("figures", "tokens_per_s_per_rank"),
+    "model_flops_per_s_per_rank": ("figures", "model_flops_per_s_per_rank"),
+    "exposed_communication": ("figures", "exposed_communication"),
+    "step_p50_s": ("steps", "p50_s"),
+    "step_p95_s": ("steps", "p95_s"),
+    "measured_steps": ("steps", "measured"),
+    "coverage": ("coverage",),
+    "final_loss": ("loss", "final"),
+    "batch": ("deck", "data", "batch"),
+    "replicate": ("deck", "mesh", "replicate"),
+    "shard": ("deck", "mesh", "shard"),
+    "tensor": ("deck", "mesh", "tensor"),
+    "threads_per_rank": ("run", "threads_per_rank"),
+    "version": ("version", "git_hash"),
+}
+MEMORY = {"planned_total": "planned_bytes", "measured_peak_growth": "measured_bytes"}
+POINT_COLUMNS = ["runs", "tokens_per_s", "std", "min", "max", "spread", "step_p50_s", "exposed_communication",
+                 "final_loss"]
+SCALING_COLUMNS = ["speedup", "ideal", "efficiency"]
+
+
+def find(summary, path):
+    """The value at a path of a summary, or None."""
+    for key in path:
+        summary = summary.get(key) if isinstance(summary, dict) else None
+    return summary
+
+
+def phases_of(summary):
+    """phase -> mean seconds of a step; parts of forward and backward are named 'forward.gemm'."""
+    return {row["phase"] + ("." + row["part"] if row["part"] else ""): row["mean_s"] for row in summary["phases"]}
+
+
+def row_of(study, folder):
+    """The row of one run; figures only if it is done."""
+    state, why = folder.state()
+    row = {"run": folder.run.name, **{key: dict(folder.run.parameters).get(key, "") for key in study.swept()},
+           "ranks": folder.expected.ranks, "repeat": folder.run.repeat, "state": state, "why": why}
+    if state != "done":
+        return row
+    summary = folder.summary()
+    row.update({column: find(summary, path) for column, path in FIGURES.items()})
+    row.update({column: next((m["bytes"] for m in summary.get("memory_per_rank", []) if m["kind"] == kind), None)
+                for kind, column in MEMORY.items()})
+    row.update({f"phase_{name}_s": seconds for name, seconds in phases_of(summary).items()})
+    return row
+
+
+def points_of(study, rows):
+    """One row for each point that has a finished run: mean, sample standard deviation, extremes and spread (largest
+    less smallest, by the mean) of tokens/s over its repeats."""
+    groups = {}
+    for row in rows:
+        if row["state"] == "done" and row.get("tokens_per_s"):
+            groups.setdefault(tuple((key, row[key]) for key in study.swept()), []).append(row)
+    points = []
+    for parameters, group in groups.items():
+        rates = [row["tokens_per_s"] for row in group]
+        mean = statistics.fmean(rates)
+        points.append({**dict(parameters), "ranks": group[0]["ranks"], "runs": len(group), "tokens_per_s": mean,
+                       "std": statistics.stdev(rates) if len(rates) > 1 else None, "min": min(rates), "max": max(rates),
+                       "spread": (max(rates) - min(rates)) / mean if len(rates) > 1 else None,
+                       **{key: mean_of(group, key) for key in ("step_p50_s", "exposed_communication", "final_loss")},
+                       **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_")},
+                       "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"]})
+    return points
+
+
+def mean_of(group, key):
+    values = [row[key] for row in group if isinstance(row.get(key), (int, float))]
+    return statistics.fmean(values) if values else None
+
+
+def series_of(study, point):
+    """What the points of one curve share: every swept key but the number of ranks."""
+    return tuple((key, point[key]) for key in study.swept() if key != RANKS)
+
+
+def add_scaling(study, points):
+    """Adds to each point its speedup over the point of its series with the fewest ranks, the ideal speedup (its ranks
+    by theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
+    warnings: series whose batch is not what the kind of scaling says."""
+    warnings = []
+    for series in dict.fromkeys(series_of(study, point) for point in points):
+        group = sorted((p for p in points if series_of(study, p) == series), key=lambda p: p["ranks"])
+        first = group[0]
+        for point in group:
+            point["speedup"] = point["tokens_per_s"] / first["tokens_per_s"]
+            point["ideal"] = point["ranks"] / first["ranks"]
+            point["efficiency"] = point["speedup"] / point["ideal"]
+        sizes = {p["batch"] if study.scaling == "strong" else p["batch"] / p["data_ranks"] for p in group}
+        if len(sizes) > 1:
+            what, key = (("batch", "data.batch") if study.scaling == "strong" else
+                         ("batch of a data rank", "data.batch_per_rank"))
+            shown_sizes = ", ".join(f"{size:g}" for size in sorted(sizes))
+            warnings.append(f"scaling: {study.scaling}, but the {what} is {shown_sizes} in "
+                            f"{dict(series) or 'the sweep'}: give {key} one value")
+    return warnings
+
+
+def write_csv(path, rows):
+    """Writes rows with the columns of all of them, in the order in which they come."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    new = f"{path}.new"
+    with open(new, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    os.replace(new, path)
+
+
+def write_parquet(path, rows):
+    """Writes rows as Parquet if pyarrow is there. Returns whether it is."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return False
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    pyarrow.parquet.write_table(pyarrow.table({c: [row.get(c) for row in rows] for c in columns}), path)
+    return True
+
+
+def shown(value):
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def print_table(rows, columns):
+    """Prints rows as a table, numbers at the right."""
+    table = [columns] + [[shown(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
+    for line in table:
+        print("  ".join(word.rjust(width) for word, width in zip(line, widths)).rstrip())
+
+
+def collect(study, folders):
+    """Writes and prints the tables of a study. Returns the number of runs that are done."""
+    rows = [row_of(study, folder) for folder in folders]
+    points = points_of(study, rows)
+    warnings = add_scaling(study, points) if study.scaling and points else []
+    file = lambda name: os.path.join(study.folder, name)
+    write_csv(file("runs.csv"), rows)
+    write_csv(file("points.csv"), points)
+    names = "runs.csv, points.csv"
+    if write_parquet(file("runs.parquet"), rows) and write_parquet(file("points.parquet"), points):
+        names += ", runs.parquet, points.parquet"
+    with open(file("study.json"), "w", encoding="utf-8") as out:
+        json.dump({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "points": points,
+                   "runs": [row["run"] for row in rows if row["state"] == "done"]}, out, indent=1)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if points:
+        columns = [key for key in study.swept() if key != RANKS]
+        print_table(points, [RANKS, *columns, *POINT_COLUMNS, *(SCALING_COLUMNS if study.scaling else [])])
+    say(f"{study.folder}: {names}")
+    return sum(row["state"] == "done" for row in rows)

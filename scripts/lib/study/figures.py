@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""The pictures of a report: which measured values go into which kind of picture, and what is said beside them."""
+from dataclasses import dataclass, field
+
+from study import charts
+from study.measured import KINDS, PARTS
+from study.svg import SERIES, number
+
+EXPOSED, HIDDEN = "#EE6677", "#8FC7B5"
+MEMORY = ["#4477AA", "#66CCEE", "#228833", "#CCBB44", "#EE6677", "#AA3377", "#8899AA", "#BBBBBB", "#DDA0CC"]
+MIB = 1048576.0
+MOST_CURVES = len(SERIES)
+
+
+@dataclass
+class Figure:
+    """One picture. `draw(width)` gives SVG; `table`: (heads, rows) of the same values; `legend`: [(name, colour)]."""
+    key: str
+    title: str
+    note: str
+    draw: object
+    table: tuple = ((), ())
+    legend: list = field(default_factory=list)
+    bars: list = field(default_factory=list)   # [(label, {part: value})], for PNG
+    curves: dict = field(default_factory=dict)  # {label: [(x, y)]}, for PNG
+    axes: tuple = ("", "")
+
+
+def used(rows, colors):
+    """The legend: the parts that a row has."""
+    return [(part, color) for part, color in colors.items() if any(parts.get(part, 0) > 0 for _, parts in rows)]
+
+
+def table_of_bars(rows, what):
+    parts = [part for part in dict.fromkeys(p for _, row in rows for p in row) if any(row.get(part) for _, row in rows)]
+    heads = ["", *(f"{part}, {what}" for part in parts)]
+    return heads, [[label, *(number(row.get(p, 0)) for p in parts)] for label, row in rows]
+
+
+def bar_figure(key, title, note, rows, colors, unit):
+    return Figure(key, title, note, lambda width: charts.bars(title, rows, colors, unit, width),
+                  table_of_bars(rows, unit), used(rows, colors), bars=rows, axes=(unit, ""))
+
+
+def phases_of_run(run):
+    """A bar for each phase; forward and backward are split into their parts."""
+    rest, rows = "rest of forward and backward", {}
+    for phase, part, _, mean, _ in run.rows():
+        row = rows.setdefault(phase, {})
+        if part in PARTS:
+            row[part] = 1e3 * mean
+        elif phase in ("forward", "backward"):
+            row[rest] = 1e3 * mean
+        else:
+            row[phase] = 1e3 * mean
+    for row in rows.values():
+        if rest in row:
+            row[rest] = max(0.0, row[rest] - sum(row.get(part, 0) for part in PARTS))
+    shown = [(phase, {k: row[k] for k in KINDS if k in row}) for phase, row in rows.items() if any(row.values())]
+    return bar_figure("phases", "Where the time of a step goes", "Mean over ranks and measured steps, milliseconds.",
+                      shown, KINDS, "ms")
+
+
+def phases_of_study(firsts):
+    rows = [(label, run.kinds()) for label, run in firsts.items()]
+    return bar_figure("phases", "Where the time of a step goes",
+                      "The first repeat of each point; mean over ranks and measured steps, milliseconds. Blue and "
+                      "green computes, warm colours wait for other ranks.", rows, KINDS, "ms")
+
+
+def communication(rows, note):
+    shown = [(label, {"exposed": exposed, "hidden": hidden}) for label, exposed, hidden in rows]
+    colors = {"exposed": EXPOSED, "hidden": HIDDEN}
+    return bar_figure("communication", "Communication: exposed and hidden", note, shown, colors, "ms")
+
+
+def heat_map(run):
+    steps = [row[0] for row in run.steps["step"]]
+    rows = {phase: [1e3 * row[1] for row in values] for phase, values in run.steps.items()
+            if phase != "step" and any(row[1] > 0 for row in values)}
+    worst, ranks, title = [row[3] for row in run.steps["step"]], run.summary["ranks"], "Phases over steps"
+    note = ("Each row has its full colour at its own largest value, at its right in milliseconds, mean over ranks. The "
+            "upper row is the slowest rank of the step. A run records mean, extremes and the worst rank of each step, not "
+            "every rank's phases, so there is no row for each rank.")
+    return Figure("heat_map", title, note,
+                  lambda width: charts.heat_map(title, rows, steps, worst, ranks, width),
+                  (["phase", "largest, ms", "mean, ms"],
+                   [[p, number(max(v)), number(sum(v) / len(v))] for p, v in rows.items()]))
+
+
+def step_times(run):
+    values, s = [1e3 * row[2] for row in run.steps["step"]], run.summary["steps"]
+    marks = {name: 1e3 * s[f"{name}_s"] for name in ("p50", "p95", "p99") if s.get(f"{name}_s")}
+    title = "Step times"
+    return Figure("step_times", title, "Of each measured step the slowest rank, milliseconds.",
+                  lambda width: charts.histogram(title, values, marks, "ms", width),
+                  (["percentile", "ms"], [[name, number(value)] for name, value in marks.items()]))
+
+
+def losses(runs):
+    """Loss curves; `runs`: {label: run}. At most as many as the palette has colours."""
+    every = {label: run.losses for label, run in runs.items() if len(run.losses) > 1}
+    series = dict(list(every.items())[:MOST_CURVES])
+    left_out = len(every) - len(series)
+    note = "Mean over the tokens of the global batch, nats."
+    note += f" {left_out} more runs are left out." if left_out else ""
+    legend = [(label, SERIES[i]) for i, label in enumerate(series)] if len(series) > 1 else []
+    return Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width),
+                  (["run", "first", "last"], [[k, number(v[0][1]), number(v[-1][1])] for k, v in series.items()]), legend,
+                  curves=series, axes=("step", "loss"))
+
+
+def memory(runs):
+    """Memory of a rank by kind, beside the plan and what the system counted; `runs`: {label: run}."""
+    rows, kinds = [], {}
+    for label, run in runs.items():
+        by_kind, planned, measured = run.memory()
+        kinds.update(dict.fromkeys(by_kind))
+        head = f"{label}: " if len(runs) > 1 else ""
+        rows += [(f"{head}by kind", {k: v / MIB for k, v in by_kind.items()}),
+                 (f"{head}plan", {"planned": planned / MIB}), (f"{head}measured", {"measured": measured / MIB})]
+    colors = {kind: MEMORY[i % len(MEMORY)] for i, kind in enumerate(kinds)}
+    colors.update({"planned": "#D6B37A", "measured": "#8A6D3B"})
+    note = ("MiB. By kind: high-water marks of the arenas. Plan: the total that was planned. Measured: growth of the peak "
+            "resident set, on devices memory that was taken.")
+    return bar_figure("memory", "Memory of a rank", note, rows, colors, "MiB")
+
+
+def scaling(study):
+    swept = [key for key in study["swept"] if key != "ranks"]
+    varying = [k for k in swept if len({p.get(k) for p in study["points"]}) > 1]
+    series = {}
+    for point in sorted(study["points"], key=lambda p: p["ranks"]):
+        series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
+    title = f"{study['scaling'].capitalize()} scaling"
+    note = ("Speed-up of tokens/s over the fewest ranks of each curve; the dashed line is the ideal, bars are the "
+            "extremes of the repeats, percentages the efficiency.")
+    heads = ["", "ranks", "tokens/s", "spread", "speed-up", "ideal", "efficiency"]
+    rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]),
+             "-" if p["spread"] is None else f"{100 * p['spread']:.1f} %", number(p["speedup"]), number(p["ideal"]),
+             f"{100 * p['efficiency']:.1f} %"] for label, line in series.items() for p in line]
+    legend = [(label, SERIES[i % len(SERIES)]) for i, label in enumerate(series)] if len(series) > 1 else []
+    return Figure("scaling", title, note, lambda width: charts.scaling(title, series, width), (heads, rows), legend,
+                  curves={**{label: [(p["ranks"], p["speedup"]) for p in line] for label, line in series.items()},
+                          "ideal": [(p["ranks"], p["ideal"]) for p in max(series.values(), key=len)]},
+                  axes=("ranks", "speed-up"))
+
+
+BYTES = {"fp32": 4, "bf16": 2, "e4m3": 1, "e5m2": 1, "fp8": 1}
+
+
+def roofline(bench, peak, bandwidth):
+    """Products of `bench overlap --json`: FLOPs 2mnk, bytes of both inputs in their dtype and of the result."""
+    gemms = []
+    for row in bench["rows"]:
+        if row.get("product_ms"):
+            m, n, k, size = row["m"], row["n"], row["k"], BYTES.get(row["dtype"], 2)
+            flops, data = 2.0 * m * n * k, size * (m * k + k * n) + max(size, 2) * m * n
+            gemms.append((row["key"], flops / data, flops / (1e9 * row["product_ms"])))
+    title = "Roofline of the matrix products"
+    note = (f"Products of shard8 bench overlap, {bench.get('machine', '')}, {bench.get('date', '')[:10]}, commit "
+            f"{bench.get('commit', '')[:12]}. Bytes: both inputs and the result, each once.")
+    return Figure("roofline", title, note, lambda width: charts.roofline(title, gemms, peak, bandwidth, width),
+                  (["product", "FLOPs a byte", "TFLOP/s"], [[g[0], number(g[1]), number(g[2])] for g in gemms]))
+
+
+def figures_of_run(run):
+    out = [phases_of_run(run)]
+    if rows := run.communication():
+        out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: "
+                                       "behind computation."))
+    if len(run.steps.get("step", [])) > 1:
+        out += [step_times(run), heat_map(run)]
+    if len(run.losses) > 1:
+        out.append(losses({run.label: run}))
+    return out + [memory({run.label: run})]
+
+
+def figures_of_study(measured):
+    firsts, out = measured.firsts(), []
+    if measured.study.get("scaling") and measured.study["points"]:
+        out.append(scaling(measured.study))
+    out.append(phases_of_study(firsts))
+    rows = [(label, sum(c[1] for c in run.communication()), sum(c[2] for c in run.communication()))
+            for label, run in firsts.items()]
+    out.append(communication(rows, "Milliseconds of a step, all groups together, mean over ranks."))
+    if any(len(run.losses) > 1 for run in firsts.values()):
+        out.append(losses(firsts))
+    return out + [memory(firsts)]

@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes one HTML file: pictures as inline SVG, each for a wide and a narrow window, in a light and a dark style. No
+script, no other file, no request."""
+from html import escape
+
+from study.charts import NARROW, WIDE
+
+STYLE = """
+:root { color-scheme: light dark; --text: #1c2024; --soft: #60666e; --faint: #d9dde2; --axis: #9aa1a9; --back: #ffffff;
+  --panel: #f6f7f8; }
+@media (prefers-color-scheme: dark) { :root { --text: #e4e6e9; --soft: #9aa1a9; --faint: #343a41; --axis: #6b727b;
+  --back: #15181b; --panel: #1d2125; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--text); font: 16px/1.55 system-ui, "Segoe UI", "Liberation Sans",
+  sans-serif; }
+main { max-width: 808px; margin: 0 auto; padding: 40px 24px 72px; }
+h1 { font-size: 26px; font-weight: 600; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
+h2 { font-size: 18px; font-weight: 600; margin: 56px 0 2px; }
+p { margin: 0 0 14px; max-width: 66ch; }
+.soft, figcaption { color: var(--soft); font-size: 14px; }
+figure { margin: 0; }
+figcaption { margin: 0 0 14px; max-width: 70ch; }
+.figures { display: grid; grid-template-columns: repeat(4, 1fr); gap: 1px; margin: 24px 0 0; background: var(--faint);
+  border: 1px solid var(--faint); }
+.figures div { background: var(--back); padding: 12px 14px; }
+.figures b { display: block; font-size: 20px; font-weight: 600; font-variant-numeric: tabular-nums; }
+.figures span { color: var(--soft); font-size: 13px; }
+.legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 10px; padding: 0; list-style: none; font-size: 13px;
+  color: var(--soft); }
+.legend i { display: inline-block; width: 11px; height: 11px; margin-right: 6px; border-radius: 2px; }
+svg { display: block; max-width: 100%; height: auto; font: 12px system-ui, "Segoe UI", "Liberation Sans", sans-serif; }
+.narrow { display: none; }
+.grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
+.whisker { stroke-width: 1.5; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
+text { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
+.curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.ideal { fill: none; stroke: var(--axis); stroke-width: 1.5; stroke-dasharray: 5 4; }
+details { margin: 10px 0 0; font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
+.wrap { overflow-x: auto; } table { border-collapse: collapse; margin: 8px 0 0; font-variant-numeric: tabular-nums; }
+th, td { padding: 4px 12px 4px 0; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
+th { font-weight: 500; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; font-size: 14px; margin: 8px 0 0; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 720px) { main { padding: 24px 16px 48px; } .wide { display: none; } .narrow { display: block; }
+  .figures { grid-template-columns: repeat(2, 1fr); } h1 { font-size: 22px; } h2 { margin-top: 44px; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin: 0 0 8px; } }
+@media print { main { max-width: none; } details { display: none; } }
+"""
+
+
+def picture(figure):
+    """The text of one picture as a file of its own."""
+    head, rest = figure.draw(WIDE).split(">", 1)
+    return f"{head}><style>{STYLE}</style>{rest}\n"
+
+
+def table(heads, rows):
+    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    return f'<div class="wrap"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def section(figure):
+    legend = "".join(f'<li><i style="background:{color}"></i>{escape(name)}</li>' for name, color in figure.legend)
+    legend = f'<ul class="legend">{legend}</ul>' if legend else ""
+    heads, rows = figure.table
+    numbers = f"<details><summary>Numbers</summary>{table(heads, rows)}</details>" if rows else ""
+    return (f'<section id="{figure.key}"><h2>{escape(figure.title)}</h2><figure>'
+            f'<figcaption>{escape(figure.note)}</figcaption>{legend}'
+            f'<div class="wide">{figure.draw(WIDE)}</div><div class="narrow">{figure.draw(NARROW)}</div></figure>'
+            f'{numbers}</section>')
+
+
+def page(title, subtitle, cards, figures, facts):
+    """The text of the page. `cards`: [(value, what)] at the top; `facts`: [(name, value)] at the end."""
+    boxes = "".join(f"<div><b>{escape(value)}</b><span>{escape(what)}</span></div>" for value, what in cards)
+    ends = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+            f'<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n<h1>{escape(title)}</h1>'
+            f'<p class="soft">{escape(subtitle)}</p>\n<div class="figures">{boxes}</div>\n' +
+            "\n".join(section(figure) for figure in figures) +
+            f'\n<section><h2>What was run</h2><dl>{ends}</dl></section>\n</main></body></html>\n')

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes pictures as PNG by matplotlib: those that are bars or curves."""
+import os
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402  the backend comes first
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter  # noqa: E402
+
+from study.svg import SERIES  # noqa: E402
+
+
+def draw_bars(axes, figure):
+    colors = dict(figure.legend)
+    for row, (_, parts) in enumerate(figure.bars):
+        left = 0.0
+        for part, value in parts.items():
+            if value > 0:
+                axes.barh(row, value, left=left, color=colors[part], height=0.68)
+                left += value
+    axes.set_yticks(range(len(figure.bars)), [label for label, _ in figure.bars])
+    axes.invert_yaxis()
+    axes.legend([pyplot.Rectangle((0, 0), 1, 1, color=color) for _, color in figure.legend],
+                [name for name, _ in figure.legend], frameon=False, fontsize=8, ncols=4, loc="upper center",
+                bbox_to_anchor=(0.45, -0.12))
+
+
+def draw_curves(axes, figure):
+    for i, (label, line) in enumerate(figure.curves.items()):
+        ideal = label == "ideal"
+        axes.plot([x for x, _ in line], [y for _, y in line], label=label or "measured", linewidth=1.6,
+                  color="#999999" if ideal else SERIES[i % len(SERIES)], linestyle="--" if ideal else "-",
+                  marker="o" if len(line) < 20 and not ideal else None)
+    if len(figure.curves) > 1:
+        axes.legend(frameon=False, fontsize=8)
+    if figure.key == "scaling":
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+            axis.set_major_locator(LogLocator(base=2))
+            axis.set_major_formatter(ScalarFormatter())
+            axis.set_minor_formatter(NullFormatter())
+
+
+def write_pngs(folder, figures):
+    """Writes FOLDER/KEY.png for each picture that has bars or curves."""
+    os.makedirs(folder, exist_ok=True)
+    for figure in figures:
+        if not figure.bars and not figure.curves:
+            continue
+        height = 1.2 + 0.34 * len(figure.bars) if figure.bars else 3.6
+        drawing, axes = pyplot.subplots(figsize=(8, max(2.2, height)))
+        (draw_bars if figure.bars else draw_curves)(axes, figure)
+        axes.set_title(figure.title, loc="left", fontsize=11)
+        axes.set_xlabel(figure.axes[0])
+        axes.set_ylabel(figure.axes[1])
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        drawing.savefig(os.path.join(folder, f"{figure.key}.png"), dpi=150, bbox_inches="tight")
+        pyplot.close(drawing)

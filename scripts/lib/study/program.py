@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program that runs a study: its version, what it says of a run's deck, and how it is started."""
+import hashlib
+import itertools
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+
+from study.errors import BAD_STUDY, ENVIRONMENT, StudyError
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a run's results must belong to. `deck`: digest of the deck's text. `resolved`: digest of what `check` says
+    of the deck with the run's keys on its ranks. `program`: version, and a digest of the file if it has no commit."""
+    ranks: int
+    deck: str
+    resolved: str
+    program: str
+
+
+def digest_of_file(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def built_program(sources):
+    """build/PRESET/bin/shard8, and the launcher that this build was configured with."""
+    return os.path.join(sources, "build", os.environ.get("SHARD8_PRESET", "cpu"), "bin", "shard8")
+
+
+def launcher_of(program):
+    """The words of mpiexec: SHARD8_MPIEXEC, or that of the build, or mpiexec."""
+    if words := os.environ.get("SHARD8_MPIEXEC", "").split():
+        return words
+    cache = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(program))), "CMakeCache.txt")
+    words = []
+    if os.path.isfile(cache):
+        with open(cache, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        for name in ("MPIEXEC_EXECUTABLE", "MPIEXEC_PREFLAGS"):
+            if found := re.search(rf"^{name}:[A-Z]*=(.*)$", text, re.M):
+                words += [word for word in re.split(r"[ ;]", found[1]) if word]
+    return words or ["mpiexec"]
+
+
+class Program:
+    """A program and one deck. Answers of `check` are kept: repeats of a run ask the same."""
+
+    def __init__(self, path, deck):
+        self.path, self.deck, self.answers = os.path.abspath(path), deck, {}
+        if not os.access(self.path, os.X_OK):
+            raise StudyError(ENVIRONMENT, f"there is no program '{path}': build it with scripts/build, or name one with "
+                                          "--program or SHARD8_PROGRAM")
+        code, out, error = self.ask("info")
+        found = re.match(r"shard8\s+(\S+ \(\S+\))", out)
+        if code != 0 or not found:
+            raise StudyError(ENVIRONMENT, f"'{self.path} info' ended with {code}: {error.strip() or out[:200]}")
+        self.version = found[1]
+        self.identity = self.version
+        if "+dirty" in self.version or "unknown" in self.version:
+            self.identity += " " + digest_of_file(self.path)[:16]
+        self.deck_digest = digest_of_file(deck)
+
+    def ask(self, *arguments):
+        """Exit code, standard output and error of a command of the program that starts no MPI."""
+        try:
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=120, check=False,
+                                  stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise StudyError(ENVIRONMENT, f"'{self.path} {arguments[0]}' does not answer: {error}") from None
+        return done.returncode, done.stdout, done.stderr
+
+    def check(self, run, name):
+        """What the results of a run must belong to. Throws StudyError(BAD_STUDY) with the program's own words."""
+        key = (run.overrides, run.ranks)
+        if key not in self.answers:
+            self.answers[key] = self.ask_of_run(run, name)
+        return self.answers[key]
+
+    def ask_of_run(self, run, name):
+        ranks = run.ranks
+        if ranks == 0:
+            code, out, error = self.ask("check", "--ranks", self.deck, *run.overrides)
+            if code != 0:
+                open_ranks = "leaves the number of ranks to the launcher" in error
+                raise StudyError(BAD_STUDY, f"{name}: the program refuses the run '{run.name}':\n{error.strip()}" +
+                                 ("\nor put 'ranks' into the study's sweep" if open_ranks else ""))
+            ranks = int(out)
+        code, out, error = self.ask("check", f"--ranks={ranks}", self.deck, *run.overrides)
+        if code != 0:
+            raise StudyError(BAD_STUDY, f"{name}: the program refuses the run '{run.name}' on {ranks} ranks:\n"
+                                        f"{error.strip()}")
+        # Behind the line `output` stands how much room there is, which changes.
+        resolved = "\n".join(itertools.takewhile(lambda line: not line.startswith("output "), out.splitlines()[1:]))
+        return Expected(ranks, self.deck_digest, hashlib.sha256(resolved.encode()).hexdigest(), self.identity)
+
+    def arguments(self, run, folder):
+        """The arguments of `shard8 run` for a run that writes into `folder`."""
+        return [self.deck, *run.overrides, f"output.dir={folder}"]

@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of a study as arrays of Slurm: one array for each number of ranks, one job a run."""
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+
+from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, say
+from study.run_folder import write_json
+
+POLL = 5.0  # seconds between two looks at the queue
+
+
+def command_output(words):
+    """What a command of Slurm prints. Throws StudyError(ENVIRONMENT) if it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise StudyError(ENVIRONMENT, f"cannot start {words[0]}: {error.strerror}; --slurm needs a machine on which jobs "
+                                      "can be submitted") from None
+    if done.returncode != 0:
+        raise StudyError(ENVIRONMENT, f"{shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Arrays:
+    """Submits arrays and looks at their jobs."""
+
+    def __init__(self, study, program, sources):
+        self.study, self.program, self.sources, self.stopped = study, program, os.path.abspath(sources), False
+
+    def sbatch(self, ranks, count, list_file):
+        """The words of sbatch for an array of `count` jobs on `ranks` ranks."""
+        slurm = self.study.slurm
+        tasks = min(slurm.tasks_per_node or ranks, ranks)
+        if ranks % tasks != 0:
+            raise StudyError(ENVIRONMENT, f"{self.study.path}: {ranks} ranks are not divisible by slurm.tasks_per_node = "
+                                          f"{tasks}")
+        limit = f"%{slurm.at_once}" if slurm.at_once else ""
+        return ["sbatch", "--parsable", f"--array=0-{count - 1}{limit}", f"--job-name={self.study.name}",
+                f"--nodes={ranks // tasks}", f"--ntasks-per-node={tasks}",
+                f"--output={os.path.join(os.path.abspath(self.study.folder), 'slurm-%A_%a.log')}", *slurm.options,
+                os.path.join(self.sources, "scripts", "slurm", "array.sbatch"), slurm.template, list_file]
+
+    def spelled(self, folder):
+        return shlex.join(self.sbatch(folder.expected.ranks, 1, folder.path))
+
+    def queued(self, folder):
+        """Whether the job of a run waits or runs."""
+        job, _ = folder.read(folder.file("submitted.json"))
+        return bool(job) and job["job"] in self.jobs()
+
+    @staticmethod
+    def jobs():
+        """The jobs in the queue, as ARRAY_INDEX."""
+        lines = command_output(["squeue", "--noheader", "--array", "--format=%F_%K"]).split()
+        return set(lines)
+
+    def submit(self, ranks, folders):
+        """Submits one array. The list says which folder each of its jobs has."""
+        list_file = os.path.join(os.path.abspath(self.study.folder), f"array_{ranks}_{time.time_ns()}.txt")
+        for folder in folders:
+            words = self.program.arguments(folder.run, folder.results)
+            folder.begin(self.spelled(folder))
+            with open(folder.file("job.bash"), "w", encoding="utf-8") as file:
+                file.write("# Sourced by scripts/slurm/array.sbatch.\n")
+                for name, value in folder.run.environment:
+                    file.write(f"export {name}={shlex.quote(value)}\n")
+                file.write(f"set -- {shlex.join(words)}\n")
+        with open(list_file, "w", encoding="utf-8") as file:
+            file.writelines(folder.path + "\n" for folder in folders)
+        os.environ["SHARD8_SOURCES"], os.environ["SHARD8_PROGRAM"] = self.sources, self.program.path
+        array = command_output(self.sbatch(ranks, len(folders), list_file)).strip().split(";")[0]
+        for index, folder in enumerate(folders):
+            write_json(folder.file("submitted.json"), {"job": f"{array}_{index}"})
+            folder.note("start", job=f"{array}_{index}")
+        say(f"submitted the array {array}: {len(folders)} jobs of {ranks} ranks")
+
+    def run_all(self, folders):
+        """Submits all runs that are neither done nor in the queue. Returns STOPPED as long as some are not done."""
+        missing = [folder for folder in folders if folder.state()[0] != "done"]
+        waiting = [folder for folder in missing if self.queued(folder)]
+        new = [folder for folder in missing if folder not in waiting]
+        say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(waiting)} in the queue, {len(new)} to submit")
+        for ranks in sorted({folder.expected.ranks for folder in new}):
+            self.submit(ranks, [folder for folder in new if folder.expected.ranks == ranks])
+        return STOPPED if missing else DONE
+
+    def wait_all(self, folders):
+        """Waits until no job of the study is in the queue. A signal ends the wait, not the jobs."""
+        def stop(_number, _frame):
+            self.stopped = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        while not self.stopped:
+            queue = self.jobs()
+            jobs = [job["job"] for folder in folders if (job := folder.read(folder.file("submitted.json"))[0])]
+            if not any(job in queue for job in jobs):
+                states = [folder.state() for folder in folders]
+                for folder, (state, why) in zip(folders, states):
+                    if state != "done":
+                        say(f"{folder.run.name}: {state}, {why}; see slurm-*.log in {self.study.folder}")
+                return DONE if all(state == "done" for state, _ in states) else FAILED
+            with contextlib.suppress(InterruptedError):
+                time.sleep(POLL)
+        return STOPPED

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a run and of a study, made up, with every kind of picture."""
+import json
+import os
+
+from fake import write
+
+PHASES = [("data", "", 1), ("gather_wait", "", 8), ("forward", "", 30), ("forward", "attention", 5), ("forward", "gemm", 12),
+          ("forward", "tensor_comm", 8), ("forward", "elementwise", 3), ("backward", "", 60), ("backward", "attention", 9),
+          ("backward", "gemm", 30), ("backward", "tensor_comm", 15), ("backward", "elementwise", 4), ("reduce_wait", "", 4),
+          ("optimizer", "", 2), ("quantize", "", 1), ("checkpoint_stall", "", 0), ("other", "", 1), ("step", "", 107)]
+STEPS = 40
+
+
+def run(folder, ranks=4):
+    """A run's output.dir. Times in milliseconds; a step has 107 of them."""
+    os.makedirs(folder)
+    rows = [{"phase": p, "part": part, "min_s": ms * 9e-4, "mean_s": ms * 1e-3, "max_s": ms * 1.1e-3} for p, part, ms in PHASES]
+    collectives = [{"operation": op, "group": group, "group_size": 2, "dtype": "bf16", "bytes": 1024, "calls_per_step": 2.0,
+                    "total_s_per_step": total, "exposed_s_per_step": exposed, "algbw_bytes_per_s": 1.0}
+                   for op, group, total, exposed in (("all_gather", "shard", 0.02, 0.005), ("all_gather", "tensor", 0.01, 0.01))]
+    summary = {"version": {"shard8": "0.1.0", "git_hash": "abc"}, "ranks": ranks, "hosts": ["<a&b>"] * ranks,
+               "deck": {"mesh": {"replicate": 1, "shard": ranks, "tensor": 1}, "output": {}, "model": {"arch": "llama"}},
+               "end": {"finished": True}, "phases": rows, "collectives": collectives, "loss": {"final": 2.0},
+               "steps": {"measured": STEPS, "p50_s": 0.107, "p95_s": 0.12, "p99_s": 0.13},
+               "figures": {"tokens_per_s": 1000.0 * ranks, "exposed_communication": 0.3},
+               "memory_per_rank": [{"kind": k, "bytes": b << 20} for k, b in
+                                   (("weights", 10), ("activations", 50), ("planned_total", 60), ("measured_peak_growth", 66))]}
+    write(os.path.join(folder, "summary.json"), json.dumps(summary))
+    lines = ["step,phase,part,min_s,mean_s,max_s,worst_rank"]
+    for step in range(STEPS):
+        lines += [f"{step},{p},{part},0,{ms * (1 + step % 7 / 20) / 1e3},{ms * (1 + step % 5 / 10) / 1e3},{step % ranks}"
+                  for p, part, ms in PHASES]
+    write(os.path.join(folder, "timing.csv"), "\n".join(lines) + "\n")
+    write(os.path.join(folder, "metrics.jsonl"),
+          "".join(json.dumps({"step": s, "loss": 5.0 - s * 0.05}) + "\n" for s in range(STEPS)))
+
+
+def gemms(path):
+    rows = [{"key": key, "m": 2048, "n": n, "k": k, "dtype": "bf16", "product_ms": ms}
+            for key, n, k, ms in (("qkv_fprop", 768, 512, 2.0), ("fc1_fprop", 4096, 512, 9.0), ("proj_dgrad", 512, 64, 0.5))]
+    write(path, json.dumps({"machine": "m", "date": "2026-01-01T00:00:00Z", "commit": "abc", "rows": rows}))
+
+
+def study(folder):
+    """A study's folder, as scripts/study leaves it: strong scaling of one and two tensor ranks."""
+    points, runs = [], []
+    for tensor in (1, 2):
+        for ranks in (2, 4, 8):
+            name = f"ranks-{ranks}_tensor-{tensor}"
+            run(os.path.join(folder, name, "results"), ranks)
+            rate = 1000.0 * ranks ** 0.9 / tensor
+            points.append({"ranks": ranks, "mesh.tensor": str(tensor), "runs": 1, "tokens_per_s": rate, "min": rate * 0.95,
+                           "max": rate * 1.03, "spread": 0.08, "speedup": rate * tensor / (1000 * 2 ** 0.9),
+                           "ideal": ranks / 2, "efficiency": (ranks / 2) ** -0.1})
+            runs.append(name)
+    write(os.path.join(folder, "study.json"), json.dumps(
+        {"study": "sample", "scaling": "strong", "swept": ["ranks", "mesh.tensor"], "points": points, "runs": runs}))

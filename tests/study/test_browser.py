@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""The report in a real browser: no error in its console, no request, every picture drawn and inside of the window.
+Skipped without Chromium: SHARD8_BROWSER, chromium, chromium-browser or google-chrome."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import samples
+
+PLOT = os.path.join(os.environ["SHARD8_SOURCES"], "scripts", "plot")
+NAMES = [os.environ.get("SHARD8_BROWSER", ""), "chromium", "chromium-browser", "google-chrome"]
+BROWSER = next((path for name in NAMES if name and (path := shutil.which(name))), None)
+PROBE = """<script>
+const shown = [...document.querySelectorAll("svg")].filter(s => s.getClientRects().length);
+const bad = shown.filter(s => s.getBBox().width < 50 || s.getBBox().height < 20 || s.getBBox().x < -1 ||
+  s.getBBox().x + s.getBBox().width > s.viewBox.baseVal.width + 1);
+parent.postMessage(["probe", innerWidth, document.documentElement.scrollWidth, shown.length,
+  bad.map(s => s.getAttribute("aria-label")).join("/")].join("|"), "*");
+</script>"""
+# A browser without a screen has windows of at least 500 pixels, so the page is looked at in a frame.
+FRAME = """<body style="margin:0"><script>onmessage = e => document.title = e.data</script>
+<iframe src="probe.html" style="border:0;width:{width}px;height:900px"></iframe></body>"""
+
+
+def browse(path, width, *options):
+    """The DOM, the lines of the console, and the addresses of the page's requests."""
+    log = os.path.abspath("net.json")
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", f"--log-net-log={log}",
+         f"--user-data-dir={os.path.abspath('profile')}", f"--window-size={width},900", *options, "--dump-dom",
+         f"file://{os.path.abspath(path)}"], text=True, capture_output=True, timeout=120, check=False)
+    console = re.findall(r"CONSOLE\S*\] (.*)", done.stderr)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        events = json.loads(text)["events"]
+    except ValueError:  # a browser that was ended leaves the list open
+        events = json.loads(text.rstrip().rstrip(",") + "]}")["events"]
+    requests = {e["params"]["url"] for e in events if e.get("params", {}).get("url", "").startswith("http") and
+                "file" in str(e["params"].get("initiator", "")) + str(e["params"].get("network_isolation_key", ""))}
+    return done.stdout, console, requests
+
+
+def with_probe(path, width):
+    """A page with a frame of a width, in which the report measures itself; the result becomes the title."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open("probe.html", "w", encoding="utf-8") as file:
+        file.write(text.replace("</body>", PROBE + "</body>"))
+    with open("frame.html", "w", encoding="utf-8") as file:
+        file.write(FRAME.format(width=width))
+    return "frame.html"
+
+
+class InABrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        samples.run("a_run")
+        samples.gemms("a_run/overlap.json")
+        samples.study("a_study")
+        for folder in ("a_run", "a_study"):
+            subprocess.run([PLOT, folder], check=True)
+
+    def test_the_checks_find_what_they_look_for(self):
+        with open("bad.html", "w", encoding="utf-8") as file:
+            file.write('<body><img src="http://127.0.0.1:9/x.png"><script>console.error("a fault")</script></body>')
+        _, console, requests = browse("bad.html", 800)
+        self.assertTrue(any("a fault" in line for line in console), console)
+        self.assertEqual(requests, {"http://127.0.0.1:9/x.png"})
+
+    def test_no_error_and_no_request(self):
+        for folder in ("a_run", "a_study"):
+            dom, console, requests = browse(f"{folder}/report.html", 1280)
+            self.assertIn("What was run", dom)
+            self.assertEqual((console, requests), ([], set()))
+
+    def test_every_picture_is_drawn_and_fits(self):
+        for folder, pictures in (("a_run", 7), ("a_study", 5)):
+            for width in (1280, 400):
+                dom, _, _ = browse(with_probe(f"{folder}/report.html", width), 1400, "--virtual-time-budget=3000")
+                _, inner, scroll, shown, bad = re.search(r"<title>(probe\|.*?)</title>", dom)[1].split("|")
+                self.assertEqual((int(inner), int(shown), bad), (width, pictures, ""), folder)
+                self.assertLessEqual(int(scroll), width, folder)
+
+
+if BROWSER is None:
+    print("skipped: there is no Chromium: set SHARD8_BROWSER, or install one (Debian: apt-get install chromium)")
+    sys.exit(1 if os.environ.get("CI") == "true" else 77)

@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a study, against figures computed by hand."""
+import csv
+import unittest
+
+from fake import Fake
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class Collect(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fake = Fake("collect")
+        cls.fake.study("deck: deck.yaml\nfolder: out\nrepeats: 2\nscaling: strong\nsweep: {ranks: [2, 1, 4]}\n")
+        cls.code, cls.out, cls.error = cls.fake.run()
+
+    def test_a_row_for_each_run(self):
+        self.assertEqual(self.code, 0, self.error)
+        runs = {row["run"]: row for row in rows(self.fake.path("out/runs.csv"))}
+        self.assertEqual(len(runs), 6)
+        row = runs["ranks-2_r2"]
+        self.assertEqual((row["state"], row["ranks"], row["repeat"], row["tokens_per_s"]), ("done", "2", "2", "200.0"))
+        self.assertEqual((row["step_p50_s"], row["final_loss"], row["planned_bytes"]), ("0.005", "1.5", "1000"))
+        self.assertEqual((row["phase_forward_s"], row["phase_forward.gemm_s"]), ("0.5", "0.25"))
+
+    def test_means_and_spread(self):
+        points = {row["ranks"]: row for row in rows(self.fake.path("out/points.csv"))}
+        # Rates of one rank: 100 and 110. Mean 105; deviations of 5, so std = sqrt((25 + 25) / 1); spread 10 / 105.
+        one = points["1"]
+        self.assertEqual((float(one["tokens_per_s"]), one["runs"]), (105.0, "2"))
+        self.assertAlmostEqual(float(one["std"]), 50 ** 0.5)
+        self.assertAlmostEqual(float(one["spread"]), 10 / 105)
+        self.assertEqual((float(one["min"]), float(one["max"])), (100.0, 110.0))
+
+    def test_scaling_against_the_smallest_and_the_ideal(self):
+        points = {row["ranks"]: row for row in rows(self.fake.path("out/points.csv"))}
+        # Means: 105, 190, 320.
+        for ranks, speedup, ideal in (("1", 1.0, 1), ("2", 190 / 105, 2), ("4", 320 / 105, 4)):
+            self.assertAlmostEqual(float(points[ranks]["speedup"]), speedup)
+            self.assertEqual(float(points[ranks]["ideal"]), ideal)
+            self.assertAlmostEqual(float(points[ranks]["efficiency"]), speedup / ideal)
+        self.assertIn("0.90476", self.out)
+
+    def test_collect_alone_starts_nothing(self):
+        before = self.fake.calls("start")
+        code, out, error = self.fake.run("--collect")
+        self.assertEqual((code, self.fake.calls("start")), (0, before), error)
+        self.assertIn("efficiency", out)
+
+    def test_a_batch_that_grows_is_no_strong_scaling(self):
+        fake = Fake("grows")
+        fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep:\n  - {ranks: 1, x.y: 1, data.batch: 8}\n"
+                   "  - {ranks: 2, x.y: 1, data.batch: 8}\n")
+        self.assertNotIn("warning", fake.run()[2])
+        fake.study("deck: deck.yaml\nfolder: out2\nscaling: weak\nset: {data.batch: 8}\nsweep: {ranks: [1, 2]}\n")
+        code, _, error = fake.run()
+        self.assertEqual(code, 0)
+        self.assertIn("warning: scaling: weak, but the batch of a data rank is 4, 8 in the sweep: give "
+                      "data.batch_per_rank one value", error)

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""A small study with the program itself: weak scaling on one and two ranks."""
+import csv
+import os
+import subprocess
+import unittest
+
+from fake import STUDY, write
+
+DECK = """model:     {arch: llama, hidden: 32, ffn: 64, layers: 2, heads: 2, vocab: 256, seq: 32}
+mesh:      {shard: auto}
+precision: {compute: fp32}
+optimizer: {lr: 3.0e-3}
+data:      {kind: synthetic, batch: 4}
+run:       {steps: 8, timing_skip: 2}
+"""
+
+
+def study(*options):
+    return subprocess.run([STUDY, "study.yaml", *options], text=True, capture_output=True, timeout=120, check=False)
+
+
+class WithTheProgram(unittest.TestCase):
+    def test_weak_scaling(self):
+        write("deck.yaml", DECK)
+        write("study.yaml", "deck: deck.yaml\nfolder: weak\nscaling: weak\nset: {data.batch_per_rank: 2}\n"
+                            "sweep: {ranks: [1, 2]}\n")
+        done = study()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open("weak/runs.csv", newline="", encoding="utf-8") as file:
+            rows = {row["ranks"]: row for row in csv.DictReader(file)}
+        self.assertEqual([rows[n]["batch"] for n in ("1", "2")], ["2", "4"])
+        self.assertEqual([rows[n]["shard"] for n in ("1", "2")], ["1", "2"])
+        self.assertTrue(all(float(row["tokens_per_s"]) > 0 for row in rows.values()))
+        self.assertIn("0 to run", study().stderr)
+        self.assertNotIn("warning", done.stderr)
+
+    def test_words_of_the_program(self):
+        write("deck.yaml", DECK)
+        write("study.yaml", "deck: deck.yaml\nsweep: {mesh.tensor: [1, 2]}\n")
+        done = study("--list")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("mesh.shard = auto leaves the number of ranks to the launcher", done.stderr)
+        self.assertIn("or put 'ranks' into the study's sweep", done.stderr)
+        write("study.yaml", "deck: deck.yaml\nsweep: {ranks: 3, mesh.tensor: 2}\n")
+        self.assertIn("start 2 or 4 ranks", study("--list").stderr)
+        self.assertFalse(os.path.exists("out"))

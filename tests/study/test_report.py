@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/plot: one file without links, well-formed pictures, and the values that were measured in them."""
+import os
+import re
+import subprocess
+import unittest
+from xml.etree import ElementTree
+
+import samples
+
+PLOT = os.path.join(os.environ["SHARD8_SOURCES"], "scripts", "plot")
+
+
+def plot(*words):
+    return subprocess.run([PLOT, *words], text=True, capture_output=True, timeout=120, check=False)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        samples.run("a_run")
+        samples.gemms("a_run/overlap.json")
+        samples.study("a_study")
+        cls.runs = plot("a_run", "--svg", "svg", "--png", "png", "--peak", "0.5", "--bandwidth", "20")
+        cls.studies = plot("a_study", "-o", "study.html", "--png", "study_png")
+
+    def svgs(self, path):
+        return [ElementTree.fromstring(text) for text in re.findall(r"<svg.*?</svg>", read(path), re.S)]
+
+    def test_both_are_drawn(self):
+        self.assertEqual(self.runs.returncode, 0, self.runs.stderr)
+        self.assertEqual(self.studies.returncode, 0, self.studies.stderr)
+        for path, keys in (("a_run/report.html", ["phases", "communication", "step_times", "heat_map", "loss", "memory",
+                                                  "roofline"]),
+                           ("study.html", ["scaling", "phases", "communication", "loss", "memory"])):
+            self.assertEqual(re.findall(r'<section id="(\w+)">', read(path)), keys)
+            self.assertEqual(len(self.svgs(path)), 2 * len(keys))  # wide and narrow
+            for svg in self.svgs(path):
+                self.assertIn(svg.get("width"), ("760", "360"))
+
+    def test_it_needs_nothing_else(self):
+        for path in ("a_run/report.html", "study.html"):
+            text = read(path).replace("http://www.w3.org/2000/svg", "")
+            for word in ("http:", "https:", "src=", "@import", "url(", "<script", "<link rel=\"stylesheet\""):
+                self.assertNotIn(word, text)
+            self.assertIn("prefers-color-scheme: dark", text)
+            self.assertIn("&lt;a&amp;b&gt;", text)
+
+    def test_the_parts_of_a_step(self):
+        text = read("a_run/report.html")
+        # Backward has 60 ms, of which 9 + 30 + 15 + 4 are parts.
+        for tip in ("backward: gemm 30 ms", "backward: rest of forward and backward 2 ms", "gather_wait: gather_wait 8 ms",
+                    "all_gather shard: exposed 5 ms", "all_gather shard: hidden 15 ms", "all_gather tensor: exposed 10 ms"):
+            self.assertIn(f"<title>{tip}</title>", text)
+
+    def test_bars_are_as_long_as_their_values(self):
+        svg = self.svgs("a_run/report.html")[0]
+        widths = {}
+        for rect in svg.iter("{http://www.w3.org/2000/svg}rect"):
+            title = rect.find("{http://www.w3.org/2000/svg}title").text
+            widths[title.rsplit(" ", 2)[0]] = float(rect.get("width"))
+        self.assertAlmostEqual(widths["backward: gemm"] / widths["forward: gemm"], 30 / 12, delta=0.02)
+
+    def test_scaling_is_that_of_the_study(self):
+        text = read("study.html")
+        self.assertIn("tensor 2: 8 ranks", text)
+        self.assertRegex(text, r"speed-up 3.48 of 4, efficiency 87 %")
+
+    def test_files_of_pictures(self):
+        self.assertEqual(sorted(os.listdir("png")), ["communication.png", "loss.png", "memory.png", "phases.png"])
+        self.assertIn("scaling.png", os.listdir("study_png"))
+        for name in os.listdir("svg"):
+            ElementTree.fromstring(read(f"svg/{name}"))
+        for name in os.listdir("png"):
+            with open(f"png/{name}", "rb") as file:
+                self.assertEqual(file.read(4), b"\x89PNG")
+
+    def test_errors(self):
+        for words, part in ((["svg"], "svg: error: neither a run (summary.json) nor a study (study.json) is in it"),
+                            (["a_run", "--peak", "0"], "--peak must be above 0"), (["a_run", "--gemms", "no.json"],
+                             "no.json: error: cannot read it: No such file")):
+            done = plot(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(part, done.stderr)
+        done = plot("a_run", "-o", "nothere/a.html")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("cannot write 'nothere/a.html': No such file or directory", done.stderr)
+        os.makedirs("half", exist_ok=True)
+        with open("half/summary.json", "w", encoding="utf-8") as file:
+            file.write(read("a_run/summary.json")[:100])
+        self.assertIn("it is not whole", plot("half").stderr)

@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""A study goes on where it stopped: no finished run starts again, and no result of another study counts."""
+import json
+import os
+import signal
+import time
+import unittest
+
+from fake import Fake
+
+SIX = "deck: deck.yaml\nfolder: out\nrepeats: 2\nscaling: strong\nsweep: {ranks: [1, 2, 4]}\n"
+NAMES = [f"ranks-{n}_r{r}" for r in (1, 2) for n in (1, 2, 4)]
+
+
+class Resume(unittest.TestCase):
+    def setUp(self):
+        self.fake = Fake(self._testMethodName)
+        self.fake.study(SIX)
+
+    def summary(self, run):
+        return self.fake.path(f"out/{run}/results/summary.json")
+
+    def wait_for(self, what):
+        end = time.monotonic() + 30
+        while not what():
+            self.assertLess(time.monotonic(), end, "waited in vain")
+            time.sleep(0.01)
+
+    def test_all_runs_once_and_then_none(self):
+        code, out, error = self.fake.run()
+        self.assertEqual(code, 0, error)
+        self.assertEqual(self.fake.calls("start"), NAMES)
+        self.assertIn("0.7619", out)
+        code, out, error = self.fake.run()
+        self.assertEqual((code, self.fake.calls("start")), (0, NAMES), error)
+        self.assertIn("6 done, 0 to run", error)
+
+    def test_killed_in_the_middle(self):
+        process = self.fake.start(FAKE_SLEEP="0.5")
+        self.wait_for(lambda: len(self.fake.calls("start")) == 3)
+        process.kill()
+        process.communicate()
+        finished = self.fake.calls("end")
+        self.assertEqual(len(finished), 2)
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 0, error)
+        self.assertEqual(sorted(self.fake.calls("end")), sorted(NAMES))  # each finished exactly once
+        self.assertEqual(len(self.fake.calls("start")), 7)               # the one that was killed began twice
+        for name in finished:
+            self.assertEqual(self.fake.calls("start").count(name), 1)
+
+    def test_a_signal_stops_it(self):
+        process = self.fake.start(FAKE_SLEEP="1")
+        self.wait_for(lambda: len(self.fake.calls("start")) == 1)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, error)
+        self.assertIn("run the same command again to go on", error)
+        self.assertEqual(self.fake.calls("start"), NAMES[:1])
+        self.assertEqual(self.fake.run()[0], 0)
+        self.assertEqual(sorted(self.fake.calls("end")), sorted(NAMES))
+
+    def test_half_written_results_are_refused_and_made_anew(self):
+        self.assertEqual(self.fake.run()[0], 0)
+        with open(self.summary(NAMES[1]), "r+", encoding="utf-8") as file:
+            file.truncate(200)
+        with open(self.summary(NAMES[2]), encoding="utf-8") as file:
+            summary = json.load(file)
+        del summary["figures"]
+        with open(self.summary(NAMES[2]), "w", encoding="utf-8") as file:
+            json.dump(summary, file)
+        summary["end"]["finished"] = False
+        summary["figures"] = {}
+        with open(self.summary(NAMES[3]), "w", encoding="utf-8") as file:
+            json.dump(summary, file)
+        _, out, _ = self.fake.run("--list")
+        self.assertRegex(out, NAMES[1] + r" +2 ranks  refused: summary.json is not whole: ")
+        self.assertRegex(out, NAMES[2] + r" +4 ranks  refused: summary.json is not whole: no 'figures'")
+        self.assertRegex(out, NAMES[3] + r" +1 ranks  unfinished: stopped before step 9")
+        self.assertIn("6 runs: 3 done, 2 refused, 1 unfinished", out)
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 0, error)
+        self.assertEqual(self.fake.calls("start")[6:], NAMES[1:4])
+
+    def test_results_of_another_study_do_not_count(self):
+        self.assertEqual(self.fake.run()[0], 0)
+        self.fake.study(SIX + "set: {run.steps: 7}\n")
+        self.assertIn("6 refused", self.fake.run("--list")[1])
+        self.fake.study(SIX)
+        with open(self.fake.path("deck.yaml"), "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        self.assertIn("refused: belongs to another text of the deck", self.fake.run("--list")[1])
+        self.fake.set_version("def456")
+        self.assertIn("refused: belongs to another version of the program", self.fake.run("--list")[1])
+        self.assertEqual(self.fake.run()[0], 0)
+        self.assertEqual(self.fake.calls("start"), NAMES * 2)
+
+    def test_two_studies_in_one_folder(self):
+        first = self.fake.start(FAKE_SLEEP="1")
+        self.wait_for(lambda: self.fake.calls("start"))
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 3)
+        self.assertRegex(error, r"another study works in 'out': process [0-9]+ on ")
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=60)
+
+    def test_a_failed_run_is_told_and_tried_again(self):
+        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [7, 8]}\n")
+        for _ in range(2):
+            code, _, error = self.fake.run()
+            self.assertEqual(code, 5)
+            self.assertIn("heads-7: failed, exit code 5, exit code 5; see out/heads-7/log.txt", error)
+        self.assertEqual(self.fake.calls("start"), ["heads-7", "heads-8", "heads-7"])
+
+    def test_a_bad_run_is_found_before_any_starts(self):
+        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [8, 3]}\n")
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 2)
+        self.assertIn("the program refuses the run 'heads-3' on 2 ranks:\ndeck.yaml: error: 3 heads", error)
+        self.assertEqual(self.fake.calls("start"), [])
+
+    def test_nothing_is_written_by_a_look(self):
+        for option in ("--list", "--dry-run"):
+            code, out, error = self.fake.run(option)
+            self.assertEqual(code, 0, error)
+            self.assertIn("ranks-4_r2", out)
+        self.assertFalse(os.path.exists(self.fake.path("out")))
+
+    def test_a_folder_of_others_is_left_alone(self):
+        os.makedirs(self.fake.path("out/ranks-1_r1"))
+        with open(self.fake.path("out/ranks-1_r1/thesis.tex"), "w", encoding="utf-8") as file:
+            file.write("mine")
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 3)
+        self.assertIn("is not one of a study: it has no run.json", error)
+        self.assertTrue(os.path.exists(self.fake.path("out/ranks-1_r1/thesis.tex")))
+
+    def test_usage(self):
+        for options, part in ((("--slum",), "unrecognized arguments: --slum"), (("--wait",), "--wait needs --slurm"),
+                              (("--program", "nothere"), "there is no program 'nothere'")):
+            code, _, error = self.fake.run(*options)
+            self.assertIn(code, (2, 3))
+            self.assertIn(part, error)
