@@ -22,6 +22,7 @@ struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
   BenchArguments bench;
+  TraceArguments trace;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   std::string group, format = "yaml";
@@ -144,6 +145,25 @@ DeckArguments for_ranks(DeckArguments deck, std::int64_t ranks) {
   return deck;
 }
 
+void add_trace(CLI::App& app, TraceArguments& arguments) {
+  CLI::App* trace = app.add_subcommand("trace", "merge the ranks' traces of a run, for Perfetto and other tools");
+  trace->add_option("DIR", arguments.folder, "output.dir of a run with output.trace")->required()->check(kNotEmpty);
+  trace->add_option("--name", arguments.name, "output.trace of the run, where DIR has several traces")
+      ->check(kNotEmpty);
+  trace->add_option("--output", arguments.output, "the merged file, in Kineto's format; by default output.trace in DIR")
+      ->check(kNotEmpty);
+  trace->add_option("--ranks", arguments.ranks, "a folder for one file a rank, as HolisticTraceAnalysis reads them")
+      ->check(kNotEmpty);
+  trace->add_option("--chakra", arguments.chakra, "a folder for Chakra execution traces, as ASTRA-sim reads them")
+      ->check(kNotEmpty);
+  trace->add_option("--timeline", arguments.timeline, "an SVG picture of one layer")->check(kNotEmpty);
+  trace->add_option("--layer", arguments.layer, "of the picture, from 0; by default the one in the middle")
+      ->check(CLI::NonNegativeNumber);
+  trace->add_option("--rank", arguments.rank, "of the picture")->capture_default_str()->check(CLI::NonNegativeNumber);
+  trace->add_option("--step", arguments.step, "of the picture; by default the first that was traced")
+      ->check(CLI::NonNegativeNumber);
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -162,6 +182,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man") return print(man_page(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
+  if (chosen == "trace") return trace_command(arguments.trace);
   return info_command();
 }
 
@@ -227,6 +248,7 @@ int main(int argc, char** argv) {
   deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
+  add_trace(app, arguments.trace);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
   try {

@@ -53,6 +53,19 @@ struct BenchArguments {
   std::string csv;  ///< a file; empty: none
 };
 
+/// What `trace` is to do with the trace of a run.
+struct TraceArguments {
+  std::string folder;      ///< output.dir of the run
+  std::string name;        ///< output.trace; empty: the one that is there
+  std::string output;      ///< the merged file; empty: `name` in `folder`, unless another file is asked for
+  std::string ranks;       ///< a folder for one file a rank; empty: none
+  std::string chakra;      ///< a folder for Chakra execution traces; empty: none
+  std::string timeline;    ///< an SVG file; empty: none
+  int layer = -1;          ///< of the timeline; -1: the one in the middle
+  int rank = 0;            ///< of the timeline
+  std::int64_t step = -1;  ///< of the timeline; -1: the first
+};
+
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
@@ -70,6 +83,9 @@ int deck_command(const std::string& group, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
 int ckpt_command(const CkptArguments& arguments);
+/// Merges the traces of ranks. Error(environment) if a file is missing, cut off or cannot be written; Error(deck) for a
+/// layer, rank or step that the trace has not.
+int trace_command(const TraceArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.

@@ -16,6 +16,7 @@
 #include "app/process.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
+#include "app/run_trace.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -95,7 +96,12 @@ class Run {
     }
     output_.start(steps_.first);
     output_.keep_overlap(overlap_.plan);
+    if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
+    if (tracer_) {
+      logger_.info("{}", tracer_->write(node_.host));
+      tracer_.reset();
+    }
     return report(loop);
   }
 
@@ -214,6 +220,7 @@ class Run {
     };
     hooks.after = [&](const train::StepResult& r) {
       asked = r.asked;
+      if (tracer_) tracer_->after_step(r.step);
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
                                          r.loss,
@@ -353,6 +360,7 @@ class Run {
   std::string restarted_from_;        ///< empty for a new run
   std::vector<std::string> remarks_;  ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;
+  std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to
 };
 
 }  // namespace

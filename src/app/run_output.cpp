@@ -3,6 +3,7 @@
 #include "app/run_output.hpp"
 
 #include "app/commands.hpp"
+#include "app/run_trace.hpp"
 #include "comm/agree.hpp"
 #include "io/durable_file.hpp"
 #include "profile/output_file.hpp"
@@ -18,6 +19,8 @@ void RunOutput::check(bool overlap_is_kept) const {
     if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
+  if (config_.trace.empty()) return;
+  comm::agree(world_, [&] { profile::require_writable(trace_file(config_, world_.rank())); });
 }
 
 void RunOutput::start(std::int64_t first_step) {
@@ -34,6 +37,8 @@ void RunOutput::start(std::int64_t first_step) {
     }
     metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
   });
+  if (config_.trace.empty()) return;
+  comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
 }
 
 void RunOutput::keep_overlap(const std::string& plan) const {

@@ -80,6 +80,10 @@ void Communicator::record_device_calls() const {
   if (group_->engine->device != nullptr) group_->engine->device->record_calls();
 }
 
+void Communicator::set_trace_origin() const {
+  if (group_->engine->device != nullptr) group_->engine->device->set_trace_origin();
+}
+
 void Communicator::first_step_over() const {
   if (group_->engine->waits != nullptr) group_->engine->waits->first_step_over();
   if (group_->engine->device != nullptr) group_->engine->device->first_step_over();

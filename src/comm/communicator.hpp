@@ -46,6 +46,13 @@ struct DeviceLanes {
   bool any() const { return compute || gather || reduce; }
 };
 
+/// How the clocks of two ranks differ (std::chrono::steady_clock).
+struct ClockReading {
+  std::int64_t local_ns = 0;       ///< when it was read, by the clock of this rank
+  std::int64_t ahead_ns = 0;       ///< what to add to this rank's clock for that of rank 0
+  std::int64_t round_trip_ns = 0;  ///< of the messages: ahead_ns is wrong by at most half of it
+};
+
 /// A group of ranks and its collectives. Tensors are in host memory and travel by MPI, or, once a device is attached,
 /// in device memory and travel by the device's library. Move-only; frees what it duplicated.
 ///
@@ -160,12 +167,17 @@ class Communicator {
   std::vector<std::string> all_gather(std::string_view value) const;
   void broadcast(std::string& value, int root) const;
   void barrier() const;
+  /// Compares this rank's clock with that of rank 0, by messages to and fro. Collective. No collective may be under
+  /// way.
+  ClockReading compare_clocks() const;
 
   /// Advances the collectives of this process that are under way. Cheap: call it between kernels.
   void progress() const;
   /// Records the calls on the device that are complete and that the compute stream has waited for. Call it once a step,
   /// and before the log is read, when the host has waited for the compute stream. Does nothing on hosts.
   void record_device_calls() const;
+  /// On a device: from now on traced calls are timed. Waits for the compute stream. Does nothing on hosts.
+  void set_trace_origin() const;
   /// Says that all steps from now on are like the first one. The limit of steps holds for waits, and a device allocates
   /// what later steps could need.
   void first_step_over() const;

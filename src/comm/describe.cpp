@@ -3,6 +3,7 @@
 #include "comm/describe.hpp"
 
 #include "base/error.hpp"
+#include "profile/trace_recorder.hpp"
 
 namespace shard8::comm {
 
@@ -12,10 +13,30 @@ std::uint64_t total_bytes(std::span<const tensor::Tensor> tensors) {
   return bytes;
 }
 
-void record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
-                  std::span<const DTypeBytes> sizes) {
-  if (!log.watcher().issued) return;
-  for (const auto& [dtype, bytes] : sizes) log.watcher().issued({op, group, group_size, std::string(dtype), bytes});
+namespace {
+
+std::uint64_t trace_issue(profile::TraceRecorder& trace, profile::Collective op, const std::string& group,
+                          int group_size, std::span<const DTypeBytes> sizes) {
+  profile::CallSpan call;
+  call.op = op;
+  call.group = group;
+  call.ranks = group_size;
+  for (const auto& [dtype, bytes] : sizes) {
+    if (!call.dtype.empty()) call.dtype += '+';
+    call.dtype += dtype;
+    call.bytes += bytes;
+  }
+  return trace.issued(call);
+}
+
+}  // namespace
+
+std::uint64_t record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group,
+                           int group_size, std::span<const DTypeBytes> sizes) {
+  if (log.watcher().issued)
+    for (const auto& [dtype, bytes] : sizes) log.watcher().issued({op, group, group_size, std::string(dtype), bytes});
+  profile::TraceRecorder* const trace = log.trace();
+  return trace != nullptr && trace->tracing_calls() ? trace_issue(*trace, op, group, group_size, sizes) : 0;
 }
 
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,

@@ -47,9 +47,10 @@ void add_all_bytes(Sizes& sizes, std::span<const tensor::Tensor> tensors) {
   if (sizes.empty()) sizes.push_back({"none", 0});
 }
 
-/// Tells the log's watcher of a call that is issued, once for each dtype.
-void record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
-                  std::span<const DTypeBytes> sizes);
+/// Tells the log's watcher of a call that is issued, once for each dtype, and the log's trace. Returns the trace's
+/// handle of the call; 0: it is not traced.
+std::uint64_t record_issue(const profile::CollectiveLog& log, profile::Collective op, const std::string& group,
+                           int group_size, std::span<const DTypeBytes> sizes);
 /// Records a call once for each dtype, with its share of the time by bytes.
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                  std::span<const DTypeBytes> sizes, double total_s, double exposed_s);

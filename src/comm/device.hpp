@@ -70,6 +70,8 @@ class Device {
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Records the measured calls that are complete and were waited for.
   virtual void record_calls() = 0;
+  /// See Communicator::set_trace_origin().
+  virtual void set_trace_origin() = 0;
   /// See Communicator::first_step_over().
   virtual void first_step_over() = 0;
   /// Lines for the report's header: the library, how each group gathers, and what was asked for but is not active, with

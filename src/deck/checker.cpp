@@ -57,6 +57,7 @@ constexpr Reader kReaders[] = {
     {"checkpoint.files", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.allow_changes", "checkpoint.restart",
      [](const Config& c) { return c.checkpoint.restart != CheckpointConfig::kNoRestart; }},
+    {"output.trace_steps", "output.trace", [](const Config& c) { return !c.output.trace.empty(); }},
     {"verify.tolerance", "verify.gold", [](const Config& c) { return !c.verify.gold.empty(); }},
 };
 

@@ -13,6 +13,7 @@
 #include "deck/choices.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
+#include "deck/trace_steps.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -199,9 +200,10 @@ void check_ends(const Checker& check, const Config& config) {
     check.fail({"verify.final_loss_min"}, fmt::format("{} is more than {}", check.shown("verify.final_loss_min"),
                                                       check.shown("verify.final_loss_max")));
   }
-  constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.summary"};
-  const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.summary};
-  for (int i = 0; i < 3; ++i) {
+  constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.summary", "output.trace"};
+  const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.summary,
+                                &config.output.trace};
+  for (int i = 0; i < 4; ++i) {
     if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
     }
@@ -213,11 +215,30 @@ void check_ends(const Checker& check, const Config& config) {
       check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
                  "runs keep their choice of overlap methods in it");
     }
-    for (int j = i + 1; j < 3; ++j) {
+    for (int j = i + 1; j < 4; ++j) {
       if (*names[i] != *names[j]) continue;
       check.fail({files[j], files[i]},
                  fmt::format("{} is the same file as {}", check.shown(files[j]), check.shown(files[i])));
     }
+  }
+}
+
+/// The name of the trace and the steps that it has.
+void check_trace(const Checker& check, const Config& config) {
+  const OutputConfig& output = config.output;
+  if (!output.trace.empty() && (!output.trace.ends_with(".json") || output.trace == ".json"))
+    check.fail({"output.trace"}, check.shown("output.trace") + " does not end in .json",
+               "expected a name such as trace.json");
+  if (!check.sound({"output.trace_steps", "run.steps"})) return;
+  std::string problem;
+  const auto ranges = parse_trace_steps(output.trace_steps, problem);
+  if (!ranges) {
+    check.fail({"output.trace_steps"}, fmt::format("{}: {}", check.shown("output.trace_steps"), problem),
+               "expected steps in ascending order: 7, or 7:9, or 7:9,20");
+  } else if (!ranges->empty() && ranges->back().last >= config.run.steps) {
+    check.fail({"output.trace_steps", "run.steps"},
+               fmt::format("{}: there is no step {}", check.shown("output.trace_steps"), ranges->back().last),
+               fmt::format("steps count from 0 to run.steps - 1 = {}", config.run.steps - 1));
   }
 }
 
@@ -269,6 +290,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   check_training(check, reading.config);
   check_data(check, reading.config);
   check_ends(check, reading.config);
+  check_trace(check, reading.config);
   if (!reading.config.verify.gold.empty() && !reading.given("verify.tolerance")) {
     check.fail({"verify.gold"}, "verify.gold is given without verify.tolerance",
                "give the largest relative difference, 0 for bit for bit");

@@ -186,6 +186,8 @@ struct OutputConfig {
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
   std::string timing = "timing.csv";      ///< in dir: seconds of each phase of each step, summarised over the ranks
   std::string summary = "summary.json";   ///< in dir: the whole report
+  std::string trace;                      ///< in dir: spans of trace_steps, one file a rank; empty: no trace
+  std::string trace_steps;                ///< see parse_trace_steps; empty: the first steps that figures count
 };
 
 /// All keys of a deck. One that load() returned is checked and complete. Each part of the program gets a copy of the

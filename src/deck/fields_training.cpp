@@ -285,6 +285,14 @@ constexpr Field kOutput[] = {
      .slot = slot<&Config::output, &OutputConfig::summary>(),
      .not_empty = true,
      .help = "file in dir, a name without '/': the whole report and the deck as it was understood"},
+    {.key = "trace",
+     .slot = slot<&Config::output, &OutputConfig::trace>(),
+     .help = "name that ends in .json, without '/': each rank writes what happened in trace_steps to a file in dir, "
+             "rank 3 of trace.json to trace.rank0003.json; shard8 trace merges them; empty: no trace"},
+    {.key = "trace_steps",
+     .slot = slot<&Config::output, &OutputConfig::trace_steps>(),
+     .default_note = "the first 3 steps that figures count",
+     .help = "steps that are traced, from 0, ascending: 7, or 7:9, or 7:9,20; at most 100"},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands&
 
 void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose) const {
   if (recipe().per_tensor()) {
-    auto part = timer_.part(Part::elementwise);
+    auto part = timer_.part(Part::elementwise, "quantize");
     if (purpose == Purpose::recomputed) {
       kernels::CastOptions options = recipe().cast_options(nullptr);
       options.transposed_alone = true;
@@ -54,11 +54,11 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
                            Purpose purpose) const {
   if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose);
   if (tokens == Tokens::part && tensor_group_.size() > 1) {
-    auto part = timer_.part(Part::tensor_comm);
+    auto part = timer_.part(Part::tensor_comm, "amax");
     const Tensor amax = state_.amax(site);
     tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max).wait();
   }
-  auto part = timer_.part(Part::elementwise);
+  auto part = timer_.part(Part::elementwise, "quantize");
   state_.count_elements(site, x.count());
   state_.scale_of(exec_, site);
   quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(state_.counts(site)),
@@ -66,7 +66,7 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
 }
 
 void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose) const {
-  auto part = timer_.part(Part::elementwise);
+  auto part = timer_.part(Part::elementwise, "quantize_blocks");
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
   if (purpose == Purpose::both_passes) {
     state_.count_elements(site, out.one() ? x.count() : 2 * x.count());

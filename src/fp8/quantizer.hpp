@@ -68,7 +68,7 @@ class Quantizer {
       }
     }
     {
-      auto part = timer_.part(profile::Part::elementwise);
+      auto part = timer_.part(profile::Part::elementwise, "produce_and_cast");
       produce(outputs);
     }
     if (!at_once)

@@ -57,6 +57,7 @@ void GradientStore::reduce(int unit) {
   SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.active(), "gradients of unit {} are not ready to be reduced", unit);
   while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
+  const profile::TraceSite site(timer_.trace(), unit);
   const GradientPlace& memory = buffers_.gradient_place(s, unit);
   for (std::size_t p = 0; p < memory.staged.size(); ++p) kernels::cast(exec_, memory.staged[p], memory.whole[p]);
   if (buffers_.options().shards == 1) {
@@ -81,7 +82,8 @@ const std::vector<Tensor>& GradientStore::reduced(int slot) const {
 void GradientStore::complete(int s) {
   std::erase(in_flight_, s);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
-  auto scope = timer_.phase(profile::Phase::reduce_wait);
+  const profile::TraceSite site(timer_.trace(), slot.unit);
+  auto scope = timer_.phase(profile::Phase::reduce_wait, "wait");
   slot.scatter.wait();
   const auto& shards = reduced(s);
   const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
@@ -101,7 +103,7 @@ void GradientStore::complete(int s) {
 
 void GradientStore::finish_replica_sums() {
   if (replica_sums_.empty()) return;
-  auto scope = timer_.phase(profile::Phase::reduce_wait);
+  auto scope = timer_.phase(profile::Phase::reduce_wait, "wait for replicas");
   for (comm::Request& sum : replica_sums_) sum.wait();
   replica_sums_.clear();
 }

@@ -98,13 +98,14 @@ void WeightStore::release(int unit) {
 
 /// Has the hook write this rank's rows where they are not stored, then starts the all-gather.
 void WeightStore::start(const GatherSchedule::Start& gather) {
+  const profile::TraceSite site(timer_.trace(), buffers_.gather().unit_of(gather.copy));
   const auto issue = timer_.issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   const Copy& copy = move_copy(gather);
   slot.ready = false;
   slot.unit = {copy.gathered, {&slot.generation, ++slot.generation}};
   if (!copy.before.empty()) {
-    auto part = timer_.part(profile::Part::elementwise);
+    auto part = timer_.part(profile::Part::elementwise, "cast_before_gather");
     hooks_.before(buffers_.gather().unit_of(gather.copy), copy.before);
   }
   if (copy.travelling.empty()) return;
@@ -115,12 +116,13 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;
+  const profile::TraceSite site(timer_.trace(), buffers_.gather().unit_of(gather.copy));
   {
-    auto phase = timer_.phase(profile::Phase::gather_wait);
+    auto phase = timer_.phase(profile::Phase::gather_wait, "wait");
     slot.request.wait();
   }
   if (const auto& arrived = copies_[static_cast<std::size_t>(gather.copy)].after; !arrived.empty()) {
-    auto part = timer_.part(profile::Part::elementwise);
+    auto part = timer_.part(profile::Part::elementwise, "cast_after_gather");
     hooks_.after(buffers_.gather().unit_of(gather.copy), arrived);
   }
   slot.ready = true;

@@ -18,7 +18,7 @@ void tell(const Context& context, const operation::Attention& attention) {
 }  // namespace
 
 void DotProductAttention::forward(const Context& context, const Tensor& o, const Tensor& lse, const Tensor& qkv) const {
-  auto part = context.timer.part(profile::Part::attention);
+  auto part = context.timer.part(profile::Part::attention, "attention_forward");
   tell(context, {false, shape, qkv.dtype});
   kernels::attention_forward(context.exec, o, lse, qkv, shape, context.workspace);
   context.progress();
@@ -26,7 +26,7 @@ void DotProductAttention::forward(const Context& context, const Tensor& o, const
 
 void DotProductAttention::backward(const Context& context, const Tensor& dqkv, const Tensor& dout, const Tensor& o,
                                    const Tensor& qkv, const Tensor& lse) const {
-  auto part = context.timer.part(profile::Part::attention);
+  auto part = context.timer.part(profile::Part::attention, "attention_backward");
   tell(context, {true, shape, qkv.dtype});
   kernels::attention_backward(context.exec, dqkv, dout, o, qkv, lse, shape, context.workspace);
   context.progress();

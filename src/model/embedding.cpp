@@ -20,23 +20,23 @@ void Embedding::forward(const Context& context, const Tensor& x, const Tensor& t
                         const Scratch& scratch) const {
   const Tensor partial = partial_of(context, scratch.gathered, x);
   {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "embedding_forward");
     kernels::embedding_forward(context.exec, partial, w.table, tokens, range_.first, range_.valid);
   }
   reduce_scatter_tokens(context, profile::Exchange::embedding, x, partial);
   if (w.positions.empty()) return;
-  auto part = context.timer.part(Part::elementwise);
+  auto part = context.timer.part(Part::elementwise, "position_forward");
   kernels::position_forward(context.exec, x, w.positions, first_token_, seq_);
 }
 
 void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
                          const Scratch& scratch) const {
   if (!dw.positions.empty()) {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "position_backward");
     kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
   }
   const Tensor whole = gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
-  auto part = context.timer.part(Part::elementwise);
+  auto part = context.timer.part(Part::elementwise, "embedding_backward");
   kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
                               context.workspace.memory);
 }

@@ -13,8 +13,9 @@ using tensor::Tensor;
 
 void LayernormMlp::activate(const Context& context, const Saved& saved, Quantizer::Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& a) {
-    auto part = context.timer.part(Part::elementwise);
-    if (fc1.norm.arch == deck::Arch::llama)
+    const bool llama = fc1.norm.arch == deck::Arch::llama;
+    auto part = context.timer.part(Part::elementwise, llama ? "swiglu_forward" : "gelu_forward");
+    if (llama)
       kernels::swiglu_forward(context.exec, a, saved.preactivation);
     else
       kernels::gelu_forward(context.exec, a, saved.preactivation);
@@ -52,8 +53,9 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
                                                  const kernels::Outputs& recomputed, const Scratch& scratch) const {
   const Tensor& plain = saved.preactivation;
   const auto make = [&](const kernels::Outputs& gradient) {
-    auto part = context.timer.part(Part::elementwise);
-    if (fc1.norm.arch == deck::Arch::llama)
+    const bool llama = fc1.norm.arch == deck::Arch::llama;
+    auto part = context.timer.part(Part::elementwise, llama ? "swiglu_backward" : "gelu_backward");
+    if (llama)
       kernels::swiglu_backward(context.exec, gradient, scratch.dactivation, plain, recomputed);
     else
       kernels::gelu_backward(context.exec, gradient, scratch.dactivation, plain, recomputed);

@@ -42,7 +42,7 @@ void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, 
 
 void bias_gradient(const Context& context, const AffineGradient& dw, const Tensor& dy) {
   if (dw.sum.bias.empty()) return;
-  auto part = context.timer.part(Part::elementwise);
+  auto part = context.timer.part(Part::elementwise, "bias_gradient");
   kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace.memory);
 }
 
@@ -51,12 +51,18 @@ bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
   return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
 }
 
+/// The linear of an exchange, for traces: "qkv" of qkv_fprop.
+profile::TraceSite site_of(const Context& context, Exchange exchange) {
+  const std::string_view name = name_of(exchange);
+  return {context.timer.trace(), name.substr(0, name.find('_'))};
+}
+
 Gathering start_gather(const Context& context, Exchange name, const LinearScratch& scratch, const Operand& local) {
   return start_gather_tokens(context, name, scratch.gathered, scratch.gathered_cast, local);
 }
 
-/// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products that
-/// do not wait for all ranks: a library may compute a product of few rows in another way than one of many.
+/// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products
+/// that do not wait for all ranks: a library may compute a product of few rows in another way than one of many.
 void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, const LinearWeights& w) {
   const int ranks = context.tensor_group.size();
   if (tensor::kDevice || ranks == 1) return fprop(context, y, x, w.weight, w.bias);
@@ -141,6 +147,7 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch, const TensorExchange& gather) {
+  const profile::TraceSite site = site_of(context, gather.name);
   if (gather.method != ExchangeMethod::direct)
     return fprop_of_ranks(context, y, start_gather(context, gather.name, scratch, x.by_rows).wait(context), w);
   GatheringByParts gathering(context, gather.name, scratch.gathered, scratch.gathered_cast, x.by_rows);
@@ -155,6 +162,7 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
 void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
                             const OutputGradient& dy, const Operands& x, const LinearWeights& w,
                             const LinearScratch& scratch, const ColumnExchanges& exchanges) {
+  const profile::TraceSite site = site_of(context, exchanges.gather.name);
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
   Gathering gathering = start_gather(context, exchanges.gather.name, scratch, x.by_columns);
@@ -169,13 +177,14 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
 
 void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                         const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
+  const profile::TraceSite site = site_of(context, scatter.name);
   const bool one_rank = context.tensor_group.size() == 1;
   if (tensor::kDevice && one_rank) return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
   if (w.bias.empty() && !one_rank)
     return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter);
-  auto part = context.timer.part(Part::elementwise);
+  auto part = context.timer.part(Part::elementwise, "residual_add");
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
 }
 
@@ -189,6 +198,7 @@ RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const
 }
 
 void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
+  const profile::TraceSite site = site_of(context, gather_.name);
   bias_gradient(context, dw, dy_.plain);
   model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
   if (!dy_.copies.one() && gather_.hidden())
@@ -196,6 +206,7 @@ void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGr
 }
 
 void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
+  const profile::TraceSite site = site_of(context, gather_.name);
   if (!dy_.copies.one() && !gather_.hidden())
     gathering_ = start_gather(context, gather_.name, *scratch_, dy_.copies.by_columns);
   model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);

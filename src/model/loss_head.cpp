@@ -45,20 +45,20 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
   fprop(context, logits, x, w.head, {});
   const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
     if (context.tensor_group.size() == 1) return;
-    auto part = context.timer.exchange(profile::Exchange::cross_entropy);
+    auto part = context.timer.exchange(profile::Exchange::cross_entropy, "all_reduce");
     context.tensor_group.all_reduce(std::array{values}, how).wait();
   };
   {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "cross_entropy_max");
     kernels::cross_entropy_max(context.exec, row_max, logits, range_.valid);
   }
   reduce(row_max, Communicator::Reduce::max);
   {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "cross_entropy_sums");
     kernels::cross_entropy_sums(context.exec, sums, logits, row_max, targets.ids, range_.first, range_.valid);
   }
   reduce(sums, Communicator::Reduce::sum);
-  auto part = context.timer.part(Part::elementwise);
+  auto part = context.timer.part(Part::elementwise, "cross_entropy_loss");
   kernels::cross_entropy_loss(context.exec, loss, sums, targets.weights);
 }
 
@@ -83,7 +83,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     auto backward = context.timer.phase(Phase::backward);
     const Tensor dlogits = scratch.dlogits.slice(0, n);
     {
-      auto part = context.timer.part(Part::elementwise);
+      auto part = context.timer.part(Part::elementwise, "cross_entropy_backward");
       kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
                                       range_.first, range_.valid, scale);
     }

@@ -15,7 +15,7 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
                                  const Weights& w, const Scratch& scratch) const {
   qkv.forward(context, saved.rotated, saved.qkv, x, w.qkv, scratch.linear);
   if (!scratch.rope_table.empty()) {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "rope_forward");
     kernels::rope_forward(context.exec, saved.rotated, scratch.rope_table,
                           attention.shape.heads + attention.shape.kv_heads);
   }
@@ -42,7 +42,7 @@ void MultiheadAttention::backward(const Context& context, RowBackward& proj, boo
   if (!deferred) proj.wgrad(context, dw.proj, saved.proj_input);
   attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   if (!scratch.rope_table.empty()) {
-    auto part = context.timer.part(Part::elementwise);
+    auto part = context.timer.part(Part::elementwise, "rope_backward");
     kernels::rope_backward(context.exec, scratch.dqkv, scratch.rope_table,
                            attention.shape.heads + attention.shape.kv_heads);
   }

@@ -19,8 +19,9 @@ NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tens
 
 void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics, const Tensor& x,
                    const Affine& w) const {
-  auto part = context.timer.part(profile::Part::elementwise);
-  if (arch == deck::Arch::llama)
+  const bool llama = arch == deck::Arch::llama;
+  auto part = context.timer.part(profile::Part::elementwise, llama ? "rmsnorm_forward" : "layernorm_forward");
+  if (llama)
     kernels::rmsnorm_forward(context.exec, y, statistics.rstd, x, w.weight, eps);
   else
     kernels::layernorm_forward(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias, eps);
@@ -28,8 +29,9 @@ void Norm::forward(const Context& context, const kernels::Outputs& y, const Norm
 
 void Norm::recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                      const Tensor& x, const Affine& w) const {
-  auto part = context.timer.part(profile::Part::elementwise);
-  if (arch == deck::Arch::llama)
+  const bool llama = arch == deck::Arch::llama;
+  auto part = context.timer.part(profile::Part::elementwise, llama ? "rmsnorm_recompute" : "layernorm_recompute");
+  if (llama)
     kernels::rmsnorm_recompute(context.exec, y, statistics.rstd, x, w.weight);
   else
     kernels::layernorm_recompute(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
@@ -37,8 +39,9 @@ void Norm::recompute(const Context& context, const kernels::Outputs& y, const No
 
 void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const Tensor& dy, const Tensor& x,
                     const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
-  auto part = context.timer.part(profile::Part::elementwise);
-  if (arch == deck::Arch::llama)
+  const bool llama = arch == deck::Arch::llama;
+  auto part = context.timer.part(profile::Part::elementwise, llama ? "rmsnorm_backward" : "layernorm_backward");
+  if (llama)
     kernels::rmsnorm_backward(context.exec, dx, dw.weight, dy, x, statistics.rstd, w.weight, residual,
                               context.workspace.memory);
   else

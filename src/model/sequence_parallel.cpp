@@ -45,7 +45,7 @@ Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole,
 
 const Operand& Gathering::wait(const Context& context) {
   if (request_.active()) {
-    auto part = context.timer.exchange(name_);
+    auto part = context.timer.exchange(name_, "wait");
     request_.wait();
   }
   return whole_;
@@ -55,7 +55,7 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
                               const fp8::CastBuffer& whole_cast, const Operand& local) {
   const int ranks = context.tensor_group.size();
   if (ranks == 1) return {name, local, {}};
-  auto part = context.timer.exchange(name);
+  auto part = context.timer.exchange(name, "start");
   const Travelling tensors(ranks, whole, whole_cast, local);
   return {name, tensors.whole, context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts())};
 }
@@ -63,13 +63,13 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
 GatheringByParts::GatheringByParts(const Context& context, Exchange name, const Tensor& whole,
                                    const fp8::CastBuffer& whole_cast, const Operand& local)
     : name_(name), local_(local) {
-  auto part = context.timer.exchange(name);
+  auto part = context.timer.exchange(name, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
   parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name));
 }
 
 Operand GatheringByParts::wait(const Context& context, int rank) {
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer.exchange(name_, "wait", rank);
   parts_.await(rank);
   Operand tokens = local_;
   tokens.data = parts_.part(0, rank);
@@ -79,13 +79,13 @@ Operand GatheringByParts::wait(const Context& context, int rank) {
 }
 
 void GatheringByParts::finish(const Context& context) {
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer.exchange(name_, "finish");
   parts_.finish();
 }
 
 void Scattering::wait(const Context& context) {
   if (!request_.active()) return;
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer.exchange(name_, "wait");
   request_.wait();
 }
 
@@ -100,7 +100,7 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
     SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
     return {name, {}};
   }
-  auto part = context.timer.exchange(name);
+  auto part = context.timer.exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
   return {name, context.tensor_group.reduce_scatter({&item, 1})};
 }
@@ -108,18 +108,18 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
 ScatteringByParts::ScatteringByParts(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
                                      const Tensor& addend)
     : name_(name) {
-  auto part = context.timer.exchange(name);
+  auto part = context.timer.exchange(name, "begin");
   parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name));
   whole_ = parts_.whole();
 }
 
 void ScatteringByParts::give(const Context& context, int rank) {
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer.exchange(name_, "push", rank);
   parts_.give(rank);
 }
 
 void ScatteringByParts::finish(const Context& context) {
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer.exchange(name_, "finish");
   parts_.finish();
 }
 

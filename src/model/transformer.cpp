@@ -78,6 +78,7 @@ void Transformer::forward_backward(const Context& context, UnitWeights weights, 
 }
 
 void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
+  const profile::TraceSite site(context.timer.trace(), embedding_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
     const BySlot<Weight> root(root_slots(dims_.arch), weights.acquire(root_unit(model_.layers), Pass::forward));
@@ -95,6 +96,7 @@ void Transformer::forward_embedding(const Context& context, UnitWeights& weights
 void Transformer::forward_layers(const Context& context, UnitWeights& weights) {
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
+    const profile::TraceSite site(context.timer.trace(), layer_unit(l));
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
     const auto issue = context.timer.issue(profile::Issue::layer_forward);
     layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], activations_.residual[i], w,
@@ -106,6 +108,7 @@ void Transformer::forward_layers(const Context& context, UnitWeights& weights) {
 void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
+  const profile::TraceSite site(context.timer.trace(), root);
   const auto slots = root_slots(dims_.arch);
   // A tied table is part of the root, which was acquired for the embedding and is still in use.
   const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
@@ -133,6 +136,7 @@ void Transformer::backward_layers(const Context& context, UnitWeights& weights, 
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const int unit = layer_unit(l);
+    const profile::TraceSite site(context.timer.trace(), unit);
     if (recomputes_from_a_copy(model_, recipe_, l)) recompute_layer(context, weights, l);
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit, Pass::backward));
     const Tensor& x = activations_.residual[i];
@@ -154,6 +158,7 @@ void Transformer::backward_layers(const Context& context, UnitWeights& weights, 
 void Transformer::backward_embedding(const Context& context, fsdp::GradientStore& gradients,
                                      const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
+  const profile::TraceSite site(context.timer.trace(), embedding_unit());
   Embedding::Weights dw;
   if (model_.tie_embeddings)
     dw.table = BySlot<Tensor>(root_slots(dims_.arch), gradients.begin(root, false).whole)[Slot::head];

@@ -35,7 +35,7 @@ void add_squares(const tensor::Exec& exec, const Tensor& total, const fsdp::Unit
 
 double norm_of(const tensor::Exec& exec, const Tensor& total, const Communicator& model_group,
                profile::StepTimer& timer) {
-  auto wait = timer.phase(profile::Phase::reduce_wait);
+  auto wait = timer.phase(profile::Phase::reduce_wait, "gradient norm");
   auto sum = tensor::value_to_host<double>(exec, total);
   model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
   return std::sqrt(sum);

@@ -12,6 +12,8 @@
 
 namespace shard8::profile {
 
+class TraceRecorder;
+
 enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce };
 std::string_view name_of(Collective op);
 
@@ -55,7 +57,12 @@ class CollectiveLog {
   void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
   const Watcher& watcher() const { return watcher_; }
 
+  /// From now on callers tell `recorder` of their calls; null: nobody. It must outlive the log or be replaced.
+  void set_trace(TraceRecorder* recorder) { trace_ = recorder; }
+  TraceRecorder* trace() const { return trace_; }
+
  private:
+  TraceRecorder* trace_ = nullptr;
   Watcher watcher_;
   std::map<CollectiveKey, CollectiveStats> entries_;
   bool measuring_ = true;

@@ -48,6 +48,7 @@ double HostClock::finish() {
   seconds_.assign(1, seconds(start, marks_.front()));
   for (std::size_t i = 1; i < marks_.size(); ++i) seconds_.push_back(seconds(marks_[i - 1], marks_[i]));
   end_ = marks_.back();
+  started_ = std::chrono::duration_cast<std::chrono::nanoseconds>(start.time_since_epoch()).count();
   return seconds(start, marks_.back());
 }
 
@@ -69,7 +70,13 @@ void StepTimer::begin_early() {
   if (!std::exchange(begun_early_, true)) begin();
 }
 
+void StepTimer::set_trace(TraceRecorder* recorder) {
+  recorder_ = recorder;
+  tracing_ = false;
+}
+
 void StepTimer::begin() {
+  if (recorder_ != nullptr) tracing_ = recorder_->begin_step();
   owners_.assign(1, Owner{});  // the interval between the steps
   unmarked_part_.reset();
   clock_->begin();
@@ -81,6 +88,7 @@ double StepTimer::end_step() {
   ended_total_ = clock_->finish();
   ended_.swap(owners_);
   uncollected_ = true;
+  if (tracing_) ended_step_ = recorder_->step();
   if (const auto steps = std::exchange(reserved_steps_, 0); steps > 0) {
     steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
     issues_.reserve(steps);
@@ -96,7 +104,7 @@ bool StepTimer::collect_timings() {
   StepTimes times;
   times.total = ended_total_;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
-    const auto& [phase, part, exchange] = ended_[i];
+    const auto& [phase, part, exchange, note] = ended_[i];
     times.phase[at(phase)] += seconds[i];
     const bool backward = phase == static_cast<int>(Phase::backward);
     if (part < 0 || (!backward && phase != static_cast<int>(Phase::forward))) continue;
@@ -104,7 +112,23 @@ bool StepTimer::collect_timings() {
     if (part == static_cast<int>(Part::tensor_comm)) times.exchange[at(exchange)] += seconds[i];
   }
   steps_.push_back(times);
+  if (ended_step_) trace_step(seconds);
   return true;
+}
+
+void StepTimer::trace_step(std::span<const double> seconds) {
+  const std::int64_t step = *std::exchange(ended_step_, std::nullopt);
+  if (recorder_ == nullptr) return;
+  const std::int64_t start = clock_->started();
+  const auto after = [&](double passed) { return start + static_cast<std::int64_t>(passed * 1e9 + 0.5); };
+  double passed = 0;
+  for (std::size_t i = 0; i < ended_.size(); ++i) {
+    const std::int64_t begin = after(passed);
+    passed += seconds[i];
+    recorder_->add_work(
+        {begin, after(passed), step, ended_[i].phase, ended_[i].part, ended_[i].exchange, ended_[i].note});
+  }
+  recorder_->add_step({step, start, after(passed)});
 }
 
 void StepTimer::discard_step() {
@@ -114,19 +138,30 @@ void StepTimer::discard_step() {
   clock_->reset();
 }
 
-StepTimer::Scope StepTimer::phase(Phase phase) {
-  return Scope(*this, region_of(phase), Owner{.phase = static_cast<int>(phase)});
+StepTimer::Scope StepTimer::phase(Phase phase, std::string_view name) {
+  Owner owner{.phase = static_cast<int>(phase)};
+  if (tracing_) describe(owner, name, -1);
+  return Scope(*this, region_of(phase), owner);
 }
 
-StepTimer::Scope StepTimer::part(Part part) { return counted_part(part, kExchanges); }
+StepTimer::Scope StepTimer::part(Part part, std::string_view name) { return counted_part(part, kExchanges, name, -1); }
 
-StepTimer::Scope StepTimer::exchange(Exchange exchange) {
-  return counted_part(Part::tensor_comm, static_cast<int>(exchange));
+StepTimer::Scope StepTimer::exchange(Exchange exchange, std::string_view name, int peer) {
+  return counted_part(Part::tensor_comm, static_cast<int>(exchange), name, peer);
 }
 
-StepTimer::Scope StepTimer::counted_part(Part part, int exchange) {
+StepTimer::Scope StepTimer::counted_part(Part part, int exchange, std::string_view name, int peer) {
   const std::string& region = region_of(static_cast<Phase>(owner_.phase), part);
-  return Scope(*this, region, Owner{owner_.phase, static_cast<int>(part), exchange});
+  Owner owner{owner_.phase, static_cast<int>(part), exchange};
+  if (tracing_) describe(owner, name, peer);
+  return Scope(*this, region, owner);
+}
+
+/// Gives the owner a note of this step's trace.
+void StepTimer::describe(Owner& owner, std::string_view name, int peer) const {
+  owner.note = recorder_->add_note(name);
+  recorder_->note(owner.note).peer = peer;
+  recorder_->set_exchange(owner.exchange);
 }
 
 StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner& owner)
@@ -149,6 +184,10 @@ StepTimer::Scope::~Scope() {
   else
     timer_.mark();
   Kokkos::Profiling::popRegion();
+  if (TraceNote* const note = timer_.note()) {
+    note->issue_ended = trace_now();
+    timer_.recorder_->set_exchange(outer_.exchange);
+  }
   timer_.owner_ = outer_;
 }
 

@@ -16,6 +16,7 @@
 
 #include "profile/exchange.hpp"
 #include "profile/phase.hpp"
+#include "profile/trace_recorder.hpp"
 
 namespace shard8::profile {
 
@@ -34,6 +35,10 @@ class StepClock {
   /// before to the first mark (0 without a step before); each other one reaches from a mark to the next. Must be called
   /// before the next step finishes.
   virtual std::span<const double> intervals() = 0;
+  /// When the step that finished last started, in ns of the host's clock (trace_now()).
+  virtual std::int64_t started() const = 0;
+  /// On a device: from now on started() is known. Waits for the device.
+  virtual void set_origin() {}
   /// The next step starts at its own first mark.
   virtual void reset() = 0;
   /// Whether a mark is expensive. If so, StepTimer sets one mark instead of two between two parts of a phase, and none
@@ -53,12 +58,14 @@ class HostClock final : public StepClock {
   void mark() override { marks_.push_back(now_()); }
   double finish() override;
   std::span<const double> intervals() override { return seconds_; }
+  std::int64_t started() const override { return started_; }
   void reset() override { end_.reset(); }
 
  private:
   Now now_;
   std::vector<Clock::time_point> marks_;
   std::optional<Clock::time_point> end_;  ///< of the step before
+  std::int64_t started_ = 0;
   std::vector<double> seconds_;
 };
 
@@ -74,14 +81,24 @@ class IssueTimes {
   /// Times one call from construction to destruction.
   class Scope {
    public:
-    Scope(IssueTimes& times, Issue issue) : times_(times), issue_(issue), began_(Clock::now()) {}
+    /// `trace` is told of the call; it may be null.
+    Scope(IssueTimes& times, Issue issue, TraceRecorder* trace = nullptr)
+        : times_(times), issue_(issue), trace_(trace), began_(Clock::now()) {}
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    ~Scope() { times_.add(issue_, std::chrono::duration<double>(Clock::now() - began_).count()); }
+    ~Scope() {
+      const auto end = Clock::now();
+      times_.add(issue_, std::chrono::duration<double>(end - began_).count());
+      if (trace_ != nullptr) trace_->add_issue(issue_, nanoseconds(began_), nanoseconds(end));
+    }
 
    private:
+    static std::int64_t nanoseconds(Clock::time_point time) {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+    }
     IssueTimes& times_;
     Issue issue_;
+    TraceRecorder* trace_;
     Clock::time_point began_;
   };
 
@@ -116,6 +133,7 @@ class StepTimer {
     int phase = static_cast<int>(Phase::other);
     int part = -1;              ///< -1: none
     int exchange = kExchanges;  ///< kExchanges: none
+    int note = -1;              ///< of TraceRecorder; -1: none
     bool operator==(const Owner&) const = default;
   };
 
@@ -140,14 +158,26 @@ class StepTimer {
   /// Ends a step that does not count, for example a rehearsal.
   void discard_step();
 
-  [[nodiscard]] Scope phase(Phase phase);
+  /// `name`, static text, is what a trace calls the work of the phase.
+  [[nodiscard]] Scope phase(Phase phase, std::string_view name = {});
   /// A part of the current phase. A part that is entered inside another one suspends it. Parts of phases other than
-  /// forward and backward only open a region.
-  [[nodiscard]] Scope part(Part part);
+  /// forward and backward only open a region. `name`, static text, is what a trace calls it: a kernel, or a step of an
+  /// exchange.
+  [[nodiscard]] Scope part(Part part, std::string_view name = {});
   /// part(Part::tensor_comm), counted for this exchange as well.
-  [[nodiscard]] Scope exchange(Exchange exchange);
+  [[nodiscard]] Scope exchange(Exchange exchange, std::string_view name = {}, int peer = -1);
   /// Times how long the host takes to issue the work.
-  [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue}; }
+  [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue, trace()}; }
+
+  /// From now on `recorder` is told of the steps that it wants; null: nobody. It must outlive the timer or be replaced
+  /// before its end. Between two steps.
+  void set_trace(TraceRecorder* recorder);
+  /// On a device: the times of traced steps are known from now on. Waits for the device. Between two steps.
+  void set_trace_origin() { clock_->set_origin(); }
+  /// The recorder if it traces this step, otherwise null.
+  TraceRecorder* trace() const { return tracing_ ? recorder_ : nullptr; }
+  /// The note of the current part; null if this step is not traced.
+  TraceNote* note() { return tracing_ && owner_.note >= 0 ? &recorder_->note(owner_.note) : nullptr; }
 
   /// The times of all steps that have ended.
   const std::vector<StepTimes>& steps() {
@@ -173,8 +203,10 @@ class StepTimer {
   };
 
  private:
-  Scope counted_part(Part part, int exchange);
+  Scope counted_part(Part part, int exchange, std::string_view name, int peer);
   void begin();
+  void describe(Owner& owner, std::string_view name, int peer) const;
+  void trace_step(std::span<const double> seconds);
   /// Sets a mark and notes the owner of the interval before it.
   void mark();
 
@@ -189,6 +221,9 @@ class StepTimer {
   std::vector<StepTimes> steps_;
   IssueTimes issues_;
   std::int64_t reserved_steps_ = 0;  ///< steps whose memory is not allocated yet
+  TraceRecorder* recorder_ = nullptr;
+  bool tracing_ = false;                    ///< this step
+  std::optional<std::int64_t> ended_step_;  ///< the number of the step that ended last, if it is traced
 };
 
 }  // namespace shard8::profile

@@ -217,7 +217,7 @@ void Checkpoints::begin(std::int64_t done) {
 void Checkpoints::stall(const std::function<void()>& action) {
   profile::StepTimer& timer = assembly_.timer();
   timer.begin_early();
-  const auto phase = timer.phase(profile::Phase::checkpoint_stall);
+  const auto phase = timer.phase(profile::Phase::checkpoint_stall, "checkpoint");
   const auto began = Clock::now();
   action();
   counts_.after_last_s += seconds_since(began);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/device.hpp"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ class DeviceClock final : public profile::StepClock {
     gap_ = follows_ ? first.seconds_since(before_.last()) : 0;
     follows_ = true;
     const double total = gap_ + now_.last().seconds_since(first);
+    if (origin_) started_ = origin_ns_ + static_cast<std::int64_t>((first.seconds_since(*origin_) - gap_) * 1e9);
     if (before_.events.size() < now_.events.size()) make_room();
     return total;
   }
@@ -52,6 +54,13 @@ class DeviceClock final : public profile::StepClock {
     seconds_.assign(1, gap_);
     for (std::size_t i = 1; i < step.used; ++i) seconds_.push_back(step.events[i].seconds_since(step.events[i - 1]));
     return seconds_;
+  }
+  std::int64_t started() const override { return started_; }
+  void set_origin() override {
+    origin_.emplace(Event::Times::yes);
+    origin_->record(stream_);
+    origin_->synchronize();
+    origin_ns_ = profile::trace_now();
   }
   void reset() override { follows_ = false; }
   bool marks_are_costly() const override { return true; }
@@ -75,6 +84,8 @@ class DeviceClock final : public profile::StepClock {
   bool follows_ = false;
   double gap_ = 0;
   std::vector<double> seconds_;
+  std::optional<Event> origin_;  ///< of traces
+  std::int64_t origin_ns_ = 0, started_ = 0;
 };
 
 }  // namespace

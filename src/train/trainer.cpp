@@ -60,7 +60,7 @@ void Trainer::begin_step() {
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
-  auto phase = timer_.phase(Phase::data);
+  auto phase = timer_.phase(Phase::data, "load");
   const data::MicroBatch batch = loader_.get(step, micro_batch);
   const auto& a = state_.activations;
   SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(),
@@ -102,7 +102,7 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
   }
   gradients_.finish();
   {
-    auto phase = timer_.phase(Phase::reduce_wait);
+    auto phase = timer_.phase(Phase::reduce_wait, "sum replicated gradients");
     optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
   }
   std::optional<double> norm;
@@ -117,7 +117,8 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
 
 void Trainer::update(int unit, std::int64_t step, double learning_rate, double gradient_scale) {
   if (before_change_) before_change_(unit);
-  auto phase = timer_.phase(Phase::optimizer);
+  const profile::TraceSite site(timer_.trace(), unit);
+  auto phase = timer_.phase(Phase::optimizer, "adamw");
   const auto issue = timer_.issue(profile::Issue::optimizer);
   state_.optimizer.step(exec_, unit, step, learning_rate, gradient_scale,
                         [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
@@ -137,13 +138,14 @@ void Trainer::settle() {
 }
 
 void Trainer::add_squares(int unit, optim::Held held) {
-  auto phase = timer_.phase(Phase::optimizer);
+  const profile::TraceSite site(timer_.trace(), unit);
+  auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
   optim::add_squares(exec_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
 }
 
 double Trainer::norm_of_update() {
   {
-    auto phase = timer_.phase(Phase::optimizer);
+    auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
     state_.optimizer.add_squares(exec_, state_.squares);
   }
   return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
@@ -158,12 +160,12 @@ double Trainer::learning_rate(std::int64_t step) const { return optim::learning_
 void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
   {
-    auto phase = timer_.phase(Phase::reduce_wait);
+    auto phase = timer_.phase(Phase::reduce_wait, "amaxes");
     fp8_weights_.reduce_amaxes(mesh_.model);
     state_.scaling.reduce(mesh_.world);
   }
   if (before_change_) before_change_(scaling_group(setup_));
-  auto phase = timer_.phase(Phase::quantize);
+  auto phase = timer_.phase(Phase::quantize, "quantize_weights");
   fp8_weights_.after_update();
   state_.scaling.update(exec_);
 }
@@ -171,7 +173,7 @@ void Trainer::quantize_weights() {
 /// One sum over all ranks: of the loss, to which tensor rank 0 of each data rank adds, and of how many ranks gave each
 /// number.
 double Trainer::mean_loss(std::uint64_t& asked) const {
-  auto phase = timer_.phase(Phase::reduce_wait);
+  auto phase = timer_.phase(Phase::reduce_wait, "loss");
   const auto own_sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
   const std::uint64_t number = asks_ ? asks_() : 0;
   SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <thread>
@@ -34,6 +35,16 @@ TEST(Control, doubles) {
   EXPECT_TRUE(std::isnan(nan[0]));
   std::vector<double> none;
   group.all_reduce(none, Reduce::sum);
+}
+
+// All ranks of this test read one clock.
+TEST(Control, clocks) {
+  const Communicator group = world();
+  const ClockReading reading = group.compare_clocks();
+  EXPECT_GE(reading.round_trip_ns, 0);
+  EXPECT_LE(std::abs(reading.ahead_ns), reading.round_trip_ns / 2 + 1);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  EXPECT_LE(reading.local_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 TEST(Control, integers) {

@@ -32,6 +32,7 @@ class CostlyClock final : public StepClock {
   }
   double finish() override { return clock_.finish(); }
   std::span<const double> intervals() override { return clock_.intervals(); }
+  std::int64_t started() const override { return clock_.started(); }
   void reset() override { clock_.reset(); }
   bool marks_are_costly() const override { return true; }
 

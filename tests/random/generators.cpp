@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -321,6 +323,13 @@ constexpr Generator kGenerators[] = {
     {"fsdp.prefetch", [](RandomDeck& d, Draw& draw) { d.config.fsdp.prefetch = draw_prefetch(d.config, draw); }},
     {"fsdp.gather",
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
+    {"output.trace", [](RandomDeck& d, Draw& draw) { d.config.output.trace = draw.chance(0.3) ? "trace.json" : ""; }},
+    {"output.trace_steps",  // of any step, also of those that a stopped training does not reach
+     [](RandomDeck& d, Draw& draw) {
+       if (d.config.output.trace.empty()) return;
+       const std::int64_t first = draw.between(0, d.config.run.steps - 1);
+       d.config.output.trace_steps = fmt::format("{}:{}", first, draw.between(first, d.config.run.steps - 1));
+     }},
     {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
     {"overlap.qkv_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_fprop = draw_method<deck::GatherMethod>(draw); }},
     {"overlap.proj_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_fprop = draw_method<deck::ScatterMethod>(draw); }},

@@ -14,11 +14,14 @@
 #include <exception>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "data/permutation.hpp"
 #include "deck/layout.hpp"
+#include "deck/trace_steps.hpp"
+#include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "train/loop.hpp"
@@ -113,10 +116,37 @@ void take(std::string_view& in, T& values) {
   take(in, values.data(), count * sizeof(values[0]));
 }
 
+/// Traces a training, if its deck says so, as long as it lives.
+class Traced {
+ public:
+  Traced(Training& training, std::int64_t first) : training_(training) {
+    const deck::OutputConfig& output = training.setup().config.output;
+    if (output.trace.empty()) return;
+    std::string problem;
+    std::vector<profile::StepRange> ranges;
+    const std::vector<deck::StepRange> named = deck::parse_trace_steps(output.trace_steps, problem).value();
+    for (const auto& range : named) ranges.push_back({range.first, range.last});
+    recorder_.emplace(std::move(ranges), first);
+    set(&*recorder_);
+  }
+  ~Traced() { set(nullptr); }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+ private:
+  void set(profile::TraceRecorder* recorder) const {
+    training_.timer().set_trace(recorder);
+    training_.log().set_trace(recorder);
+  }
+  Training& training_;
+  std::optional<profile::TraceRecorder> recorder_;
+};
+
 /// Trains from step `first` to the end of the deck, or until run.stop_after stops the training, as the program does.
 train::LoopResult train_from(Training& training, std::int64_t first, train::Checkpoints* checkpoints) {
   const deck::RunConfig& run = training.setup().config.run;
   train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
+  const Traced traced(training, first);
   std::uint64_t asked = 0;
   training.trainer().ask([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;

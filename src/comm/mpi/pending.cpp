@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/mpi/group.hpp"
+#include "profile/trace_recorder.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -14,6 +15,10 @@ namespace {
 constexpr unsigned kTags = 32768;
 
 double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+std::int64_t nanoseconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
+}
 
 }  // namespace
 
@@ -32,7 +37,7 @@ PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Coll
 
 void PendingCollective::begin_now() {
   started_ = Clock::now();
-  if (group_->log != nullptr) record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
+  if (group_->log != nullptr) traced_ = record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
 }
 
 PendingCollective::~PendingCollective() { leave_engine(); }
@@ -78,6 +83,10 @@ void PendingCollective::wait() {
 void PendingCollective::record(Clock::duration exposed) const {
   if (group_->log == nullptr) return;
   record_call(*group_->log, op_, group_->name, group_->size, sizes_, seconds(completed_ - started_), seconds(exposed));
+  if (traced_ != 0 && group_->log->trace() != nullptr)
+    group_->log->trace()->completed(traced_, nanoseconds(started_.time_since_epoch()),
+                                    nanoseconds(completed_.time_since_epoch()), profile::trace_now(),
+                                    nanoseconds(exposed));
 }
 
 HostWaits::Subject PendingCollective::subject() const {

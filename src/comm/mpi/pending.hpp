@@ -98,6 +98,7 @@ class PendingCollective {
   std::pmr::vector<int> peers_;    // of requests_, as far as send() and receive() made them
   std::size_t first_pending_ = 0;  // of requests_: those before it are complete
   unsigned number_;
+  std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced
   bool done_ = false;
   Clock::time_point completed_{};
 };

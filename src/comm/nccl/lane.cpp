@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "profile/trace_recorder.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {
 
 void Call::wait() {
   measured_ = timed_ && group_->log->measuring();
-  if (measured_) times_->wait.record(lane_.compute_);
+  if (recorded()) times_->wait.record(lane_.compute_);
   done().hold(lane_.compute_);
   released_ = true;
 }
@@ -55,6 +56,7 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
   call.released_ = false;
   call.timed_ = group->log != nullptr;
   call.measured_ = false;
+  call.traced_ = 0;
   if (call.timed_ && !call.times_) call.times_.emplace();
   if (call.timed_ != call.parts_timed_) call.parts_.clear();
   call.parts_timed_ = call.timed_;
@@ -62,7 +64,8 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
 }
 
 void Lane::start(Call& call) {
-  if (call.timed_) record_issue(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_);
+  if (call.timed_)
+    call.traced_ = record_issue(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_);
   call.number_ = ++started_;
   {
     const std::lock_guard lock(mutex_);
@@ -97,8 +100,8 @@ DeviceCall* Lane::end(Call& call) {
 bool Lane::take_back_oldest() {
   Call* const call = oldest_;
   if (call == nullptr || !call->released_ || !call->done().happened()) return false;
-  if (call->measured_ && own_ && !call->times_->wait.happened()) return false;  // the compute stream is behind
-  if (call->measured_) record(*call);
+  if (call->recorded() && own_ && !call->times_->wait.happened()) return false;  // the compute stream is behind
+  if (call->recorded()) record(*call);
   {
     const std::lock_guard lock(mutex_);
     oldest_ = call->next_;
@@ -118,7 +121,19 @@ void Lane::record(const Call& call) const {
     const Call::Part& part = call.parts_[i];
     if (part.awaited) exposed += std::max(0.0, part.there.seconds_since(part.wait));
   }
-  record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
+  if (call.measured_)
+    record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
+  trace(call, total, exposed);
+}
+
+void Lane::trace(const Call& call, double total, double exposed) const {
+  if (call.traced_ == 0 || origin_ == nullptr || call.group_->log->trace() == nullptr) return;
+  const auto ns = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9 + 0.5); };
+  const std::int64_t begin = origin_ns_ + ns(call.times_->begin.seconds_since(*origin_));
+  const std::int64_t end = begin + ns(total);
+  // On the compute stream the next work starts after the call.
+  const std::int64_t reached = own_ ? origin_ns_ + ns(call.times_->wait.seconds_since(*origin_)) : end;
+  call.group_->log->trace()->completed(call.traced_, begin, end, std::max(reached, end), ns(exposed));
 }
 
 void Lane::record_calls() {

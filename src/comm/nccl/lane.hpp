@@ -50,6 +50,8 @@ class Call final : public DeviceCall {
     bool awaited = false;
   };
   explicit Call(Lane& lane) : lane_(lane) { sizes_.reserve(kDTypes); }
+  /// Whether its times are read: for the log, or for a trace.
+  bool recorded() const { return measured_ || traced_ != 0; }
   const Event& begin() const { return timed_ ? times_->begin : begin_; }
   const Event& done() const { return timed_ ? times_->end : done_; }
 
@@ -62,10 +64,11 @@ class Call final : public DeviceCall {
   std::string_view label_;
   std::vector<DTypeBytes> sizes_;
   std::uint64_t number_ = 0;
-  CallClock clock_;        ///< under the lane's mutex
-  bool released_ = false;  ///< no caller uses it any more
-  bool timed_ = false;     ///< its group has a log
-  bool measured_ = false;  ///< the log was measuring when the call was waited for
+  CallClock clock_;           ///< under the lane's mutex
+  bool released_ = false;     ///< no caller uses it any more
+  bool timed_ = false;        ///< its group has a log
+  bool measured_ = false;     ///< the log was measuring when the call was waited for
+  std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced
   Event begin_, done_;
   std::optional<Times> times_;
   std::vector<Part> parts_;   ///< kept and used again
@@ -103,6 +106,11 @@ class Lane {
   void make_spare_calls();
   /// Waits on the host for all calls, then records them.
   void drain();
+  /// Traced calls are timed from `origin`, which happened at `ns` of the host's clock. It must outlive the lane.
+  void set_trace_origin(const tensor::cuda::Event& origin, std::int64_t ns) {
+    origin_ = &origin;
+    origin_ns_ = ns;
+  }
 
   /// Describes the first call that takes longer than `limit`, as CallClock counts. For another thread.
   std::optional<std::string> overdue(Call::Clock::time_point now, Call::Clock::duration limit);
@@ -113,6 +121,7 @@ class Lane {
   static constexpr int kUnderWay = 256;
 
   bool take_back_oldest();
+  void trace(const Call& call, double total, double exposed) const;
   Call& make_call();
   void record(const Call& call) const;
   std::string describe(const Call& call, std::string_view problem, Call::Clock::time_point now) const;
@@ -128,6 +137,8 @@ class Lane {
   Call* newest_ = nullptr;
   int under_way_ = 0;
   std::uint64_t started_ = 0;
+  const tensor::cuda::Event* origin_ = nullptr;  ///< of traces; null: there are none
+  std::int64_t origin_ns_ = 0;
 };
 
 }  // namespace shard8::comm::nccl

@@ -13,6 +13,7 @@
 #include "comm/agree.hpp"
 #include "comm/nccl/nccl_group.hpp"
 #include "comm/node.hpp"
+#include "profile/trace_recorder.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
 
@@ -105,6 +106,13 @@ void NcclDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 void NcclDevice::record_calls() {
   for (Lane* lane : lanes()) lane->record_calls();
+}
+
+void NcclDevice::set_trace_origin() {
+  trace_origin_.record(stream_);
+  trace_origin_.synchronize();
+  const std::int64_t now = profile::trace_now();
+  for (Lane* lane : lanes()) lane->set_trace_origin(trace_origin_, now);
 }
 
 void NcclDevice::first_step_over() {

@@ -24,6 +24,7 @@ class NcclDevice final : public Device {
                                           profile::CollectiveLog* log) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void record_calls() override;
+  void set_trace_origin() override;
   void first_step_over() override;
   std::vector<std::string> describe() const override { return statements_; }
 
@@ -48,6 +49,7 @@ class NcclDevice final : public Device {
   int index_;
   int world_rank_;
   cudaStream_t stream_;
+  tensor::cuda::Event trace_origin_{tensor::cuda::Event::Times::yes};
   Lane compute_;
   std::unique_ptr<Lane> gather_, reduce_, gather_apart_, reduce_apart_;
   Health health_;

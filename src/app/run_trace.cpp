@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_trace.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "app/device.hpp"
+#include "comm/agree.hpp"
+#include "comm/node.hpp"
+#include "deck/trace_steps.hpp"
+#include "io/durable_file.hpp"
+#include "model/overlap.hpp"
+#include "model/parameters.hpp"
+#include "trace/rank_trace.hpp"
+
+namespace shard8::app {
+namespace {
+
+std::vector<profile::StepRange> ranges_of(const deck::OutputConfig& config, const train::Steps& steps) {
+  std::string problem;
+  std::vector<profile::StepRange> ranges;
+  const std::vector<deck::StepRange> named = deck::parse_trace_steps(config.trace_steps, problem).value();
+  for (const deck::StepRange& r : named) ranges.push_back({r.first, r.last});
+  if (ranges.empty()) ranges.push_back({steps.first_timed(), steps.first_timed() + deck::kDefaultTracedSteps - 1});
+  return ranges;
+}
+
+/// Ranks of one node read the same clock. There, what messages say of it is only their own delay.
+comm::ClockReading compare_clocks(const comm::Communicator& world) {
+  std::string root_node;
+  comm::agree(world, [&] { root_node = comm::node_identity(); });
+  const std::string mine = root_node;
+  world.broadcast(root_node, 0);
+  comm::ClockReading reading = world.compare_clocks();
+  if (mine == root_node && std::abs(reading.ahead_ns) <= reading.round_trip_ns) reading.ahead_ns = 0;
+  return reading;
+}
+
+std::vector<std::string> unit_names(std::int64_t layers) {
+  std::vector<std::string> names(static_cast<std::size_t>(model::root_unit(layers)) + 1);
+  names[static_cast<std::size_t>(model::embedding_unit())] = "embedding";
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    names[static_cast<std::size_t>(model::layer_unit(layer))] = fmt::format("layer {}", layer);
+  names[static_cast<std::size_t>(model::root_unit(layers))] = "head";
+  return names;
+}
+
+}  // namespace
+
+std::filesystem::path trace_file(const deck::OutputConfig& config, int rank) {
+  return std::filesystem::path(config.dir) / trace::rank_file_name(config.trace, rank);
+}
+
+RunTracer::RunTracer(train::Assembly& assembly, const train::Steps& steps, profile::CollectiveLog& log,
+                     const comm::Communicator& world)
+    : assembly_(assembly),
+      log_(log),
+      world_(world),
+      recorder_(ranges_of(assembly.setup().config.output, steps), steps.first),
+      clock_{compare_clocks(world)} {
+  assembly_.timer().set_trace(&recorder_);
+  log_.set_trace(&recorder_);
+  set_origin();
+}
+
+RunTracer::~RunTracer() {
+  assembly_.timer().set_trace(nullptr);
+  log_.set_trace(nullptr);
+}
+
+void RunTracer::set_origin() {
+  assembly_.timer().set_trace_origin();
+  world_.set_trace_origin();
+}
+
+void RunTracer::after_step(std::int64_t step) {
+  // Times of a device are counted from a moment shortly before, because events are less exact over a long time.
+  if (tensor::kDevice && recorder_.wants(step + 1) && !recorder_.wants(step)) set_origin();
+}
+
+std::string RunTracer::write(const std::string& host) {
+  assembly_.timer().collect_timings();
+  world_.record_device_calls();
+  clock_.push_back(compare_clocks(world_));
+  const deck::Config& config = assembly_.setup().config;
+  trace::RankTrace trace;
+  trace.run = fmt::format("{:x}-{:x}", std::chrono::system_clock::now().time_since_epoch().count(), getpid());
+  world_.broadcast(trace.run, 0);
+  trace.rank = world_.rank();
+  trace.ranks = world_.size();
+  trace.host = host;
+  trace.device = tensor::kDevice ? device_name() : "host";
+  trace.mesh = {static_cast<int>(config.mesh.replicate), static_cast<int>(config.mesh.shard),
+                static_cast<int>(config.mesh.tensor)};
+  const auto methods = model::Overlap::make(config).methods();
+  for (int e = 0; e < profile::kExchanges; ++e)
+    trace.exchanges.push_back(
+        fmt::format("{} {}", name_of(static_cast<profile::Exchange>(e)), methods[static_cast<std::size_t>(e)]));
+  for (const comm::ClockReading& c : clock_) trace.clock.push_back({c.local_ns, c.ahead_ns, c.round_trip_ns});
+  trace::take_spans(trace, recorder_, unit_names(config.model.layers));
+  if (trace.steps.empty())
+    return fmt::format("trace      no file: none of the steps of output.trace_steps was trained in this run");
+  const std::string path = trace_file(config.output, world_.rank()).string();
+  comm::agree(world_, [&] { io::write_durably(path, trace::to_text(trace)); });
+  return fmt::format("trace      {} step{} in {}; merge with: shard8 trace {}", trace.steps.size(),
+                     trace.steps.size() == 1 ? "" : "s", trace_file(config.output, 0).string(), config.output.dir);
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "app/commands.hpp"
+#include "base/error.hpp"
+#include "profile/output_file.hpp"
+#include "trace/chakra.hpp"
+#include "trace/kineto.hpp"
+#include "trace/overlap.hpp"
+#include "trace/rank_trace.hpp"
+#include "trace/timeline.hpp"
+
+namespace shard8::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& path, const std::string& text) {
+  profile::OutputFile file(path);
+  file.write(text);
+  file.close();
+  fmt::print("{}\n", path.string());
+}
+
+trace::TimelineChoice choice_of(const TraceArguments& arguments, const trace::RunTrace& run) {
+  if (arguments.rank >= static_cast<int>(run.ranks.size()))
+    base::fail(base::ExitCode::deck, "--rank {}: the trace has ranks 0 to {}", arguments.rank, run.ranks.size() - 1);
+  return {.layer = arguments.layer, .step = arguments.step};
+}
+
+}  // namespace
+
+int trace_command(const TraceArguments& arguments) {
+  const trace::RunTrace run = trace::read_run(arguments.folder, arguments.name);
+  const bool merge =
+      !arguments.output.empty() || (arguments.ranks.empty() && arguments.chakra.empty() && arguments.timeline.empty());
+  if (merge)
+    write(arguments.output.empty() ? fs::path(arguments.folder) / run.name : fs::path(arguments.output),
+          trace::kineto_of_all(run.ranks));
+  if (!arguments.ranks.empty())
+    for (const trace::RankTrace& rank : run.ranks)
+      write(fs::path(arguments.ranks) / fmt::format("rank{:04}.json", rank.rank), trace::kineto_of(rank));
+  if (!arguments.chakra.empty()) {
+    const fs::path folder = arguments.chakra;
+    for (const trace::RankTrace& rank : run.ranks)
+      write(folder / fmt::format("chakra.{}.et", rank.rank), trace::chakra_of(rank));
+    write(folder / "groups.json", trace::chakra_groups(run.ranks.front()));
+  }
+  if (!arguments.timeline.empty()) {
+    const trace::TimelineChoice choice = choice_of(arguments, run);
+    write(arguments.timeline, trace::timeline(run.ranks[static_cast<std::size_t>(arguments.rank)], choice));
+  }
+  fmt::print("\n{}", trace::overlap_text(run.ranks));
+  return base::to_int(base::ExitCode::ok);
+}
+
+}  // namespace shard8::app

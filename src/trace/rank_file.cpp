@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// The files of single ranks: JSON, one span a line, times in ns on the rank's own clock.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string_view>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "trace/rank_trace.hpp"
+
+namespace shard8::trace {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr const char* kKinds[] = {"work", "collective", "issue"};
+
+/// Calls visit(key, member) for every optional member of a span, so that reading and writing are one list.
+template <class AnySpan, class Visit>
+void for_each_member(AnySpan& s, const Visit& visit) {
+  visit("unit", s.unit);
+  visit("phase", s.phase);
+  visit("part", s.part);
+  visit("exchange", s.exchange);
+  visit("name", s.name);
+  visit("linear", s.linear);
+  visit("peer", s.peer);
+  visit("m", s.m);
+  visit("n", s.n);
+  visit("k", s.k);
+  visit("left", s.left);
+  visit("right", s.right);
+  visit("out", s.out);
+  visit("flops", s.flops);
+  visit("issued", s.issued);
+  visit("issue_ended", s.issue_ended);
+  visit("op", s.op);
+  visit("group", s.group);
+  visit("dtype", s.dtype);
+  visit("ranks", s.ranks);
+  visit("bytes", s.bytes);
+  visit("waited", s.waited);
+  visit("exposed", s.exposed);
+}
+
+/// What a member has in a new span. Members with the same type share it, but for these two.
+template <class T>
+T default_of(std::string_view key, const T&) {
+  if constexpr (std::is_same_v<T, int>) return key == "peer" ? -1 : 1;  // peer, ranks
+  return T{};
+}
+
+json json_of(const Span& span) {
+  json line = {{"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+               {"begin", span.begin},
+               {"end", span.end},
+               {"step", span.step}};
+  for_each_member(span, [&](const char* key, const auto& value) {
+    if (!(value == default_of(key, value))) line[key] = value;
+  });
+  return line;
+}
+
+Span span_of(const json& line) {
+  Span span;
+  const std::string kind = line.at("kind");
+  span.kind = static_cast<Span::Kind>(std::find(std::begin(kKinds), std::end(kKinds), kind) - std::begin(kKinds));
+  span.begin = line.at("begin");
+  span.end = line.at("end");
+  span.step = line.at("step");
+  for_each_member(span, [&](const char* key, auto& value) {
+    if (const auto found = line.find(key); found != line.end()) found->get_to(value);
+  });
+  return span;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.good() && !file.eof())
+    base::fail(base::ExitCode::environment, "cannot read '{}': look at its permissions", path.string());
+  return text;
+}
+
+/// The names of traces in a folder: "trace.json" for files such as trace.rank0003.json.
+std::vector<std::string> names_in(const fs::path& folder) {
+  static const std::regex pattern(R"((.*)\.rank[0-9]{4,}(\.json))");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::smatch match;
+    const std::string file = entry.path().filename().string();
+    if (!std::regex_match(file, match, pattern)) continue;
+    const std::string name = match[1].str() + match[2].str();
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string only_name_in(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    base::fail(base::ExitCode::environment, "'{}' is not a folder: give the output.dir of a run", folder);
+  const auto names = names_in(folder);
+  if (names.empty())
+    base::fail(base::ExitCode::environment,
+               "'{}' has no trace: run the deck with output.trace=trace.json and this output.dir", folder);
+  if (names.size() > 1)
+    base::fail(base::ExitCode::environment, "'{}' has several traces, {} and {}: say which with --name", folder,
+               names[0], names[1]);
+  return names.front();
+}
+
+void move_to_root_clock(RankTrace& trace, std::int64_t origin) {
+  const auto move = [&](std::int64_t& time) {
+    if (time != 0) time = on_root_clock(trace.clock, time) - origin;
+  };
+  for (Step& step : trace.steps) {
+    move(step.begin);
+    move(step.end);
+  }
+  for (Span& span : trace.spans)
+    for (std::int64_t* time : {&span.begin, &span.end, &span.issued, &span.issue_ended, &span.waited}) move(*time);
+}
+
+}  // namespace
+
+std::string to_text(const RankTrace& trace) {
+  json head = {
+      {"shard8_trace", kFormat}, {"run", trace.run},       {"rank", trace.rank}, {"ranks", trace.ranks},
+      {"host", trace.host},      {"device", trace.device}, {"mesh", trace.mesh}, {"exchanges", trace.exchanges}};
+  head["clock"] = json::array();
+  for (const ClockPoint& p : trace.clock)
+    head["clock"].push_back({{"local_ns", p.local_ns}, {"ahead_ns", p.ahead_ns}, {"round_trip_ns", p.round_trip_ns}});
+  head["steps"] = json::array();
+  for (const Step& s : trace.steps) head["steps"].push_back({{"step", s.number}, {"begin", s.begin}, {"end", s.end}});
+  std::string text = head.dump();
+  text.pop_back();  // the brace
+  text += ",\"spans\":[";
+  for (std::size_t i = 0; i < trace.spans.size(); ++i) text += (i == 0 ? "\n" : ",\n") + json_of(trace.spans[i]).dump();
+  return text + fmt::format("\n],\"spans_written\":{}}}\n", trace.spans.size());
+}
+
+RankTrace from_text(const std::string& text, const std::string& path) {
+  const auto not_whole = [&](const std::string& why) {
+    base::fail(
+        base::ExitCode::environment,
+        "'{}' is not a whole trace of a rank ({}): the run was ended while it wrote the file, or another program "
+        "changed it; run the deck again",
+        path, why);
+  };
+  RankTrace trace;
+  try {
+    const json all = json::parse(text);
+    if (!all.is_object() || !all.contains("shard8_trace")) not_whole("it has no key shard8_trace");
+    if (all["shard8_trace"] != kFormat) not_whole(fmt::format("its format is not {}", kFormat));
+    trace.run = all.at("run");
+    trace.rank = all.at("rank");
+    trace.ranks = all.at("ranks");
+    trace.host = all.at("host");
+    trace.device = all.at("device");
+    trace.mesh = all.at("mesh");
+    trace.exchanges = all.at("exchanges").get<std::vector<std::string>>();
+    for (const json& p : all.at("clock"))
+      trace.clock.push_back({p.at("local_ns"), p.at("ahead_ns"), p.at("round_trip_ns")});
+    for (const json& s : all.at("steps")) trace.steps.push_back({s.at("step"), s.at("begin"), s.at("end")});
+    for (const json& line : all.at("spans")) trace.spans.push_back(span_of(line));
+    if (all.at("spans_written") != trace.spans.size()) not_whole("spans are missing");
+  } catch (const json::exception& e) {
+    not_whole(e.what());
+  }
+  return trace;
+}
+
+RunTrace read_run(const std::string& folder, std::string name) {
+  if (name.empty()) name = only_name_in(folder);
+  RunTrace run{std::move(name), {}};
+  int ranks = 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const fs::path path = fs::path(folder) / rank_file_name(run.name, rank);
+    std::error_code error;
+    if (!fs::is_regular_file(path, error))
+      base::fail(
+          base::ExitCode::environment,
+          "'{}' is missing: a trace needs the file of every rank{}; if ranks had folders of their own, bring the "
+          "files together",
+          path.string(), rank == 0 ? "" : fmt::format(", and this one has {} ranks", ranks));
+    RankTrace trace = from_text(read_file(path), path.string());
+    if (rank == 0) ranks = trace.ranks;
+    if (trace.rank != rank || trace.ranks != ranks || (rank > 0 && trace.run != run.ranks.front().run))
+      base::fail(
+          base::ExitCode::environment,
+          "'{}' is rank {} of {} of run {}, not rank {} of {} of run {}: files of two runs are in one folder; run "
+          "the deck again",
+          path.string(), trace.rank, trace.ranks, trace.run, rank, ranks,
+          rank == 0 ? trace.run : run.ranks.front().run);
+    run.ranks.push_back(std::move(trace));
+  }
+  const auto& clock = run.ranks.front().clock;
+  const std::int64_t origin = clock.empty() ? 0 : clock.front().local_ns;
+  for (RankTrace& trace : run.ranks) move_to_root_clock(trace, origin);
+  return run;
+}
+
+}  // namespace shard8::trace

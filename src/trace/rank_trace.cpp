@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/rank_trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "profile/step_timer.hpp"
+
+namespace shard8::trace {
+namespace {
+
+using profile::Phase;
+
+std::string unit_name(const std::vector<std::string>& units, int unit) {
+  const bool known = unit >= 0 && static_cast<std::size_t>(unit) < units.size();
+  return known ? units[static_cast<std::size_t>(unit)] : std::string();
+}
+
+std::string exchange_name(int exchange) {
+  return exchange < profile::kExchanges ? std::string(name_of(static_cast<profile::Exchange>(exchange))) : "";
+}
+
+Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& recorder,
+             const std::vector<std::string>& units) {
+  Span span;
+  span.begin = work.begin;
+  span.end = work.end;
+  span.step = work.step;
+  span.phase = name_of(static_cast<Phase>(work.phase));
+  if (work.part >= 0) span.part = name_of(static_cast<profile::Part>(work.part));
+  span.exchange = exchange_name(work.exchange);
+  if (work.note < 0) return span;
+  const profile::TraceNote& note = recorder.notes()[static_cast<std::size_t>(work.note)];
+  span.unit = unit_name(units, note.unit);
+  span.name = note.name;
+  span.linear = note.linear;
+  span.peer = note.peer;
+  span.m = note.m;
+  span.n = note.n;
+  span.k = note.k;
+  span.left = note.left;
+  span.right = note.right;
+  span.out = note.out;
+  span.flops = note.flops;
+  span.issued = note.issued;
+  span.issue_ended = note.issue_ended;
+  return span;
+}
+
+Span span_of(const profile::CallSpan& call, const std::vector<std::string>& units) {
+  Span span;
+  span.kind = Span::Kind::collective;
+  span.begin = call.begin;
+  span.end = call.end;
+  span.step = call.step;
+  span.unit = unit_name(units, call.unit);
+  span.exchange = exchange_name(call.exchange);
+  span.op = name_of(call.op);
+  span.group = call.group;
+  span.ranks = call.ranks;
+  span.dtype = call.dtype;
+  span.bytes = call.bytes;
+  span.issued = call.issued;
+  span.waited = call.waited;
+  span.exposed = call.exposed;
+  return span;
+}
+
+Span span_of(const profile::IssueSpan& issue, const std::vector<std::string>& units) {
+  Span span;
+  span.kind = Span::Kind::issue;
+  span.begin = issue.begin;
+  span.end = issue.end;
+  span.step = issue.step;
+  span.unit = unit_name(units, issue.unit);
+  span.name = name_of(issue.issue);
+  return span;
+}
+
+}  // namespace
+
+bool Span::is_wait() const {
+  return kind == Kind::work && (part == "tensor_comm" || phase == "gather_wait" || phase == "reduce_wait");
+}
+
+bool Span::is_compute() const {
+  if (kind != Kind::work || is_wait()) return false;
+  return !part.empty() || phase == "optimizer" || phase == "quantize";
+}
+
+std::string Span::title() const {
+  std::string text;
+  const auto add = [&text](const std::string& word) {
+    if (word.empty()) return;
+    if (!text.empty()) text += ' ';
+    text += word;
+  };
+  add(unit);
+  if (kind == Kind::collective) {
+    if (exchange.empty()) add(group);
+    add(exchange);
+    add(op);
+    return text;
+  }
+  if (!exchange.empty()) {
+    add(exchange);
+  } else {
+    add(linear);
+  }
+  if (kind == Kind::work && (name.empty() || is_wait())) add(part.empty() || part == "tensor_comm" ? phase : part);
+  add(name);
+  if (peer >= 0) text += fmt::format(" rank {}", peer);
+  return text;
+}
+
+void take_spans(RankTrace& trace, const profile::TraceRecorder& recorder, const std::vector<std::string>& units) {
+  for (const profile::TracedStep& step : recorder.steps()) trace.steps.push_back({step.step, step.begin, step.end});
+  for (const auto& work : recorder.work()) trace.spans.push_back(span_of(work, recorder, units));
+  for (const auto& call : recorder.calls()) {
+    // Of the step before a traced one: only calls that a traced step saw end.
+    const bool reaches = std::any_of(trace.steps.begin(), trace.steps.end(), [&](const Step& step) {
+      return step.number == call.step || (step.number == call.step + 1 && call.waited > step.begin);
+    });
+    if (call.end > 0 && reaches) trace.spans.push_back(span_of(call, units));
+  }
+  for (const auto& issue : recorder.issues()) trace.spans.push_back(span_of(issue, units));
+}
+
+std::string rank_file_name(const std::string& name, int rank) {
+  const auto dot = name.rfind('.');
+  return fmt::format("{}.rank{:04}{}", name.substr(0, dot), rank, dot == std::string::npos ? "" : name.substr(dot));
+}
+
+std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t local_ns) {
+  if (clock.empty()) return local_ns;
+  const ClockPoint& first = clock.front();
+  const ClockPoint& last = clock.back();
+  if (last.local_ns <= first.local_ns) return local_ns + first.ahead_ns;
+  const double slope =
+      static_cast<double>(last.ahead_ns - first.ahead_ns) / static_cast<double>(last.local_ns - first.local_ns);
+  return local_ns + first.ahead_ns + static_cast<std::int64_t>(slope * static_cast<double>(local_ns - first.local_ns));
+}
+
+}  // namespace shard8::trace

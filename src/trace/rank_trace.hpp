@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profile/trace_recorder.hpp"
+
+namespace shard8::trace {
+
+/// How the clock of a rank compares with that of rank 0 at one moment.
+struct ClockPoint {
+  std::int64_t local_ns = 0;       ///< by the rank's clock
+  std::int64_t ahead_ns = 0;       ///< rank 0's clock less the rank's
+  std::int64_t round_trip_ns = 0;  ///< of the messages: ahead_ns is wrong by at most half of it
+};
+
+/// What happened on a stream, or what the host issued.
+struct Span {
+  enum class Kind : std::uint8_t {
+    work,        ///< an interval of the compute stream
+    collective,  ///< from when it began until it was complete
+    issue        ///< work of the host
+  };
+  Kind kind = Kind::work;
+  std::int64_t begin = 0, end = 0;  ///< ns
+  std::int64_t step = 0;            ///< a collective: the step in which it was issued
+  std::string unit;                 ///< "layer 3", "embedding", "head"; empty: none
+  // Of work.
+  std::string phase, part;           ///< part: empty if none
+  std::string exchange;              ///< empty: none. Of collectives, too
+  std::string name;                  ///< a kernel, "fprop", "wait", ...; of an issue: its name
+  std::string linear;                ///< "qkv"; empty: none
+  int peer = -1;                     ///< rank of the group; -1: none
+  std::int64_t m = 0, n = 0, k = 0;  ///< of a product; m = 0: none
+  std::string left, right, out;      ///< its dtypes
+  double flops = 0;
+  std::int64_t issued = 0, issue_ended = 0;  ///< ns of the host. `issued` of collectives, too
+  // Of a collective.
+  std::string op, group, dtype;
+  int ranks = 1;
+  std::uint64_t bytes = 0;   ///< as profile::CollectiveKey counts them
+  std::int64_t waited = 0;   ///< ns: from then on the compute stream uses the result; 0: not seen
+  std::int64_t exposed = 0;  ///< ns that the compute stream only waited
+
+  /// Only waits for, or takes part in, communication.
+  bool is_wait() const;
+  /// Computes: a product, attention, a kernel, an update.
+  bool is_compute() const;
+  /// What to call it: "layer 3 qkv fprop".
+  std::string title() const;
+};
+
+struct Step {
+  std::int64_t number = 0;
+  std::int64_t begin = 0, end = 0;  ///< ns
+};
+
+/// The trace of one rank. Times in memory are on rank 0's clock, and 0 is where the earliest comparison of clocks was;
+/// in the file they are on the rank's own clock.
+struct RankTrace {
+  std::string run;  ///< the same text on all ranks of a run, and no other
+  int rank = 0, ranks = 1;
+  std::string host, device;            ///< device: "host", or the name of a GPU
+  std::array<int, 3> mesh{1, 1, 1};    ///< replicate, shard, tensor
+  std::vector<std::string> exchanges;  ///< "qkv_fprop direct", ...: how each exchange was hidden
+  std::vector<ClockPoint> clock;       ///< at the begin and at the end of the training
+  std::vector<Step> steps;
+  std::vector<Span> spans;  ///< each kind in the order of its begin
+
+  bool on_device() const { return device != "host"; }
+};
+
+/// The spans of a recorder. `units` are the names of units by number.
+void take_spans(RankTrace& trace, const profile::TraceRecorder& recorder, const std::vector<std::string>& units);
+
+/// `name` for a rank: "trace.rank0003.json" for "trace.json".
+std::string rank_file_name(const std::string& name, int rank);
+
+/// The text of a rank's file.
+std::string to_text(const RankTrace& trace);
+/// Reads it; `path` is for errors. Error(environment) if the text is cut off or no trace.
+RankTrace from_text(const std::string& text, const std::string& path);
+
+/// The same moment on rank 0's clock: between the two comparisons the difference changes linearly.
+std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t local_ns);
+
+/// The traces of all ranks of the run in `folder`, in rank order, on rank 0's clock. `name` is output.trace; empty: the
+/// one that is there. Error(environment) if there is none, there are several, a rank's file is missing, cut off or of
+/// another run.
+struct RunTrace {
+  std::string name;
+  std::vector<RankTrace> ranks;
+};
+RunTrace read_run(const std::string& folder, std::string name);
+
+}  // namespace shard8::trace

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/chakra.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/trace/example.hpp"
+
+namespace shard8::trace::tests {
+namespace {
+
+/// A reader of protobuf's wire format that knows nothing of the writer.
+struct Reader {
+  std::string_view rest;
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(rest.at(0));
+      rest.remove_prefix(1);
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    throw std::runtime_error("a varint is too long");
+  }
+  std::string_view take(std::uint64_t bytes) {
+    if (bytes > rest.size()) throw std::runtime_error("a message is cut off");
+    const std::string_view taken = rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+    return taken;
+  }
+};
+
+struct Field {
+  std::uint64_t number = 0;
+  std::string_view text;
+};
+std::multimap<int, Field> fields_of(std::string_view message) {
+  std::multimap<int, Field> fields;
+  for (Reader reader{message}; !reader.rest.empty();) {
+    const std::uint64_t tag = reader.varint();
+    Field field;
+    if ((tag & 7) == 0) {
+      field.number = reader.varint();
+    } else if ((tag & 7) == 2) {
+      field.text = reader.take(reader.varint());
+    } else {
+      throw std::runtime_error("a wire type that is not expected");
+    }
+    fields.emplace(static_cast<int>(tag >> 3), field);
+  }
+  return fields;
+}
+
+struct Node {
+  std::uint64_t id = 0, type = 0, start = 0, duration = 0;
+  std::string name;
+  std::vector<std::uint64_t> control, data;
+  std::map<std::string, Field> attributes;
+};
+
+std::vector<std::uint64_t> numbers_of(std::string_view packed) {
+  std::vector<std::uint64_t> values;
+  for (Reader reader{packed}; !reader.rest.empty();) values.push_back(reader.varint());
+  return values;
+}
+
+/// The nodes behind the global metadata.
+std::vector<Node> nodes_of(const std::string& stream) {
+  Reader reader{stream};
+  const auto metadata = fields_of(reader.take(reader.varint()));
+  EXPECT_EQ(metadata.find(1)->second.text, "0.0.4");
+  std::vector<Node> nodes;
+  while (!reader.rest.empty()) {
+    Node& node = nodes.emplace_back();
+    for (const auto& [field, value] : fields_of(reader.take(reader.varint()))) {
+      if (field == 1) node.id = value.number;
+      if (field == 2) node.name = value.text;
+      if (field == 3) node.type = value.number;
+      if (field == 4) node.control = numbers_of(value.text);
+      if (field == 5) node.data = numbers_of(value.text);
+      if (field == 6) node.start = value.number;
+      if (field == 7) node.duration = value.number;
+      if (field != 10) continue;
+      const auto attribute = fields_of(value.text);
+      for (const auto& [type, content] : attribute)
+        if (type != 1) node.attributes[std::string(attribute.find(1)->second.text)] = content;
+    }
+  }
+  return nodes;
+}
+
+TEST(Chakra, nodes_and_their_dependencies) {
+  const auto nodes = nodes_of(chakra_of(example()));
+  ASSERT_EQ(nodes.size(), 7u);
+  std::map<std::string, Node> by_name;
+  for (const Node& node : nodes) by_name[node.name] = node;
+  for (const Node& node : nodes)
+    for (const auto* deps : {&node.control, &node.data})
+      for (const std::uint64_t id : *deps) EXPECT_LT(id, node.id);
+  const Node& qkv = by_name.at("layer 0 qkv fprop");
+  const Node& gather = by_name.at("layer 0 shard all_gather");
+  const Node& exchange = by_name.at("layer 0 qkv_fprop all_gather");
+  const Node& fc1 = by_name.at("layer 0 fc1 fprop");
+  EXPECT_EQ(qkv.type, 4u);
+  EXPECT_EQ(qkv.duration, 200u);
+  EXPECT_EQ(qkv.attributes.at("num_ops").number, 1024u);
+  EXPECT_EQ(qkv.attributes.at("tensor_size").number, 2u * 64 + 2 * 128 + 4 * 32);
+  EXPECT_EQ(exchange.type, 7u);
+  EXPECT_EQ(exchange.attributes.at("comm_type").number, 2u);
+  EXPECT_EQ(exchange.attributes.at("comm_size").number, 2048u);
+  EXPECT_EQ(exchange.data, std::vector{qkv.id});
+  EXPECT_EQ(exchange.control, std::vector{gather.id});
+  EXPECT_EQ(fc1.control, std::vector{qkv.id});
+  EXPECT_EQ(fc1.data, (std::vector{gather.id, exchange.id}));
+  const Node& reduction = by_name.at("layer 0 shard reduce_scatter");
+  EXPECT_EQ(reduction.attributes.at("comm_type").number, 7u);
+  EXPECT_EQ(reduction.attributes.at("comm_size").number, 4096u);
+}
+
+TEST(Chakra, groups_are_those_of_the_nodes) {
+  const auto groups = nlohmann::json::parse(chakra_groups(example()));
+  for (int rank = 0; rank < 4; ++rank) {
+    for (const Node& node : nodes_of(chakra_of(example(rank)))) {
+      if (node.type != 7) continue;
+      const auto& members = groups.at(std::string(node.attributes.at("pg_name").text));
+      EXPECT_NE(std::find(members.begin(), members.end(), rank), members.end()) << node.name;
+      EXPECT_EQ(members.size(), 2u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shard8::trace::tests
