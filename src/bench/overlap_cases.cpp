@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "model/head_input.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 
@@ -37,8 +38,21 @@ struct Run {
   Operand gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
     return start_gather(e, scratch, local).wait(*context);
   }
+  void fprop_of_tokens(const Tensor& y, const Operand& x, const model::Weight& w, std::int64_t first,
+                       std::int64_t tokens) const {
+    model::fprop(*context, y.slice(first, tokens), x.slice(first, tokens), w.forward, {});
+  }
   void fprop_of_rank(const Tensor& y, const Operand& x, const model::Weight& w, int rank, std::int64_t tokens) const {
-    model::fprop(*context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.forward, {});
+    fprop_of_tokens(y, x, w, rank * tokens, tokens);
+  }
+  /// The head's product of tokens x, which are rows `row` … of a chunk.
+  void head(const OverlapMemory& m, std::int64_t row, const Tensor& x) const {
+    model::fprop(*context, m.logits.slice(row, x.rows()), x, m.head_w, {});
+  }
+  /// The products of a chunk in the plain order, without an exchange.
+  void head_chunk(const OverlapMemory& m, std::int64_t first) const {
+    const std::int64_t n = m.head_chunks.size(first), tokens = tensor::kDevice ? n : m.head_chunks.of_a_rank(n);
+    for (std::int64_t row = 0; row < n; row += tokens) head(m, row, m.first.gathered.slice(first + row, tokens));
   }
   /// The products of the plain order, without an exchange: one on a device, one for each rank's tokens on hosts.
   void fprop_of_ranks(const Tensor& y, const Operand& x, const model::Weight& w) const {
@@ -46,6 +60,11 @@ struct Run {
     for (int rank = 0; rank < ranks(); ++rank) fprop_of_rank(y, x, w, rank, y.rows() / ranks());
   }
 };
+
+template <class F>
+void for_each_chunk(const model::HeadChunks& chunks, const F& f) {
+  for (std::int64_t first = 0; first < chunks.tokens; first += chunks.size(first)) f(first);
+}
 
 /// Makes the cases.
 class Cases {
@@ -64,6 +83,7 @@ class Cases {
     gather_of_dy(overlap.fc2.gather, m_.fc2, m_.first, m_.proj, m_.second);
     scatter(overlap.qkv.scatter, column_wgrad(overlap.qkv.scatter, m_.qkv, m_.first));
     scatter(overlap.fc1.scatter, column_wgrad(overlap.fc1.scatter, m_.fc1, m_.second));
+    head(overlap.head_gather);
     scatter(overlap.head_scatter, head_wgrad());
     const profile::ExchangeMethods methods = overlap.methods();
     for (OverlapCase& c : cases_) c.method = methods[static_cast<std::size_t>(c.exchange.name)];
@@ -89,12 +109,43 @@ class Cases {
     c.flags = [=, run = run_, &l, &least = m_.least] {
       model::GatheringByParts gathering(*run.context, e.name, least.gathered, least.gathered_cast, token);
       const std::int64_t tokens = x.rows() / run.ranks();
-      for (int k = 0; k < run.ranks(); ++k) {
-        const int rank = gathering.arrival(k);
-        gathering.wait(*run.context, rank);
-        run.fprop_of_rank(l.y, x, l.w, rank, tokens);
-      }
+      gathering.in_order_of_arrival(*run.context, e.splits, run.ranks(), [&](int rank, const Operand& some) {
+        run.fprop_of_tokens(l.y, x, l.w, rank * tokens, some.rows() * tokens);
+      });
       gathering.finish(*run.context);
+    };
+    cases_.push_back(std::move(c));
+  }
+
+  /// The gather of the head's input before its forward products, which are computed chunk by chunk.
+  void head(const TensorExchange& e) {
+    if (!e.hidden()) return;
+    const TensorExchange off{e.name};
+    const Tensor x = m_.residual, token = x.slice(0, 1);
+    OverlapCase c = gather_case(e, m_.first, x);
+    set_product(c, {x.rows() * run_.ranks(), m_.head_w.rows(), x.cols(), x.dtype, c.alone, {}});
+    const auto forward = [=, run = run_, &m = m_](const TensorExchange& exchange) {
+      model::HeadInput input(*run.context, exchange, m.head_chunks, m.first.gathered, x);
+      for_each_chunk(m.head_chunks, [&](std::int64_t first) {
+        input.forward(*run.context, first, [&](std::int64_t row, const Tensor& some) { run.head(m, row, some); });
+      });
+    };
+    c.product = [=, run = run_, &m = m_] {
+      for_each_chunk(m.head_chunks, [&](std::int64_t first) { run.head_chunk(m, first); });
+    };
+    c.sequential = [=] { forward(off); };
+    c.overlapped = [=] { forward(e); };
+    c.flags = [=, run = run_, &m = m_] {
+      model::GatheringByParts gathering(*run.context, e.name, m.least.gathered, {}, token);
+      const std::int64_t tokens = m.head_chunks.gathered_first();
+      const auto ranks = static_cast<int>(m.head_chunks.size(0) / tokens);
+      gathering.in_order_of_arrival(*run.context, e.splits, ranks, [&](int rank, const Operand& some) {
+        run.head(m, rank * tokens, m.first.gathered.slice(rank * tokens, some.rows() * tokens));
+      });
+      gathering.finish(*run.context);
+      for_each_chunk(m.head_chunks, [&](std::int64_t first) {
+        if (first > 0) run.head_chunk(m, first);
+      });
     };
     cases_.push_back(std::move(c));
   }

@@ -38,13 +38,15 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   fc2 = row(d.ffn);
   residual = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
   local = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
-  const std::int64_t chunk = model::head_chunk_tokens(d);
-  head_first = (d.tokens() - 1) / chunk * chunk;
+  head_chunks = model::HeadChunks::make(d);
+  while (!head_chunks.last(head_first)) head_first += head_chunks.size(head_first);
+  head_w = buffers.allocate({d.vocab_local, d.hidden}, d.compute);
+  logits = buffers.allocate({head_chunks.most, d.vocab_local}, DType::fp32);
   dlogits = buffers.allocate({d.tokens() - head_first, d.vocab_local}, d.compute);
   head_dw = buffers.allocate({d.vocab_local, d.hidden}, DType::fp32);
   const std::int64_t rows = std::max(d.tokens(), d.hidden);
   const std::int64_t cols = std::max({d.hidden, d.q_width(), d.ffn, d.qkv_width(), d.fc1_width()});
-  numbers_ = buffers.allocate({std::max(rows * cols, dlogits.count())}, DType::fp32);
+  numbers_ = buffers.allocate({std::max({rows * cols, dlogits.count(), head_w.count()})}, DType::fp32);
   scale_ = buffers.allocate({1}, DType::fp32);
   workspace =
       buffers.allocate({static_cast<std::int64_t>(model::workspace_bytes(d, recipe_, setup.threads))}, DType::u8);
@@ -100,8 +102,8 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
     fill(exec, Operands(linear->w.forward, linear->w.backward));
     kernels::fill_zero(exec, linear->dw);  // wgrad may add to it
   }
-  for (const Tensor& t :
-       {first.gathered, first.partial, second.gathered, least.gathered, least.partial, residual, local, dlogits})
+  for (const Tensor& t : {first.gathered, first.partial, second.gathered, least.gathered, least.partial, residual,
+                          local, dlogits, head_w})
     fill(exec, t);
   kernels::fill_zero(exec, head_dw);
 }

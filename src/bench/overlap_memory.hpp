@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/head_chunks.hpp"
 #include "model/linear.hpp"
 #include "tensor/arena.hpp"
 #include "train/setup.hpp"
@@ -26,7 +27,9 @@ struct OverlapMemory {
   LinearOperands qkv, proj, fc1, fc2;
   tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
   tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
-  tensor::Tensor head_dw;          ///< (vocab_local, H) fp32
+  model::HeadChunks head_chunks;
+  tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32
+  tensor::Tensor logits;           ///< (tokens of the head's largest chunk, vocab_local) fp32
   std::int64_t head_first = 0;     ///< the first token of the head's last chunk
   tensor::Tensor workspace;        ///< u8, for model::Context
 

@@ -50,6 +50,7 @@ constexpr Reader kReaders[] = {
     {"overlap.fc2_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || proj_wgrad_can_wait(c); }},
     {"overlap.qkv_wgrad", "overlap.enable", overlaps},
     {"overlap.fc1_wgrad", "overlap.enable", overlaps},
+    {"overlap.head_fprop", "overlap.enable", overlaps},
     {"overlap.head_dgrad", "overlap.enable", overlaps},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
     {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},

@@ -106,7 +106,8 @@ struct OverlapConfig {
   Method fc2_dgrad = Method::automatic;                 ///< the gather of the gradient of fc2's output
   Method qkv_wgrad = Method::automatic;                 ///< the reduce-scatter of the gradient of qkv's input
   Method fc1_wgrad = Method::automatic;                 ///< that of fc1's
-  Method head_dgrad = Method::automatic;                ///< that of the head's
+  GatherMethod head_fprop = GatherMethod::automatic;    ///< the gather of the head's input
+  Method head_dgrad = Method::automatic;                ///< the reduce-scatter of the gradient of the head's input
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:

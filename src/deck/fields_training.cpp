@@ -82,6 +82,10 @@ constexpr Field kOverlap[] = {
     {.key = "fc1_wgrad",
      .slot = overlap<&OverlapConfig::fc1_wgrad>(),
      .help = "the reduce-scatter of the gradient of fc1's input; bulk: while wgrad computes; auto: bulk or off"},
+    {.key = "head_fprop",
+     .slot = overlap<&OverlapConfig::head_fprop>(),
+     .help = "the gather of the head's input; direct: the head's first tokens are multiplied as they arrive, and the "
+             "others arrive beside them; auto: direct or off"},
     {.key = "head_dgrad",
      .slot = overlap<&OverlapConfig::head_dgrad>(),
      .help = "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "

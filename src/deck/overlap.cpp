@@ -38,8 +38,9 @@ std::string describe_overlap(const Config& config) {
       if (on) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
     if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", method, names);
   };
-  list("direct",
-       {{"qkv_fprop", o.qkv_fprop != GatherMethod::off}, {"fc1_fprop", o.fc1_fprop != GatherMethod::off}});
+  list("direct", {{"qkv_fprop", o.qkv_fprop != GatherMethod::off},
+                  {"fc1_fprop", o.fc1_fprop != GatherMethod::off},
+                  {"head_fprop", o.head_fprop != GatherMethod::off}});
   list("pipeline",
        {{"proj_fprop", o.proj_fprop != ScatterMethod::off}, {"fc2_fprop", o.fc2_fprop != ScatterMethod::off}});
   list("bulk", {{"qkv_dgrad", o.qkv_dgrad != OverlapMethod::off},

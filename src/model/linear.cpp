@@ -152,10 +152,10 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
     return fprop_of_ranks(context, y, start_gather(context, gather.name, scratch, x.by_rows).wait(context), w);
   GatheringByParts gathering(context, gather.name, scratch.gathered, scratch.gathered_cast, x.by_rows);
   const std::int64_t tokens = x.by_rows.rows();
-  for (int k = 0; k < context.tensor_group.size(); ++k) {
-    const int rank = gathering.arrival(k);
-    fprop(context, y.slice(rank * tokens, tokens), gathering.wait(context, rank), w.weight, w.bias);
-  }
+  gathering.in_order_of_arrival(context, gather.splits, context.tensor_group.size(),
+                                [&](int rank, const Operand& some) {
+                                  fprop(context, y.slice(rank * tokens, some.rows()), some, w.weight, w.bias);
+                                });
   gathering.finish(context);
 }
 

@@ -3,6 +3,7 @@
 
 // The part of ModuleOperations that mirrors linear, sequence_parallel and fp8/quantizer.
 
+#include <algorithm>
 #include <utility>
 
 #include "fp8/cast_buffer.hpp"
@@ -153,6 +154,20 @@ void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
   out_.collective(c, Stream::compute);
 }
 
+/// The products beside a direct gather on rank 0, of `tokens` tokens of each of the first `ranks` ranks. With splits,
+/// ranks in the middle of the group may compute one more (GatheringByParts::in_order_of_arrival).
+void ModuleOperations::by_arrival(const TensorExchange& gather, std::int64_t ranks, std::int64_t tokens,
+                                  const std::function<void(std::int64_t tokens)>& product) const {
+  const std::int64_t others = dims_.tensor - 1, groups = gather.splits == 0 ? others : gather.splits;
+  product(tokens);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    // The k-th to arrive is rank T − k.
+    const std::int64_t first = dims_.tensor - (group + 1) * others / groups;
+    const std::int64_t end = std::min(dims_.tensor - group * others / groups, ranks);
+    if (first < end) product((end - first) * tokens);
+  }
+}
+
 // Linears.
 
 /// All tokens in one product, or on hosts those of each rank of the tensor group in a product of its own.
@@ -193,10 +208,12 @@ const ColumnExchanges& ModuleOperations::column(Linear linear) const {
 /// A direct gather is waited for part by part; the list has one wait, behind the products.
 void ModuleOperations::column_forward(Linear linear) {
   const Matrix x = input(linear);
-  const bool direct = column(linear).forward.hidden();
+  const TensorExchange& exchange = column(linear).forward;
+  const bool direct = exchange.hidden();
   const auto gathering = gather(format(x, false), x.rows, x.cols, direct, direct);
   if (!direct) return fprop(linear, dims_.biases(), false);
-  for (int k = 0; k < dims_.tensor; ++k) fprop_of_tokens(linear, dims_.tokens_local(), dims_.biases(), false);
+  by_arrival(exchange, dims_.tensor, dims_.tokens_local(),
+             [&](std::int64_t tokens) { fprop_of_tokens(linear, tokens, dims_.biases(), false); });
   out_.wait(gathering);
 }
 

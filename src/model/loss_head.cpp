@@ -3,13 +3,11 @@
 
 #include "model/loss_head.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "kernels/cross_entropy.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
-#include "model/workspace.hpp"
 
 namespace shard8::model {
 
@@ -22,11 +20,12 @@ using tensor::Tensor;
 LossHead::LossHead(const Dims& dims, int tensor_rank)
     : norm_{dims.arch, dims.norm_eps},
       range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
-      chunk_(head_chunk_tokens(dims)),
-      overlap_(dims.overlap.head_scatter.hidden()) {}
+      chunks_(HeadChunks::make(dims)),
+      gather_(dims.overlap.head_gather),
+      scatter_(dims.overlap.head_scatter) {}
 
 LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
-  const std::int64_t chunk = head_chunk_tokens(d);
+  const std::int64_t chunk = HeadChunks::make(d).most;
   Scratch s;
   s.statistics = NormStatistics::allocate(d.arch, d.tokens_local(), arena);
   s.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
@@ -38,11 +37,9 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
   return s;
 }
 
-/// Writes the logits of one chunk and, over the whole vocabulary, their maxima and sums. Adds the chunk's loss.
+/// Writes the maxima and sums over the whole vocabulary of one chunk's logits. Adds the chunk's loss.
 void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tensor& logits, const Tensor& row_max,
-                          const Tensor& sums, const Tensor& x, const Targets& targets, const Weights& w) const {
-  auto forward = context.timer.phase(Phase::forward);
-  fprop(context, logits, x, w.head, {});
+                          const Tensor& sums, const Targets& targets) const {
   const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
     if (context.tensor_group.size() == 1) return;
     auto part = context.timer.exchange(profile::Exchange::cross_entropy, "all_reduce");
@@ -65,20 +62,26 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
                                 const Tensor& x, const Targets& targets, const Weights& w, const Scratch& scratch,
                                 float scale) const {
-  const Tensor all = [&] {
+  HeadInput input = [&] {
     auto forward = context.timer.phase(Phase::forward);
     norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
-    return gather_tokens(context, profile::Exchange::head_fprop, scratch.gathered, scratch.normed);
+    return HeadInput(context, gather_, chunks_, scratch.gathered, scratch.normed);
   }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
   bool accumulate = dw.accumulate;
-  for (std::int64_t first = 0; first < all.rows(); first += chunk_) {
-    const std::int64_t n = std::min(chunk_, all.rows() - first);
+  for (std::int64_t first = 0, n = 0; first < chunks_.tokens; first += n) {
+    n = chunks_.size(first);
     const Tensor logits = scratch.logits.slice(0, n);
     const Tensor row_max = scratch.row_max.slice(0, n);
     const Tensor sums = scratch.sums.reshaped({2, n});
     const Targets chunk{targets.ids.slice(first, n), targets.weights.slice(first, n)};
-    chunk_loss(context, loss, logits, row_max, sums, all.slice(first, n), chunk, w);
+    {
+      auto forward = context.timer.phase(Phase::forward);
+      input.forward(context, first, [&](std::int64_t row, const Tensor& tokens) {
+        fprop(context, logits.slice(row, tokens.rows()), tokens, w.head, {});
+      });
+      chunk_loss(context, loss, logits, row_max, sums, chunk);
+    }
 
     auto backward = context.timer.phase(Phase::backward);
     const Tensor dlogits = scratch.dlogits.slice(0, n);
@@ -87,14 +90,13 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
       kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
                                       range_.first, range_.valid, scale);
     }
-    const bool last = first + n == all.rows();
-    const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, all.slice(first, n), accumulate); };
-    if (!last || !overlap_) weight_gradient();
+    const bool last = chunks_.last(first);
+    const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, input.chunk(first), accumulate); };
+    if (!last || !scatter_.hidden()) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
     if (last) {
-      Scattering scattering =
-          start_reduce_scatter_tokens(context, profile::Exchange::head_dgrad, scratch.dnormed, partial);
-      if (overlap_) weight_gradient();
+      Scattering scattering = start_reduce_scatter_tokens(context, scatter_.name, scratch.dnormed, partial);
+      if (scatter_.hidden()) weight_gradient();
       scattering.wait(context);
     }
     accumulate = true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/dims.hpp"
+#include "model/head_input.hpp"
 #include "model/norm.hpp"
 #include "tensor/arena.hpp"
 
@@ -49,12 +50,11 @@ class LossHead {
 
  private:
   void chunk_loss(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& logits,
-                  const tensor::Tensor& row_max, const tensor::Tensor& sums, const tensor::Tensor& x,
-                  const Targets& targets, const Weights& w) const;
+                  const tensor::Tensor& row_max, const tensor::Tensor& sums, const Targets& targets) const;
   Norm norm_;
   VocabRange range_;
-  std::int64_t chunk_;
-  bool overlap_;
+  HeadChunks chunks_;
+  TensorExchange gather_, scatter_;
 };
 
 }  // namespace shard8::model

@@ -4,9 +4,10 @@
 #include "model/module_operations.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "model/head_chunks.hpp"
 #include "model/parameters.hpp"
-#include "model/workspace.hpp"
 
 namespace shard8::model {
 
@@ -212,15 +213,34 @@ void ModuleOperations::head(bool accumulate) {
   kernel(llama() ? "rmsnorm_forward" : "layernorm_forward", rows, dims_.hidden, dims_.compute, dims_.compute,
          plain(rows * dims_.hidden + vectors * dims_.hidden),
          plain(rows * dims_.hidden) + bytes_of({DType::fp32}, vectors * rows));
-  gather({dims_.compute}, rows, dims_.hidden);
-  const std::int64_t chunk = head_chunk_tokens(dims_, options_.device);
-  std::optional<int> scattering;
-  for (std::int64_t first = 0; first < dims_.tokens(); first += chunk) {
-    const std::int64_t n = std::min(chunk, dims_.tokens() - first);
-    scattering = head_chunk(n, accumulate || first > 0, first + n == dims_.tokens());
+  const HeadChunks chunks = HeadChunks::make(dims_, options_.device);
+  const bool direct = dims_.overlap.head_gather.hidden();
+  const std::int64_t first_rows = direct ? chunks.gathered_first() : rows;
+  const auto gathering = gather({dims_.compute}, first_rows, dims_.hidden, direct, direct);
+  std::optional<int> others, scattering;
+  if (first_rows < rows) others = gather({dims_.compute}, rows - first_rows, dims_.hidden, true);
+  for (std::int64_t first = 0, n = 0; first < chunks.tokens; first += n) {
+    n = chunks.size(first);
+    if (first > 0) out_.wait(std::exchange(others, {}));
+    head_forward(n, chunks, direct && first == 0);
+    if (first == 0) out_.wait(gathering);
+    scattering = head_chunk(n, accumulate || first > 0, chunks.last(first));
   }
   out_.wait(scattering);
   norm_backward(false);
+}
+
+/// The forward products of a chunk of `n` tokens, HeadInput::forward. `direct`: in the order of arrival, as on rank 0.
+void ModuleOperations::head_forward(std::int64_t n, const HeadChunks& chunks, bool direct) {
+  const Format compute{dims_.compute};
+  const auto product = [&](std::int64_t tokens) {
+    out_.product({Product::Kind::fprop, tokens, dims_.vocab_local, dims_.hidden, compute, compute, DType::fp32});
+  };
+  out_.phase = Phase::forward;
+  const std::int64_t of_a_rank = chunks.of_a_rank(n);
+  if (direct) return by_arrival(dims_.overlap.head_gather, n / of_a_rank, of_a_rank, product);
+  if (options_.device) return product(n);
+  for (std::int64_t row = 0; row < n; row += of_a_rank) product(of_a_rank);
 }
 
 /// `last`: the chunk that is followed by the reduce-scatter, whose index it returns if it runs beside the wgrad.
@@ -228,8 +248,6 @@ std::optional<int> ModuleOperations::head_chunk(std::int64_t n, bool accumulate,
   const std::int64_t v = dims_.vocab_local, h = dims_.hidden;
   const Format compute{dims_.compute};
   const std::uint64_t logits = bytes_of({DType::fp32}, n * v), row = bytes_of({DType::fp32}, n);
-  out_.phase = Phase::forward;
-  out_.product({Product::Kind::fprop, n, v, h, compute, compute, DType::fp32});
   kernel("cross_entropy_max", n, v, DType::fp32, DType::fp32, logits, row);
   reduce(row, DType::fp32);
   kernel("cross_entropy_sums", n, v, DType::fp32, DType::fp32, logits + 2 * row, 2 * row);

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 
 #include "fp8/quantizer.hpp"
 #include "model/dims.hpp"
+#include "model/head_chunks.hpp"
 #include "model/operations.hpp"
 
 namespace shard8::model {
@@ -83,6 +85,8 @@ class ModuleOperations {
   std::optional<int> reduce_scatter(bool beside_products = false, bool by_parts = false);
   void reduce(std::uint64_t bytes, tensor::DType dtype);
 
+  void by_arrival(const TensorExchange& gather, std::int64_t ranks, std::int64_t tokens,
+                  const std::function<void(std::int64_t tokens)>& product) const;
   void fprop(Linear linear, bool bias, bool residual);
   void fprop_of_tokens(Linear linear, std::int64_t tokens, bool bias, bool residual);
   void dgrad(Linear linear);
@@ -112,7 +116,8 @@ class ModuleOperations {
   void mlp_forward_saved();
   void mlp_backward();
   void layer_begin_backward(std::int64_t layer);
-  std::optional<int> head_chunk(std::int64_t tokens, bool accumulate, bool last);
+  void head_forward(std::int64_t n, const HeadChunks& chunks, bool direct);
+  std::optional<int> head_chunk(std::int64_t n, bool accumulate, bool last);
 
   /// The operations from now on belong to this linear of the layer.
   void at(std::optional<Linear> linear);

@@ -30,6 +30,7 @@ Overlap Overlap::make(const deck::Config& deck) {
   using Method = ExchangeMethod;
   set(overlap.qkv.forward, keys.qkv_fprop != deck::GatherMethod::off, Method::direct);
   set(overlap.fc1.forward, keys.fc1_fprop != deck::GatherMethod::off, Method::direct);
+  set(overlap.head_gather, keys.head_fprop != deck::GatherMethod::off, Method::direct);
   set(overlap.proj.forward, keys.proj_fprop != deck::ScatterMethod::off, Method::pipeline);
   set(overlap.fc2.forward, keys.fc2_fprop != deck::ScatterMethod::off, Method::pipeline);
   const auto bulk = [&](TensorExchange& exchange, deck::OverlapMethod key, bool possible = true) {
@@ -49,9 +50,8 @@ Overlap Overlap::make(const deck::Config& deck) {
 
 profile::ExchangeMethods Overlap::methods() const {
   auto methods = profile::all_off();
-  for (const TensorExchange& exchange :
-       {qkv.forward, qkv.gather, qkv.scatter, fc1.forward, fc1.gather, fc1.scatter, proj.forward, proj.gather,
-        fc2.forward, fc2.gather, head_gather, head_scatter})
+  for (const TensorExchange& exchange : {qkv.forward, qkv.gather, qkv.scatter, fc1.forward, fc1.gather, fc1.scatter,
+                                         proj.forward, proj.gather, fc2.forward, fc2.gather, head_gather, head_scatter})
     methods[static_cast<std::size_t>(exchange.name)] = name_of(exchange.method);
   return methods;
 }

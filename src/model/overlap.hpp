@@ -19,6 +19,7 @@ enum class ExchangeMethod : std::uint8_t {
 struct TensorExchange {
   profile::Exchange name;
   ExchangeMethod method = ExchangeMethod::off;
+  int splits = 0;  ///< direct: see GatheringByParts::in_order_of_arrival; 0 on hosts, whose products are of one rank
 
   bool hidden() const { return method != ExchangeMethod::off; }
 };
@@ -52,7 +53,7 @@ struct Overlap {
   ColumnExchanges fc1{{Name::fc1_fprop}, {Name::fc1_dgrad}, {Name::fc1_wgrad}};
   RowExchanges proj{{Name::proj_fprop}, {Name::proj_dgrad}};
   RowExchanges fc2{{Name::fc2_fprop}, {Name::fc2_dgrad}};
-  TensorExchange head_gather{Name::head_fprop};
+  TensorExchange head_gather{Name::head_fprop};   ///< direct: see HeadInput
   TensorExchange head_scatter{Name::head_dgrad};  ///< bulk: beside the head's last wgrad
 
   /// As the deck says for its tensor group; nothing overlaps in a group of one.
@@ -62,10 +63,10 @@ struct Overlap {
   bool bulk() const {
     return qkv.bulk() || fc1.bulk() || proj.gather.hidden() || fc2.gather.hidden() || head_scatter.hidden();
   }
+  /// Whether a gather goes part by part.
+  bool gathers_by_parts() const { return qkv.forward.hidden() || fc1.forward.hidden() || head_gather.hidden(); }
   /// Whether an exchange goes part by part.
-  bool by_parts() const {
-    return qkv.forward.hidden() || fc1.forward.hidden() || proj.forward.hidden() || fc2.forward.hidden();
-  }
+  bool by_parts() const { return gathers_by_parts() || proj.forward.hidden() || fc2.forward.hidden(); }
   bool any() const { return bulk() || by_parts(); }
   /// Whether the matrices that two linears gather must lie in the tensor group's memory at the same time.
   bool two_gathered() const { return proj.gather.hidden() || fc2.gather.hidden(); }

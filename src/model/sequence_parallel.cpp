@@ -4,6 +4,7 @@
 #include "model/sequence_parallel.hpp"
 
 #include <array>
+#include <cstring>
 #include <span>
 
 namespace shard8::model {
@@ -65,6 +66,7 @@ GatheringByParts::GatheringByParts(const Context& context, Exchange name, const 
     : name_(name), local_(local) {
   auto part = context.timer.exchange(name, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
+  whole_ = tensors.whole;
   parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name));
 }
 
@@ -78,8 +80,26 @@ Operand GatheringByParts::wait(const Context& context, int rank) {
   return tokens;
 }
 
+Operand GatheringByParts::wait(const Context& context, int first, int count) {
+  SHARD8_REQUIRE(tensor::kDevice, "on hosts the tokens of {} ranks may lie in the memory of each", count);
+  for (int rank = first + count; rank-- > first;) wait(context, rank);
+  return whole_.slice(first * local_.rows(), count * local_.rows());
+}
+
 void GatheringByParts::finish(const Context& context) {
   auto part = context.timer.exchange(name_, "finish");
+  parts_.finish();
+}
+
+void GatheringByParts::finish(const Context& context, const Tensor& whole) {
+  auto part = context.timer.exchange(name_);
+  // On devices, and with messages, the parts lie there.
+  for (int k = 0; !tensor::kDevice && k < context.tensor_group.size(); ++k) {
+    const int rank = parts_.arrival(k);
+    parts_.await(rank);
+    const Tensor from = parts_.part(0, rank), to = whole.slice(rank * local_.rows(), local_.rows());
+    if (from.data != to.data) std::memcpy(to.data, from.data, from.bytes());
+  }
   parts_.finish();
 }
 

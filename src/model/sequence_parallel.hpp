@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "fp8/cast_buffer.hpp"
@@ -10,8 +11,8 @@
 
 namespace shard8::model {
 
-// The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al. 2022). Each
-// is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank they move nothing.
+// The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al. 2022).
+// Each is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank they move nothing.
 
 /// Gathers the tokens of all ranks of the tensor group, `local` (T_local, N) of each, and returns them, (tokens, N), in
 /// the memory of `whole`, which must have so many elements. In a group of one rank it returns `local`.
@@ -45,18 +46,45 @@ class GatheringByParts {
  public:
   GatheringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
                    const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
-  /// The rank whose tokens come k-th, k = 0 … T − 1. The first one is this rank.
-  int arrival(int k) const { return parts_.arrival(k); }
+  /// Calls multiply(rank, tokens) for the tokens of the first `ranks` ranks of the group: first this rank's, if it is
+  /// one of them, then those of the other ranks in `splits` groups, each when all of its tokens are there. A
+  /// call has the tokens of neighbouring ranks, of which `rank` is the first. So a group that wraps around from rank 0
+  /// to the last rank takes two calls. With 0 splits each rank is a group of its own.
+  template <class Multiply>
+  void in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply);
   /// The tokens (T_local, N) of a rank. What the execution space is given from now on sees them.
   tensor::Operand wait(const Context& context, int rank);
   /// No part is read from now on.
   void finish(const Context& context);
+  /// As finish(), but all tokens are in `whole`, (tokens, N) in the memory that the constructor was given. Only for
+  /// plain operands.
+  void finish(const Context& context, const tensor::Tensor& whole);
 
  private:
+  /// The tokens of `count` ranks, from `first` on. On hosts `count` is 1.
+  tensor::Operand wait(const Context& context, int first, int count);
+
   profile::Exchange name_;
-  tensor::Operand local_;
+  tensor::Operand local_, whole_;
   comm::GatherParts parts_;
 };
+
+template <class Multiply>
+void GatheringByParts::in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply) {
+  const int size = context.tensor_group.size(), own = parts_.arrival(0);
+  if (own < ranks) multiply(own, wait(context, own));
+  const int groups = splits == 0 ? size - 1 : splits;
+  for (int group = 0; group < groups; ++group) {
+    const int end = 1 + (group + 1) * (size - 1) / groups;
+    for (int k = 1 + group * (size - 1) / groups; k < end;) {
+      const int last = parts_.arrival(k);  // ranks arrive downwards
+      const int count = std::min(end - k, last + 1);
+      const int first = last + 1 - count, used = std::min(last + 1, ranks) - first;
+      if (used > 0) multiply(first, used == 1 ? wait(context, first) : wait(context, first, used));
+      k += count;
+    }
+  }
+}
 
 /// A reduce-scatter under way, or an empty one. Move-only.
 class Scattering {

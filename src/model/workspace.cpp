@@ -74,13 +74,4 @@ std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int thr
   return largest.bytes();
 }
 
-std::int64_t head_chunk_tokens(const Dims& d, bool device) {
-  // Chosen: on hosts as many logits as fit the caches. On devices enough to keep the device busy, and few enough chunks
-  // that reading and writing the head's gradient for each takes little time.
-  const std::int64_t logits_bytes = std::int64_t{device ? 256 : 32} << 20;
-  constexpr std::int64_t kFewest = 64;
-  const std::int64_t fit = logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local);
-  return std::min(d.tokens(), std::max(kFewest, fit));
-}
-
 }  // namespace shard8::model

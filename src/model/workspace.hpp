@@ -6,14 +6,10 @@
 
 #include "fp8/recipe.hpp"
 #include "model/dims.hpp"
-#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
 /// Bytes of Context::workspace: the most that any operation of a model of these sizes needs.
 std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int threads);
-
-/// Tokens in a chunk of the head (LossHead): the logits of so many tokens are in memory at once. At most dims.tokens().
-std::int64_t head_chunk_tokens(const Dims& dims, bool device = tensor::kDevice);
 
 }  // namespace shard8::model

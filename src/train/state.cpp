@@ -8,6 +8,7 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/cast_buffer.hpp"
+#include "model/head_chunks.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::train {
@@ -69,14 +70,17 @@ UserBuffers user_buffers(const Setup& setup) {
     if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
     return buffers;
   }
+  if (d.overlap.head_gather.hidden())
+    buffers.gather = tensor::aligned(size(d.compute, model::HeadChunks::make(d).gathered_first() * d.hidden));
   if (d.overlap.qkv.forward.hidden() || d.overlap.fc1.forward.hidden()) {
     const fp8::Recipe& recipe = setup.weights.recipe;
-    if (recipe.layers < setup.config.model.layers) buffers.gather = tensor::aligned(size(d.compute, own));
+    if (recipe.layers < setup.config.model.layers)
+      buffers.gather = std::max(buffers.gather, tensor::aligned(size(d.compute, own)));
     if (recipe.on()) {
       const auto scaling = recipe.by_rows(fp8::Role::input);
       const auto scales = static_cast<std::size_t>(fp8::scale_bytes(scaling, own));
-      buffers.gather = std::max(buffers.gather, tensor::aligned(size(recipe.dtype(fp8::Role::input), own)) +
-                                                    tensor::aligned(scales));
+      buffers.gather = std::max(buffers.gather,
+                                tensor::aligned(size(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
     }
   }
   if (d.overlap.proj.forward.hidden() || d.overlap.fc2.forward.hidden())

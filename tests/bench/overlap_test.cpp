@@ -59,9 +59,10 @@ void expect_times(const BlockTimes& times, const std::string& where) {
 }
 
 using Keys = std::map<std::string, std::string>;
-const Keys kAll{{"qkv_fprop", "direct"}, {"proj_fprop", "pipeline"}, {"fc1_fprop", "direct"}, {"fc2_fprop", "pipeline"},
-                {"qkv_dgrad", "bulk"},   {"proj_dgrad", "bulk"},     {"fc1_dgrad", "bulk"},   {"fc2_dgrad", "bulk"},
-                {"qkv_wgrad", "bulk"},   {"fc1_wgrad", "bulk"},      {"head_dgrad", "bulk"}};
+const Keys kAll{{"qkv_fprop", "direct"},   {"proj_fprop", "pipeline"}, {"fc1_fprop", "direct"},
+                {"fc2_fprop", "pipeline"}, {"qkv_dgrad", "bulk"},      {"proj_dgrad", "bulk"},
+                {"fc1_dgrad", "bulk"},     {"fc2_dgrad", "bulk"},      {"qkv_wgrad", "bulk"},
+                {"fc1_wgrad", "bulk"},     {"head_fprop", "direct"},   {"head_dgrad", "bulk"}};
 
 /// Every key has its row, and every row has its times.
 void expect_rows(const OverlapBench& bench, const Keys& keys) {
@@ -109,6 +110,7 @@ TEST(BenchOverlap, shapes) {
   expect_product(row_of(bench, "fc2_dgrad"), hidden, hidden / t, kTokens, "bf16");
   expect_product(row_of(bench, "qkv_wgrad"), 3 * hidden / t, hidden, kTokens, "bf16");
   expect_product(row_of(bench, "fc1_wgrad"), 2 * ffn / t, hidden, kTokens, "bf16");
+  expect_product(row_of(bench, "head_fprop"), kTokens, (67 + t - 1) / t, hidden, "bf16");
   expect_product(row_of(bench, "head_dgrad"), (67 + t - 1) / t, hidden, kTokens, "bf16");
   for (const OverlapRow& row : bench.rows) EXPECT_EQ(row.exchange_bytes, kTokens * hidden * 2) << row.key;
 }
@@ -126,6 +128,7 @@ TEST(BenchOverlap, recipes) {
     EXPECT_EQ(row_of(bench, "fc1_wgrad").dtype, gradient);
     EXPECT_EQ(row_of(bench, "fc2_dgrad").exchange_dtype, gradient);
     EXPECT_EQ(row_of(bench, "fc1_wgrad").exchange_dtype, "fp32");
+    EXPECT_EQ(row_of(bench, "head_fprop").exchange_dtype, "fp32");
     EXPECT_EQ(row_of(bench, "head_dgrad").dtype, "fp32");
     EXPECT_EQ(row_of(bench, "fc1_fprop").exchange_bytes, kTokens * width + kTokens * width / 128 * scale_bytes);
   }

@@ -9,7 +9,6 @@
 #include "model/embedding.hpp"
 #include "model/linear.hpp"
 #include "model/loss_head.hpp"
-#include "model/workspace.hpp"
 #include "tests/model/module.hpp"
 #include "tests/model/reference/layer.hpp"
 #include "tests/support/compare.hpp"
@@ -150,7 +149,7 @@ TEST(LossHead, ARankWithoutRows) {
   }
 }
 
-// So many tokens and rows that the head computes several chunks, the last one short.
+// So many tokens and rows that the head computes several chunks; the last one is short with one rank and with four.
 TEST(LossHead, InSeveralChunks) {
   auto config = tests::small_model(deck::Arch::llama);
   config.hidden = 8;
@@ -160,9 +159,9 @@ TEST(LossHead, InSeveralChunks) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   config.vocab = 4100 * ranks + 1;
   const auto dims = model::Dims::make(config, 4, ranks, DType::fp32);
-  const std::int64_t chunk = model::head_chunk_tokens(dims);
-  ASSERT_LT(chunk, dims.tokens());
-  ASSERT_NE(dims.tokens() % chunk, 0);
+  const auto chunks = model::HeadChunks::make(dims);
+  ASSERT_LT(chunks.most, dims.tokens());
+  ASSERT_EQ(dims.tokens() % chunks.most == 0, ranks == 2);
   run_head({}, config, false, std::int64_t{48} << 20);
 }
 

@@ -331,17 +331,30 @@ constexpr Generator kGenerators[] = {
        d.config.output.trace_steps = fmt::format("{}:{}", first, draw.between(first, d.config.run.steps - 1));
      }},
     {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
-    {"overlap.qkv_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_fprop = draw_method<deck::GatherMethod>(draw); }},
-    {"overlap.proj_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_fprop = draw_method<deck::ScatterMethod>(draw); }},
-    {"overlap.fc1_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_fprop = draw_method<deck::GatherMethod>(draw); }},
-    {"overlap.fc2_fprop", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_fprop = draw_method<deck::ScatterMethod>(draw); }},
-    {"overlap.qkv_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.proj_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc1_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc2_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.qkv_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc1_wgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.head_dgrad", [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.qkv_fprop",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_fprop = draw_method<deck::GatherMethod>(draw); }},
+    {"overlap.proj_fprop",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_fprop = draw_method<deck::ScatterMethod>(draw); }},
+    {"overlap.fc1_fprop",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_fprop = draw_method<deck::GatherMethod>(draw); }},
+    {"overlap.fc2_fprop",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_fprop = draw_method<deck::ScatterMethod>(draw); }},
+    {"overlap.qkv_dgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.proj_dgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc1_dgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc2_dgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.qkv_wgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.fc1_wgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.head_fprop",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.head_fprop = draw_method<deck::GatherMethod>(draw); }},
+    {"overlap.head_dgrad",
+     [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
 };
 
 constexpr NotDrawn kNotDrawn[] = {
@@ -381,7 +394,7 @@ Schedule draw_second(const Config& c, Draw& draw) {
        {&s.overlap.qkv_dgrad, &s.overlap.proj_dgrad, &s.overlap.fc1_dgrad, &s.overlap.fc2_dgrad, &s.overlap.qkv_wgrad,
         &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
     *method = draw_method<deck::OverlapMethod>(draw);
-  for (deck::GatherMethod* const method : {&s.overlap.qkv_fprop, &s.overlap.fc1_fprop})
+  for (deck::GatherMethod* const method : {&s.overlap.qkv_fprop, &s.overlap.fc1_fprop, &s.overlap.head_fprop})
     *method = draw_method<deck::GatherMethod>(draw);
   for (deck::ScatterMethod* const method : {&s.overlap.proj_fprop, &s.overlap.fc2_fprop})
     *method = draw_method<deck::ScatterMethod>(draw);

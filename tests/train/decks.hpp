@@ -67,9 +67,9 @@ inline int world_size() {
 inline constexpr const char* kOverlaps[] = {
     "overlap: {enable: true}\n",
     "overlap: {enable: true, qkv_dgrad: off, fc1_wgrad: off, head_dgrad: off, proj_dgrad: off, "
-    "fc1_fprop: off, proj_fprop: off}\n",
+    "fc1_fprop: off, proj_fprop: off, head_fprop: off}\n",
     "overlap: {enable: true, qkv_wgrad: off, fc1_dgrad: off, head_dgrad: bulk, fc2_dgrad: off, "
-    "qkv_fprop: off, fc2_fprop: off}\n",
+    "qkv_fprop: off, fc2_fprop: off, head_fprop: direct}\n",
 };
 
 /// The variants for as many ranks as the program has.

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/head_input.hpp"
+
+#include <algorithm>
+
+namespace shard8::model {
+
+using tensor::Tensor;
+
+HeadInput::HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
+                     const Tensor& whole, const Tensor& local)
+    : chunks_(chunks), splits_(exchange.splits), whole_(whole), first_(chunks.local) {
+  if (!exchange.hidden()) {
+    whole_ = gather_tokens(context, exchange.name, whole, local);
+    return;
+  }
+  whole_ = whole.reshaped({chunks.tokens, local.cols()});
+  first_ = chunks.gathered_first();
+  const std::int64_t ranks = context.tensor_group.size(), others = chunks.local - first_;
+  parts_.emplace(context, exchange.name, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, local.slice(0, first_));
+  if (others > 0)
+    others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {},
+                                  local.slice(first_, others));
+}
+
+std::int64_t HeadInput::place(std::int64_t token) const {
+  const std::int64_t rank = token / chunks_.local, of_rank = token % chunks_.local;
+  if (of_rank < first_) return rank * first_ + of_rank;
+  return chunks_.tokens / chunks_.local * first_ + rank * (chunks_.local - first_) + of_rank - first_;
+}
+
+void HeadInput::forward(const Context& context, std::int64_t first, const Multiply& multiply) {
+  if (parts_) return forward_as_they_arrive(context, multiply);
+  if (others_) {
+    others_->wait(context);
+    others_.reset();
+  }
+  const Tensor x = chunk(first);
+  const std::int64_t tokens = tensor::kDevice ? x.rows() : chunks_.of_a_rank(x.rows());
+  for (std::int64_t row = 0; row < x.rows(); row += tokens) multiply(row, x.slice(row, tokens));
+}
+
+/// The first chunk has the first `first_` tokens of some ranks.
+void HeadInput::forward_as_they_arrive(const Context& context, const Multiply& multiply) {
+  const auto ranks = static_cast<int>(chunks_.size(0) / first_);
+  parts_->in_order_of_arrival(context, splits_, ranks,
+                              [&](int rank, const tensor::Operand& x) { multiply(rank * first_, x.data); });
+  parts_->finish(context, whole_);
+  parts_.reset();
+}
+
+}  // namespace shard8::model

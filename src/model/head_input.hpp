@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "model/head_chunks.hpp"
+#include "model/overlap.hpp"
+#include "model/sequence_parallel.hpp"
+
+namespace shard8::model {
+
+/// The head's input of all tokens, gathered from the tensor group, as the head's chunks read it.
+///
+/// With the method direct two gathers begin at once. The first one brings the tokens of each rank that the first chunk
+/// needs (HeadChunks::gathered_first); they are multiplied as they arrive. The second one brings the other tokens, if
+/// there are any, while the first chunk is computed. Later chunks cannot follow the order of arrival: each rank has a
+/// part of the vocabulary, so all ranks compute the same tokens at the same time.
+class HeadInput {
+ public:
+  /// Multiplies tokens x (k, H) of a chunk, which are rows `row` … `row` + k − 1 of it.
+  using Multiply = std::function<void(std::int64_t row, const tensor::Tensor& x)>;
+
+  /// Gathers `local` (T_local, H) into `whole` (tokens, H). With the method direct the gathers only begin; then neither
+  /// may change until the second chunk is computed. With one tensor rank `whole` is not used.
+  HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
+            const tensor::Tensor& whole, const tensor::Tensor& local);
+
+  /// Passes every token of the chunk that begins with token `first` once. Called for each chunk, in order. On hosts x
+  /// has tokens of one rank, whatever the method is, so that the method does not change the bits of the products.
+  void forward(const Context& context, std::int64_t first, const Multiply& multiply);
+  /// The tokens (n, H) of the chunk for which forward() was called last.
+  tensor::Tensor chunk(std::int64_t first) const { return whole_.slice(place(first), chunks_.size(first)); }
+
+ private:
+  void forward_as_they_arrive(const Context& context, const Multiply& multiply);
+  /// The row of `whole_` in which a token lies.
+  std::int64_t place(std::int64_t token) const;
+
+  HeadChunks chunks_;
+  int splits_;
+  tensor::Tensor whole_;
+  std::int64_t first_;                     ///< tokens of each rank at the beginning of whole_; the others follow
+  std::optional<GatheringByParts> parts_;  ///< of these tokens
+  std::optional<Gathering> others_;
+};
+
+}  // namespace shard8::model
