@@ -122,7 +122,10 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
            ", and a tensor group of one rank exchanges nothing: set mesh.tensor to 2 or more, or leave out "
            "--compare-off");
   if (problems.empty() && !model::Overlap::make(config).any())
-    refuse("every other key of the group overlap is off: set one of them to auto, or leave out --compare-off");
+    refuse(config.overlap.min_gflop > 0
+               ? shown(deck, "overlap", "min_gflop") +
+                     ", and no exchange that is not off has so large a product: lower it, or leave out --compare-off"
+               : "every other key of the group overlap is off: set one of them to auto, or leave out --compare-off");
   if (config.run.steps < kLeastSteps)
     refuse(fmt::format("{}, and a block has {} steps: set run.steps to {} or more, or leave out --compare-off",
                        shown(deck, "run", "steps"), kLeastSteps, kLeastSteps));

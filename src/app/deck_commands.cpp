@@ -14,6 +14,7 @@
 #include "deck/load.hpp"
 #include "deck/table.hpp"
 #include "io/io_thread.hpp"
+#include "tensor/exec.hpp"
 #include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
 
@@ -21,6 +22,14 @@ namespace shard8::app {
 
 void print_warnings(const deck::LoadResult& deck) {
   for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // failing to write is no error
+  const deck::Config& c = deck.config;
+  // Where the deck does not say hosts, only the build does.
+  if (!tensor::kDevice && c.mesh.device == deck::Device::automatic && c.overlap.enable && c.overlap.splits > 0 &&
+      c.mesh.tensor > 2)
+    fmt::print(stderr,
+               "shard8: warning: overlap.splits = {} has no effect: this program was built for hosts, which multiply "
+               "the tokens of each rank on their own\n",
+               c.overlap.splits);
 }
 
 namespace {

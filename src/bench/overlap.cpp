@@ -63,8 +63,10 @@ std::optional<double> OverlapRow::hidden() const {
 }
 
 deck::Config overlap_bench_deck(deck::Config config) {
+  const std::int64_t splits = config.overlap.splits;
   config.overlap = {};
   config.overlap.enable = true;
+  config.overlap.splits = splits;
   return config;
 }
 

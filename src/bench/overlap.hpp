@@ -58,7 +58,7 @@ struct OverlapBench {
   std::vector<OverlapRow> rows;
 };
 
-/// The deck of which overlap is timed: every key of the group overlap is on.
+/// The deck of which overlap is timed: every key of the group overlap is on, whatever the products' sizes.
 deck::Config overlap_bench_deck(deck::Config config);
 
 /// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks, beside its product.

@@ -134,6 +134,16 @@ void check_mesh(const Checker& check, const Config& config) {
              "the tokens of a micro-batch are spread over the tensor ranks");
 }
 
+void check_overlap(const Checker& check, const Config& config) {
+  if (!check.sound({"overlap.enable", "overlap.splits", "mesh.tensor"})) return;
+  const std::int64_t others = config.mesh.tensor - 1;
+  if (!config.overlap.enable || others == 0 || config.overlap.splits <= others) return;
+  check.fail({"overlap.splits", "mesh.tensor"},
+             fmt::format("{} is more than mesh.tensor - 1 = {}", check.shown("overlap.splits"), others),
+             fmt::format("a rank multiplies the tokens of {} other {}: give at most {}, or 0 for one product for each",
+                         others, others == 1 ? "rank" : "ranks", others));
+}
+
 void check_weights(const Checker& check, const Config& config) {
   const bool fp8_kept = config.fp8.on() && config.fp8.weights == Fp8Weights::fp8;  // check_fp8 reports it
   if (check.sound({"precision.compute", "fsdp.gather"}) && config.precision.compute == FloatType::fp32 &&
@@ -285,6 +295,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   const Checker check(errors, reading);
   check_model(check, reading.config);
   check_mesh(check, reading.config);
+  check_overlap(check, reading.config);
   check_weights(check, reading.config);
   check_fp8(check, reading.config);
   check_training(check, reading.config);

@@ -108,6 +108,10 @@ struct OverlapConfig {
   Method fc1_wgrad = Method::automatic;                 ///< that of fc1's
   GatherMethod head_fprop = GatherMethod::automatic;    ///< the gather of the head's input
   Method head_dgrad = Method::automatic;                ///< the reduce-scatter of the gradient of the head's input
+  /// On devices, of a direct gather: the products in which the other ranks' tokens are multiplied; 0: one for each
+  /// rank.
+  std::int64_t splits = 0;
+  double min_gflop = 0.0;  ///< an exchange whose product has fewer GFLOP on a rank runs alone
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:

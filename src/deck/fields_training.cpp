@@ -90,6 +90,19 @@ constexpr Field kOverlap[] = {
      .slot = overlap<&OverlapConfig::head_dgrad>(),
      .help = "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "
              "computes; auto: bulk or off"},
+    {.key = "splits",
+     .slot = overlap<&OverlapConfig::splits>(),
+     .bounds = at_least(0),
+     .unit = "products",
+     .help = "direct, on devices: in so many products the other ranks' tokens are multiplied as they arrive, at most "
+             "mesh.tensor - 1; fewer are larger. 0: one for each rank, as always on hosts, where a product's bits may "
+             "depend on its size"},
+    {.key = "min_gflop",
+     .slot = overlap<&OverlapConfig::min_gflop>(),
+     .bounds = at_least(0),
+     .unit = "GFLOP",
+     .help = "an exchange runs alone if its product, with all tokens of a micro-batch, has fewer GFLOP on a rank "
+             "(2 M N K / 1e9)"},
 };
 
 constexpr Field kOptimizer[] = {

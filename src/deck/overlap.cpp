@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <initializer_list>
 #include <stdexcept>
-#include <utility>
 #include <variant>
 
 #include "deck/fields.hpp"
+#include "deck/layout.hpp"
+#include "deck/number.hpp"
 
 namespace shard8::deck {
 
@@ -29,29 +30,67 @@ bool proj_wgrad_can_wait(const Config& config) {
   return config.model.recompute != Recompute::full && fc2_wgrad_can_wait(config);
 }
 
+double product_gflop(const Config& config, OverlapLinear linear) {
+  const ModelConfig& m = config.model;
+  const std::int64_t tensor = config.mesh.tensor;
+  const auto columns = [&] {
+    switch (linear) {
+      case OverlapLinear::qkv:
+        return (m.heads + 2 * m.kv_heads) / tensor * (m.hidden / m.heads);
+      case OverlapLinear::proj:
+        return m.hidden / tensor;
+      case OverlapLinear::fc1:
+        return (m.arch == Arch::llama ? 2 : 1) * m.ffn / tensor;
+      case OverlapLinear::fc2:
+        return m.ffn / tensor;
+      case OverlapLinear::head:
+        break;
+    }
+    return (m.vocab + tensor - 1) / tensor;
+  };
+  const std::int64_t tokens = lay_out(config).tensor_tokens * tensor;
+  return 2e-9 * static_cast<double>(tokens) * static_cast<double>(columns()) * static_cast<double>(m.hidden);
+}
+
+bool large_enough(const Config& config, OverlapLinear linear) {
+  return config.overlap.min_gflop == 0 || product_gflop(config, linear) >= config.overlap.min_gflop;
+}
+
 std::string describe_overlap(const Config& config) {
+  using Linear = OverlapLinear;
+  struct Key {
+    const char* name;
+    bool on;
+    Linear beside;  ///< whose product
+  };
   const OverlapConfig& o = config.overlap;
-  std::string text;
-  const auto list = [&](const char* method, std::initializer_list<std::pair<const char*, bool>> keys) {
+  std::string text, small;
+  const auto add = [](std::string& names, const char* name) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  };
+  const auto list = [&](const char* method, std::initializer_list<Key> keys) {
     std::string names;
-    for (const auto& [name, on] : keys)
-      if (on) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    for (const auto& [name, on, beside] : keys)
+      if (on) add(large_enough(config, beside) ? names : small, name);
     if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", method, names);
   };
-  list("direct", {{"qkv_fprop", o.qkv_fprop != GatherMethod::off},
-                  {"fc1_fprop", o.fc1_fprop != GatherMethod::off},
-                  {"head_fprop", o.head_fprop != GatherMethod::off}});
-  list("pipeline",
-       {{"proj_fprop", o.proj_fprop != ScatterMethod::off}, {"fc2_fprop", o.fc2_fprop != ScatterMethod::off}});
-  list("bulk", {{"qkv_dgrad", o.qkv_dgrad != OverlapMethod::off},
-                {"proj_dgrad", o.proj_dgrad != OverlapMethod::off && fc2_wgrad_can_wait(config)},
-                {"fc1_dgrad", o.fc1_dgrad != OverlapMethod::off},
-                {"fc2_dgrad", o.fc2_dgrad != OverlapMethod::off && proj_wgrad_can_wait(config)},
-                {"qkv_wgrad", o.qkv_wgrad != OverlapMethod::off},
-                {"fc1_wgrad", o.fc1_wgrad != OverlapMethod::off},
-                {"head_dgrad", o.head_dgrad != OverlapMethod::off}});
-  if (text.empty()) return "none of the tensor group's exchanges";
-  if (!auto_overlap_keys(config).empty())
+  list("direct", {{"qkv_fprop", o.qkv_fprop != GatherMethod::off, Linear::qkv},
+                  {"fc1_fprop", o.fc1_fprop != GatherMethod::off, Linear::fc1},
+                  {"head_fprop", o.head_fprop != GatherMethod::off, Linear::head}});
+  list("pipeline", {{"proj_fprop", o.proj_fprop != ScatterMethod::off, Linear::proj},
+                    {"fc2_fprop", o.fc2_fprop != ScatterMethod::off, Linear::fc2}});
+  list("bulk", {{"qkv_dgrad", o.qkv_dgrad != OverlapMethod::off, Linear::qkv},
+                {"proj_dgrad", o.proj_dgrad != OverlapMethod::off && fc2_wgrad_can_wait(config), Linear::fc2},
+                {"fc1_dgrad", o.fc1_dgrad != OverlapMethod::off, Linear::fc1},
+                {"fc2_dgrad", o.fc2_dgrad != OverlapMethod::off && proj_wgrad_can_wait(config), Linear::proj},
+                {"qkv_wgrad", o.qkv_wgrad != OverlapMethod::off, Linear::qkv},
+                {"fc1_wgrad", o.fc1_wgrad != OverlapMethod::off, Linear::fc1},
+                {"head_dgrad", o.head_dgrad != OverlapMethod::off, Linear::head}});
+  const bool none = text.empty();
+  if (none) text = "none of the tensor group's exchanges";
+  if (!small.empty())
+    text += fmt::format("; off, below overlap.min_gflop = {}, for {}", format_real(o.min_gflop), small);
+  if (!none && !auto_overlap_keys(config).empty())
     text += "; of the keys that are auto, a run keeps those that it times as faster";
   return text;
 }

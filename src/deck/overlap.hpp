@@ -17,6 +17,14 @@ bool fc2_wgrad_can_wait(const Config& config);
 /// what that layer recomputes overwrites proj's input.
 bool proj_wgrad_can_wait(const Config& config);
 
+/// The linears whose products run beside exchanges of the tensor group.
+enum class OverlapLinear { qkv, proj, fc1, fc2, head };
+/// 1e9 floating-point operations of a linear's product on one rank, with all tokens of a micro-batch: 2 M N K / 1e9.
+/// Forward, dgrad and wgrad have equally many.
+double product_gflop(const Config& config, OverlapLinear linear);
+/// Whether overlap.min_gflop lets an exchange run beside a product of this linear.
+bool large_enough(const Config& config, OverlapLinear linear);
+
 /// Which exchanges run beside products, for the report's header. A key that is auto counts as its method, and the text
 /// says so.
 std::string describe_overlap(const Config& config);

@@ -3,11 +3,11 @@
 
 // The part of ModuleOperations that mirrors linear, sequence_parallel and fp8/quantizer.
 
-#include <algorithm>
 #include <utility>
 
 #include "fp8/cast_buffer.hpp"
 #include "model/module_operations.hpp"
+#include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
 
@@ -155,17 +155,11 @@ void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
 }
 
 /// The products beside a direct gather on rank 0, of `tokens` tokens of each of the first `ranks` ranks. With splits,
-/// ranks in the middle of the group may compute one more (GatheringByParts::in_order_of_arrival).
+/// ranks in the middle of the group may compute one more (for_each_arrival).
 void ModuleOperations::by_arrival(const TensorExchange& gather, std::int64_t ranks, std::int64_t tokens,
                                   const std::function<void(std::int64_t tokens)>& product) const {
-  const std::int64_t others = dims_.tensor - 1, groups = gather.splits == 0 ? others : gather.splits;
-  product(tokens);
-  for (std::int64_t group = 0; group < groups; ++group) {
-    // The k-th to arrive is rank T − k.
-    const std::int64_t first = dims_.tensor - (group + 1) * others / groups;
-    const std::int64_t end = std::min(dims_.tensor - group * others / groups, ranks);
-    if (first < end) product((end - first) * tokens);
-  }
+  for_each_arrival(0, dims_.tensor, gather.splits, static_cast<int>(ranks),
+                   [&](int, int count) { product(count * tokens); });
 }
 
 // Linears.

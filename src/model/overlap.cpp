@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "deck/overlap.hpp"
+#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
@@ -23,26 +24,31 @@ Overlap Overlap::make(const deck::Config& deck) {
   Overlap overlap;
   if (!deck.overlap.enable || deck.mesh.tensor == 1) return overlap;
   const deck::OverlapConfig& keys = deck.overlap;
-  // Every key has one method beside off and auto.
-  const auto set = [](TensorExchange& exchange, bool on, ExchangeMethod method) {
-    if (on) exchange.method = method;
-  };
+  using Linear = deck::OverlapLinear;
   using Method = ExchangeMethod;
-  set(overlap.qkv.forward, keys.qkv_fprop != deck::GatherMethod::off, Method::direct);
-  set(overlap.fc1.forward, keys.fc1_fprop != deck::GatherMethod::off, Method::direct);
-  set(overlap.head_gather, keys.head_fprop != deck::GatherMethod::off, Method::direct);
-  set(overlap.proj.forward, keys.proj_fprop != deck::ScatterMethod::off, Method::pipeline);
-  set(overlap.fc2.forward, keys.fc2_fprop != deck::ScatterMethod::off, Method::pipeline);
-  const auto bulk = [&](TensorExchange& exchange, deck::OverlapMethod key, bool possible = true) {
-    set(exchange, key != deck::OverlapMethod::off && possible, Method::bulk);
+  // Every key has one method beside off and auto. `beside`: the linear whose product runs beside the exchange.
+  const auto set = [&](TensorExchange& exchange, bool on, Linear beside, Method method) {
+    if (on && deck::large_enough(deck, beside)) exchange.method = method;
   };
-  bulk(overlap.qkv.gather, keys.qkv_dgrad);
-  bulk(overlap.fc1.gather, keys.fc1_dgrad);
-  bulk(overlap.qkv.scatter, keys.qkv_wgrad);
-  bulk(overlap.fc1.scatter, keys.fc1_wgrad);
-  bulk(overlap.head_scatter, keys.head_dgrad);
-  bulk(overlap.proj.gather, keys.proj_dgrad, deck::fc2_wgrad_can_wait(deck));
-  bulk(overlap.fc2.gather, keys.fc2_dgrad, deck::proj_wgrad_can_wait(deck));
+  const auto direct = [&](TensorExchange& exchange, deck::GatherMethod key, Linear beside) {
+    set(exchange, key != deck::GatherMethod::off, beside, Method::direct);
+    if (tensor::kDevice) exchange.splits = static_cast<int>(keys.splits);
+  };
+  direct(overlap.qkv.forward, keys.qkv_fprop, Linear::qkv);
+  direct(overlap.fc1.forward, keys.fc1_fprop, Linear::fc1);
+  direct(overlap.head_gather, keys.head_fprop, Linear::head);
+  set(overlap.proj.forward, keys.proj_fprop != deck::ScatterMethod::off, Linear::proj, Method::pipeline);
+  set(overlap.fc2.forward, keys.fc2_fprop != deck::ScatterMethod::off, Linear::fc2, Method::pipeline);
+  const auto bulk = [&](TensorExchange& exchange, deck::OverlapMethod key, Linear beside, bool possible = true) {
+    set(exchange, key != deck::OverlapMethod::off && possible, beside, Method::bulk);
+  };
+  bulk(overlap.qkv.gather, keys.qkv_dgrad, Linear::qkv);
+  bulk(overlap.fc1.gather, keys.fc1_dgrad, Linear::fc1);
+  bulk(overlap.qkv.scatter, keys.qkv_wgrad, Linear::qkv);
+  bulk(overlap.fc1.scatter, keys.fc1_wgrad, Linear::fc1);
+  bulk(overlap.head_scatter, keys.head_dgrad, Linear::head);
+  bulk(overlap.proj.gather, keys.proj_dgrad, Linear::fc2, deck::fc2_wgrad_can_wait(deck));
+  bulk(overlap.fc2.gather, keys.fc2_dgrad, Linear::proj, deck::proj_wgrad_can_wait(deck));
   overlap.fc2.wgrad_deferred = overlap.proj.gather.hidden();
   overlap.proj.wgrad_deferred = overlap.fc2.gather.hidden();
   return overlap;

@@ -19,7 +19,7 @@ enum class ExchangeMethod : std::uint8_t {
 struct TensorExchange {
   profile::Exchange name;
   ExchangeMethod method = ExchangeMethod::off;
-  int splits = 0;  ///< direct: see GatheringByParts::in_order_of_arrival; 0 on hosts, whose products are of one rank
+  int splits = 0;  ///< direct: see for_each_arrival; 0 on hosts, whose products are of one rank
 
   bool hidden() const { return method != ExchangeMethod::off; }
 };

@@ -40,16 +40,32 @@ class Gathering {
 Gathering start_gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
                               const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
 
+/// Calls read(first, count), for ranks `first` … `first` + `count` − 1, in the order in which `rank` multiplies the
+/// tokens of the first `ranks` ranks of a group of `size`: first its own, if it is one of them, then those of the other
+/// ranks in `splits` groups as they arrive (comm::GatherParts::arrival). A group that wraps around from rank 0 to the
+/// last rank takes two calls. With 0 splits each rank is a group of its own.
+template <class Read>
+void for_each_arrival(int rank, int size, int splits, int ranks, const Read& read) {
+  const int groups = splits == 0 ? size - 1 : splits;
+  if (rank < ranks) read(rank, 1);
+  for (int group = 0; group < groups; ++group) {
+    const int end = 1 + (group + 1) * (size - 1) / groups;
+    for (int k = 1 + group * (size - 1) / groups; k < end;) {
+      const int last = (rank - k + size) % size;  // ranks arrive downwards
+      const int count = std::min(end - k, last + 1), first = last + 1 - count;
+      if (first < ranks) read(first, std::min(last + 1, ranks) - first);
+      k += count;
+    }
+  }
+}
+
 /// A gather whose parts, the tokens of each rank, are used one by one. The memory and `local` are those of
 /// start_gather_tokens, and must not change until finish().
 class GatheringByParts {
  public:
   GatheringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
                    const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
-  /// Calls multiply(rank, tokens) for the tokens of the first `ranks` ranks of the group: first this rank's, if it is
-  /// one of them, then those of the other ranks in `splits` groups, each when all of its tokens are there. A
-  /// call has the tokens of neighbouring ranks, of which `rank` is the first. So a group that wraps around from rank 0
-  /// to the last rank takes two calls. With 0 splits each rank is a group of its own.
+  /// Calls multiply(first rank, tokens) as for_each_arrival() calls `read`, each time when all of the tokens are there.
   template <class Multiply>
   void in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply);
   /// The tokens (T_local, N) of a rank. What the execution space is given from now on sees them.
@@ -71,19 +87,10 @@ class GatheringByParts {
 
 template <class Multiply>
 void GatheringByParts::in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply) {
-  const int size = context.tensor_group.size(), own = parts_.arrival(0);
-  if (own < ranks) multiply(own, wait(context, own));
-  const int groups = splits == 0 ? size - 1 : splits;
-  for (int group = 0; group < groups; ++group) {
-    const int end = 1 + (group + 1) * (size - 1) / groups;
-    for (int k = 1 + group * (size - 1) / groups; k < end;) {
-      const int last = parts_.arrival(k);  // ranks arrive downwards
-      const int count = std::min(end - k, last + 1);
-      const int first = last + 1 - count, used = std::min(last + 1, ranks) - first;
-      if (used > 0) multiply(first, used == 1 ? wait(context, first) : wait(context, first, used));
-      k += count;
-    }
-  }
+  const auto read = [&](int first, int count) {
+    multiply(first, count == 1 ? wait(context, first) : wait(context, first, count));
+  };
+  for_each_arrival(parts_.arrival(0), context.tensor_group.size(), splits, ranks, read);
 }
 
 /// A reduce-scatter under way, or an empty one. Move-only.

@@ -207,6 +207,25 @@ TEST(Load, long_lines_are_cut_around_the_place) {
       << message;
 }
 
+TEST(Load, warns_of_splits_that_change_nothing) {
+  const auto warnings = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"overlap.enable=true", "model.ffn=192", "model.heads=12", "model.hidden=96"});
+    return load_text(kLeastDeck, "a.yaml", overrides).warnings;
+  };
+  EXPECT_TRUE(warnings({"overlap.splits=2", "mesh.tensor=4"}).empty());
+  EXPECT_TRUE(warnings({"overlap.splits=2", "mesh.tensor=4", "mesh.device=cuda"}).empty());
+  const std::vector<std::pair<std::vector<std::string>, std::string>> without_effect = {
+      {{"mesh.tensor=2"}, "mesh.tensor = 2"}, {{"mesh.tensor=4", "mesh.device=host"}, "mesh.device = host"}};
+  for (const auto& [given, because] : without_effect) {
+    std::vector<std::string> overrides = given;
+    overrides.push_back("overlap.splits=1");
+    const auto found = warnings(overrides);
+    ASSERT_EQ(found.size(), 1U) << because;
+    EXPECT_NE(found[0].find("overlap.splits = 1 has no effect"), std::string::npos) << found[0];
+    EXPECT_NE(found[0].find("nothing reads it with " + because), std::string::npos) << found[0];
+  }
+}
+
 TEST(Load, warns_of_keys_that_nothing_reads) {
   const auto warnings = [](const char* deck, std::vector<std::string> overrides) {
     return load_text(deck, "a.yaml", overrides).warnings;
@@ -220,13 +239,19 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
             "a.yaml:20:17: warning: fp8.amax_history = 16 has no effect\n"
             "   20 |   amax_history: 16\n"
             "      |                 ^~  nothing reads it with fp8.recipe = current\n");
-  const std::vector<std::pair<std::string, std::string>> keys = {
-      {"model.rope_theta=5", "model.arch = gpt2"},     {"fp8.format=hybrid", "fp8.recipe = none"},
-      {"fp8.amax_history=7", "fp8.recipe = none"},     {"fp8.amax_algo=most_recent", "fp8.recipe = none"},
-      {"fp8.margin=3", "fp8.recipe = none"},           {"fp8.power_of_2_scales=true", "fp8.recipe = none"},
-      {"fp8.weights=bf16", "fp8.recipe = none"},       {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
-      {"fp8.last_layers_bf16=1", "fp8.recipe = none"}, {"data.path=a", "data.kind = synthetic"},
-      {"verify.tolerance=1", "verify.gold = ''"}};
+  const std::vector<std::pair<std::string, std::string>> keys = {{"model.rope_theta=5", "model.arch = gpt2"},
+                                                                 {"fp8.format=hybrid", "fp8.recipe = none"},
+                                                                 {"fp8.amax_history=7", "fp8.recipe = none"},
+                                                                 {"fp8.amax_algo=most_recent", "fp8.recipe = none"},
+                                                                 {"fp8.margin=3", "fp8.recipe = none"},
+                                                                 {"fp8.power_of_2_scales=true", "fp8.recipe = none"},
+                                                                 {"fp8.weights=bf16", "fp8.recipe = none"},
+                                                                 {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
+                                                                 {"fp8.last_layers_bf16=1", "fp8.recipe = none"},
+                                                                 {"data.path=a", "data.kind = synthetic"},
+                                                                 {"verify.tolerance=1", "verify.gold = ''"},
+                                                                 {"overlap.splits=1", "overlap.enable = false"},
+                                                                 {"overlap.min_gflop=1", "overlap.enable = false"}};
   for (const auto& [given, because] : keys) {
     const auto found = warnings(kLeastDeck, {"model.arch=gpt2", given});
     ASSERT_EQ(found.size(), 1u) << given;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "model/linear.hpp"
 #include "model/loss_head.hpp"
@@ -83,6 +84,30 @@ TEST(HeadChunks, EachTokenOnce) {
   EXPECT_LT(some, of_rank * world_size());
   const auto [part, whole] = size_of(cases()[2]);
   EXPECT_EQ(part, whole / 2);
+}
+
+/// Of every rank of every group: own tokens first, each rank once, and as few calls as splits say.
+TEST(Arrival, EachRankOnce) {
+  for (int size = 2; size <= 9; ++size)
+    for (int splits = 0; splits < size; ++splits)
+      for (int ranks = 1; ranks <= size; ++ranks)
+        for (int rank = 0; rank < size; ++rank) {
+          SCOPED_TRACE(fmt::format("rank {} of {}, {} splits, of {} ranks", rank, size, splits, ranks));
+          std::vector<int> read;
+          int calls = 0;
+          model::for_each_arrival(rank, size, splits, ranks, [&](int first, int count) {
+            EXPECT_TRUE(splits > 0 || count == 1);
+            for (int r = 0; r < count; ++r) read.push_back(first + r);
+            ++calls;
+          });
+          EXPECT_TRUE(rank >= ranks || read.front() == rank);
+          std::sort(read.begin(), read.end());
+          ASSERT_EQ(static_cast<int>(read.size()), ranks);
+          for (int r = 0; r < ranks; ++r) EXPECT_EQ(read[static_cast<std::size_t>(r)], r);
+          const int groups = splits == 0 ? size - 1 : splits, ends = rank == 0 || rank == size - 1 ? 0 : 1;
+          EXPECT_LE(calls, 1 + groups + ends);
+          EXPECT_TRUE(ranks < size || ends > 0 || calls == 1 + groups) << calls << " calls";
+        }
 }
 
 std::string bytes_of(const Tensor& t) { return {reinterpret_cast<const char*>(t.data), t.bytes()}; }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -142,6 +143,13 @@ deck::Recompute draw_recompute(Draw& draw) {
 template <class Method>
 Method draw_method(Draw& draw) {
   return static_cast<Method>(draw.between(0, 2));
+}
+
+std::int64_t draw_splits(const Config& c, Draw& draw) { return draw.between(0, c.mesh.tensor - 1); }
+
+/// Often 0, else between most and least of what the products of such small models have.
+double draw_min_gflop(Draw& draw) {
+  return draw.chance(0.6) ? 0.0 : std::pow(10.0, static_cast<double>(draw.between(-6, -2)));
 }
 
 Fp8Weights draw_weights(Draw& draw) { return draw.one_of({Fp8Weights::fp8, Fp8Weights::fp8, Fp8Weights::bf16}); }
@@ -355,6 +363,8 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) { d.config.overlap.head_fprop = draw_method<deck::GatherMethod>(draw); }},
     {"overlap.head_dgrad",
      [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.splits", [](RandomDeck& d, Draw& draw) { d.config.overlap.splits = draw_splits(d.config, draw); }},
+    {"overlap.min_gflop", [](RandomDeck& d, Draw& draw) { d.config.overlap.min_gflop = draw_min_gflop(draw); }},
 };
 
 constexpr NotDrawn kNotDrawn[] = {
@@ -398,6 +408,8 @@ Schedule draw_second(const Config& c, Draw& draw) {
     *method = draw_method<deck::GatherMethod>(draw);
   for (deck::ScatterMethod* const method : {&s.overlap.proj_fprop, &s.overlap.fc2_fprop})
     *method = draw_method<deck::ScatterMethod>(draw);
+  s.overlap.splits = draw_splits(c, draw);
+  s.overlap.min_gflop = draw_min_gflop(draw);
   return s;
 }
 

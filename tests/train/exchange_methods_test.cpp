@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <utility>
+
 namespace shard8 {
 namespace {
 
@@ -49,6 +52,40 @@ TEST(ExchangeMethods, deferred_products_and_recomputation) {
   config.fp8.recipe = deck::Recipe::block;
   EXPECT_EQ(method_of(config, Exchange::proj_dgrad), "off");
   EXPECT_EQ(method_of(config, Exchange::fc2_dgrad), "off");
+}
+
+/// The smallest product that overlaps has as many GFLOP as overlap.min_gflop. Sizes by hand: 2 × 16 tokens, T = 2.
+TEST(ExchangeMethods, small_products_keep_the_plain_order) {
+  deck::Config config;
+  config.mesh.tensor = 2;
+  config.overlap.enable = true;
+  config.model.hidden = 8;
+  config.model.heads = 4;
+  config.model.kv_heads = 2;
+  config.model.ffn = 24;
+  config.model.vocab = 31;
+  config.model.seq = 16;
+  config.data.batch = 6;
+  config.data.micro_batch = 2;
+  const std::array<std::pair<Exchange, int>, 12> columns{{{Exchange::qkv_fprop, 8},
+                                                          {Exchange::qkv_dgrad, 8},
+                                                          {Exchange::qkv_wgrad, 8},
+                                                          {Exchange::proj_fprop, 4},
+                                                          {Exchange::fc2_dgrad, 4},  // beside proj's wgrad
+                                                          {Exchange::fc1_fprop, 24},
+                                                          {Exchange::fc1_dgrad, 24},
+                                                          {Exchange::fc1_wgrad, 24},
+                                                          {Exchange::fc2_fprop, 12},
+                                                          {Exchange::proj_dgrad, 12},  // beside fc2's wgrad
+                                                          {Exchange::head_fprop, 16},
+                                                          {Exchange::head_dgrad, 16}}};
+  for (const auto& [exchange, n] : columns) {
+    const double gflop = 2e-9 * 32 * n * 8;
+    config.overlap.min_gflop = 1.001 * gflop;
+    EXPECT_EQ(method_of(config, exchange), "off") << name_of(exchange);
+    config.overlap.min_gflop = 0.999 * gflop;
+    EXPECT_NE(method_of(config, exchange), "off") << name_of(exchange);
+  }
 }
 
 TEST(ExchangeMethods, all_off_without_overlap) {
