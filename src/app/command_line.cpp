@@ -18,6 +18,7 @@ struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
   BenchArguments bench;
+  CompareArguments compare;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   std::string group, format = "yaml";
@@ -109,6 +110,20 @@ int print(const std::string& text) {
   return 0;
 }
 
+void add_compare(CLI::App& app, CompareArguments& arguments) {
+  CLI::App* compare = app.add_subcommand("compare", "what differs between runs: speed, phases, memory, losses, decks");
+  compare->add_option("RUN", arguments.paths, "output folders, or their summary.json or metrics.jsonl")
+      ->required()
+      ->expected(2, 1000)
+      ->check(kNotEmpty);
+  compare->add_option("--threshold", arguments.percent, "per cent by which a run may be worse than the first one")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  compare->add_option("--loss", arguments.loss, "largest relative difference of losses (threshold / 100)")
+      ->check(CLI::NonNegativeNumber);
+  compare->add_flag("--json", arguments.json, "as JSON");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -116,6 +131,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }
+  if (chosen == "compare") return compare_command(arguments.compare);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
   if (chosen == "plan") return plan_command(arguments.deck);
@@ -190,6 +206,7 @@ int main(int argc, char** argv) {
   deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
+  add_compare(app, arguments.compare);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
   try {

@@ -49,6 +49,14 @@ struct BenchArguments {
   std::string csv;  ///< a file; empty: none
 };
 
+/// What `compare` compares.
+struct CompareArguments {
+  std::vector<std::string> paths;  ///< as profile::read_run() takes them; the others are compared with the first
+  double percent = 5;
+  double loss = -1;  ///< negative: percent / 100
+  bool json = false;
+};
+
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 
@@ -65,6 +73,8 @@ int deck_command(const std::string& group, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
 int ckpt_command(const CkptArguments& arguments);
+/// Compares runs. Returns ExitCode::verification if a run is worse than the first one by more than the limits.
+int compare_command(const CompareArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.

@@ -243,6 +243,7 @@ std::vector<std::pair<std::string, std::string>> variables_with(const char* cons
 
 std::string to_json(const Report& report, const SummaryInput& input) {
   Json summary;
+  summary["schema"] = kSummarySchema;
   summary["version"] = object_of(input.version);
   summary["deck"] = deck_of(input.deck);
   summary["ranks"] = report.ranks;

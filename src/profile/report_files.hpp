@@ -20,6 +20,9 @@ namespace shard8::profile {
 /// of timed_rows(). The part of emulated products is "gemm (emulated)". Throws the errors of OutputFile.
 void write_timing(const std::filesystem::path& path, const Report& report);
 
+/// The version of summary.json's layout. It grows when a key changes its meaning or goes away, not when one is added.
+inline constexpr int kSummarySchema = 1;
+
 /// What summary.json contains besides the report.
 struct SummaryInput {
   struct DeckValue {
