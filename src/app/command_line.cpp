@@ -21,7 +21,7 @@ struct Arguments {
   CompareArguments compare;
   std::string restart;  ///< of `run`
   bool compare_off = false;
-  std::string group, format = "yaml";
+  std::string group, format = "yaml", to;
   bool ranks_only = false;
   std::string shell;  ///< of `completions`
 };
@@ -135,6 +135,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
   if (chosen == "plan") return plan_command(arguments.deck);
+  if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man") return print(man_page(command_table(app)));
@@ -203,7 +204,9 @@ int main(int argc, char** argv) {
   add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  CLI::App* convert = add_deck_command(app, arguments, "convert", "a deck in the other spelling, on standard output");
+  convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
   add_compare(app, arguments.compare);

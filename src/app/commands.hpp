@@ -69,6 +69,8 @@ int run_command(int argc, char** argv, const RunArguments& arguments);
 /// `ranks_only`: prints the number of ranks and nothing else, for launch scripts.
 int check_command(const DeckArguments& deck, bool ranks_only);
 int plan_command(const DeckArguments& deck);
+/// Prints the deck in the spelling `to`, "yaml" or "nml".
+int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.

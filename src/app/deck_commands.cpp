@@ -46,6 +46,12 @@ int plan_command(const DeckArguments& arguments) {
   return 0;
 }
 
+int convert_command(const DeckArguments& arguments, const std::string& to) {
+  const auto spelling = to == "nml" ? deck::Spelling::namelist : deck::Spelling::yaml;
+  fmt::print("{}", deck::convert(arguments.path, arguments.overrides, spelling));
+  return 0;
+}
+
 int deck_command(const std::string& group, const std::string& format) {
   fmt::print("{}", deck::print_table(format, group));
   return 0;

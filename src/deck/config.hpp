@@ -113,7 +113,7 @@ struct OptimizerConfig {
   double lr = 0.0;                      ///< peak learning rate
   double min_lr = 0.0;                  ///< learning rate at the end of the decay
   std::int64_t warmup = 0;              ///< steps of linear warm-up
-  std::int64_t decay_steps = 0;         ///< step at which min_lr is reached; loaded default: run.steps
+  std::int64_t decay_steps = 0;         ///< step at which min_lr is reached; loaded default: run.steps or more
   double beta1 = 0.9;                   ///< decay of the first moment
   double beta2 = 0.95;                  ///< decay of the second moment
   double eps = 1e-8;                    ///< added to the root of the second moment

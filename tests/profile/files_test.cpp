@@ -255,7 +255,8 @@ TEST(Summary, holds_everything) {
   EXPECT_NEAR(s["figures"]["mfu"], 0.25 / 1.15, 1e-9);
   EXPECT_EQ(s["verification"]["status"], "failed");
   EXPECT_EQ(s["verification"]["why"], "too high");
-  EXPECT_EQ(s.begin().key(), "version");
+  EXPECT_EQ(s.begin().key(), "schema");
+  EXPECT_EQ(s["schema"], kSummarySchema);
 }
 
 TEST(Summary, has_the_exchanges_of_a_tensor_group) {
