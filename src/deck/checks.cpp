@@ -210,6 +210,10 @@ void check_ends(const Checker& check, const Config& config) {
     if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
     }
+    if (*names[i] == OutputConfig::kRanks) {
+      check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
+                 "runs write the phases of each rank to it");
+    }
     if (*names[i] == OutputConfig::kAlgorithms) {
       check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
                  "runs on devices keep their choice of matrix products in it");

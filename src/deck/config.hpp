@@ -64,6 +64,7 @@ struct PrecisionConfig {
   FloatType compute = FloatType::bf16;  ///< activations, residual stream, matrix products
   FloatType reduce = FloatType::fp32;   ///< type in which gradients are reduced over ranks
   bool deterministic = true;            ///< two runs give the same bits
+  double peak_tflops = 0.0;             ///< TFLOP/s of a rank, for MFU; 0: from the device's data sheet
 };
 
 /// FP8 in the layers' linears: how values are scaled and how weights are kept.
@@ -178,6 +179,8 @@ struct VerifyConfig {
 struct OutputConfig {
   static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
   static constexpr const char* kOverlap = "overlap.json";       ///< in dir, with overlap: auto: see docs/overlap.md
+
+  static constexpr const char* kRanks = "ranks.csv";            ///< in dir: mean seconds of each phase on each rank
 
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step

@@ -132,6 +132,8 @@ void read_summary(const Json& summary, RecordedRun& run) {
   for (const auto& [group, keys] : summary.at("deck").items())
     for (const auto& [key, value] : keys.items()) run.deck.emplace_back(group + "." + key, plain(value));
   run.run = texts_of(summary.at("run"));
+  if (summary.contains("gpu"))
+    for (const auto& [name, text] : texts_of(summary.at("gpu"))) run.version.emplace_back("gpu " + name, text);
   run.environment = texts_of(summary.at("environment"));
   if (summary.contains("date")) run.date = plain(summary.at("date"));
   run.hosts = hosts_text(summary.at("hosts"));
