@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
@@ -19,6 +22,7 @@ struct Arguments {
   CkptArguments ckpt;
   BenchArguments bench;
   CompareArguments compare;
+  PlanArguments plan;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   std::string group, format = "yaml", to;
@@ -85,7 +89,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
   bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
   bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
-  bench->add_option("--json", arguments.json, "checkpoint, overlap: a file for all figures");
+  bench->add_option("--json", arguments.json, "checkpoint, overlap, collective: a file for all figures");
   bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
   bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
   bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed in turn")
@@ -94,6 +98,31 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of a variant in a block")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
+  bench->add_option("--min", arguments.least, "collective: the smallest size")->capture_default_str();
+  bench->add_option("--max", arguments.most, "collective: the largest size (16MiB on hosts, 512MiB on GPUs)");
+  bench->add_option("--factor", arguments.factor, "collective: from one size to the next")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1024));
+  bench->add_option("--warmup", arguments.warmup, "collective: calls that are not timed")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench->add_option("--iterations", arguments.iterations, "collective: calls in a row that are timed")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench->add_flag("!--no-check", arguments.check, "collective, on hosts: do not check the data");
+}
+
+void add_plan(CLI::App& app, Arguments& arguments) {
+  CLI::App* plan =
+      add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  CLI::Option* sweep = plan->add_flag("--sweep", arguments.plan.sweep, "every mesh of the deck's ranks that fits");
+  plan->add_option("--ranks", arguments.plan.ranks, "with --sweep: meshes of so many ranks")
+      ->needs(sweep)
+      ->check(CLI::Range(1, 1048576));
+  plan->add_option("--fit", arguments.plan.fit, "with --sweep: leave out what needs more memory a rank, as in 80GiB")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  plan->add_flag("--json", arguments.plan.json, "as JSON");
 }
 
 /// Commands that installation uses; --help does not list them.
@@ -134,13 +163,40 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "compare") return compare_command(arguments.compare);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") return check_command(arguments.deck, arguments.ranks_only);
-  if (chosen == "plan") return plan_command(arguments.deck);
+  if (chosen == "plan") {
+    PlanArguments plan = arguments.plan;
+    plan.deck = arguments.deck;
+    return plan_command(plan);
+  }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man") return print(man_page(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
   return info_command();
+}
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done; 2 bad deck or usage; 3 environment (ranks, devices, libraries, files that cannot be written); "
+    "4 "
+    "checkpoint unusable; 5 failed while running; 6 verification failed, or compare found a run worse than the limits; "
+    "75 stopped early with a checkpoint: run again to go on";
+
+/// What --help prints last: an example and the exit codes.
+void add_footers(CLI::App& app) {
+  constexpr std::pair<const char*, const char*> kExamples[] = {
+      {"run", "mpiexec -n 4 shard8 run inputs/quickstart.yaml run.steps=50"},
+      {"check", "shard8 check inputs/quickstart.yaml mesh.tensor=4"},
+      {"plan", "shard8 plan inputs/plan/llama3_70b.yaml --ranks 512 --sweep --fit 80GiB"},
+      {"deck", "shard8 deck mesh --format nml"},
+      {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
+      {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
+      {"ckpt", "shard8 ckpt list out/checkpoints"},
+      {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
+      {"info", "shard8 info"}};
+  app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));
+  for (const auto& [command, example] : kExamples)
+    app.get_subcommand(command)->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
 }
 
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
@@ -201,7 +257,7 @@ int main(int argc, char** argv) {
   add_run(app, arguments);
   CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
   check->add_flag("--ranks", arguments.ranks_only, "print only the number of ranks that the deck needs");
-  add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  add_plan(app, arguments);
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
@@ -212,6 +268,7 @@ int main(int argc, char** argv) {
   add_compare(app, arguments.compare);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
+  add_footers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

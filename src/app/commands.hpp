@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ struct CkptArguments {
 struct BenchArguments {
   std::string what;  ///< "gemm", "collective", "overlap" or "checkpoint"
   DeckArguments deck;
-  std::string json;  ///< of a checkpoint and of overlap: a file; empty: none
+  std::string json;  ///< of all but gemm: a file; empty: none
   // Of a checkpoint.
   int runs = 5;
   std::string dir;  ///< empty: the deck's output.dir
@@ -47,6 +48,18 @@ struct BenchArguments {
   // Of overlap.
   int blocks = 5, repetitions = 20;
   std::string csv;  ///< a file; empty: none
+  // Of collectives.
+  std::string least = "64KiB", most;  ///< sizes of the wholes; empty: 16MiB on hosts, 512MiB on devices
+  int factor = 8, warmup = 5, iterations = 20;
+  bool check = true;
+};
+
+/// What `plan` is to do.
+struct PlanArguments {
+  DeckArguments deck;
+  bool sweep = false, json = false;
+  std::int64_t ranks = 0;  ///< of the sweep; 0: those of the deck
+  std::string fit;         ///< "80GiB": meshes of the sweep that need more memory a rank are left out; empty: none is
 };
 
 /// What `compare` compares.
@@ -68,7 +81,7 @@ void require_standard_output();
 int run_command(int argc, char** argv, const RunArguments& arguments);
 /// `ranks_only`: prints the number of ranks and nothing else, for launch scripts.
 int check_command(const DeckArguments& deck, bool ranks_only);
-int plan_command(const DeckArguments& deck);
+int plan_command(const PlanArguments& arguments);
 /// Prints the deck in the spelling `to`, "yaml" or "nml".
 int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
