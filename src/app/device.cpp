@@ -8,7 +8,6 @@
 #include "deck/choices.hpp"
 
 #if defined(SHARD8_CUDA)
-#include "comm/nccl/communicator.hpp"
 #include "comm/nccl/device.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/cuda/device.hpp"
@@ -102,7 +101,8 @@ std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::c
 
 std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
 
-std::vector<std::pair<std::string, std::string>> gpu_versions() {
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device) {
+  const std::vector<std::string> lines = device == nullptr ? std::vector<std::string>() : device->describe();
   // "CUDA 13.0 (driver 13.0)", "cuBLASLt 13.1.0, cuDNN 9.19.0", "NCCL 2.28.9"
   const std::string cuda = tensor::cuda::version_text(), libraries = kernels::blas_description();
   return {{"name", device_name()},
@@ -110,7 +110,7 @@ std::vector<std::pair<std::string, std::string>> gpu_versions() {
           {"cuda", word_after(cuda, "CUDA ")},
           {"cublaslt", word_after(libraries, "cuBLASLt ")},
           {"cudnn", word_after(libraries, "cuDNN ")},
-          {"nccl", word_after(comm::nccl::nccl_version(), "NCCL ")}};
+          {"nccl", lines.empty() ? "" : word_after(lines.front(), "NCCL ")}};
 }
 
 #else
@@ -124,7 +124,7 @@ void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environ
 std::vector<std::string> describe_devices() { return {"host"}; }
 std::string device_name() { return {}; }
 std::size_t device_memory_taken() { return 0; }
-std::vector<std::pair<std::string, std::string>> gpu_versions() {
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device*) {
   return {{"name", ""}, {"driver", ""}, {"cuda", ""}, {"cublaslt", ""}, {"cudnn", ""}, {"nccl", ""}};
 }
 

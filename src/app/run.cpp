@@ -279,6 +279,7 @@ class Run {
     profile::SummaryInput input = summary_input(deck_.echo, memory);
     const auto* device = world().device();
     input.command = command_;
+    input.gpu = gpu_versions(device);
     input.run = {.backend = device != nullptr ? "nccl" : "mpi",
                  .device = tensor::kDevice ? "cuda" : "host",
                  .threads_per_rank = setup().threads,

@@ -9,7 +9,6 @@
 
 #include <chrono>
 
-#include "app/device.hpp"
 #include "app/process.hpp"
 #include "base/version.hpp"
 #include "comm/launch.hpp"
@@ -44,7 +43,6 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
       {"mpi", comm::library_version()}, {"hdf5", io::hdf5_version()},   {"blas", kernels::blas_description()}};
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   input.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
-  input.gpu = gpu_versions();
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.environment = relevant_environment();
   constexpr std::string_view kSlurm[] = {"SLURM_"};
