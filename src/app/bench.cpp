@@ -3,18 +3,24 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "app/commands.hpp"
 #include "app/job.hpp"
+#include "app/sizes.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/checkpoint.hpp"
 #include "bench/gemm.hpp"
+#include "bench/host_collectives.hpp"
 #include "bench/overlap.hpp"
 #include "comm/agree.hpp"
+#include "comm/device.hpp"
+#include "comm/mesh.hpp"
 #include "profile/output_file.hpp"
 #include "train/assembly.hpp"
 
@@ -49,10 +55,13 @@ int bench_gemm(Job& job) {
   return 0;
 }
 
+/// "give --json a file in": the remedy where the file of an option cannot be written.
+std::string remedy_of(const char* option) { return fmt::format("give {} a file in", option); }
+
 /// Writes a file, unless `path` is empty.
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const std::string& path, const std::string& text, const char* option) {
   if (path.empty()) return;
-  profile::OutputFile file(path);
+  profile::OutputFile file(path, profile::OutputFile::Existing::replaced, remedy_of(option));
   file.write(text);
   file.close();
 }
@@ -65,14 +74,14 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
   const comm::Communicator& world = assembly.mesh().world;
   comm::agree_on_root(world, 0, [&] {
-    if (!arguments.json.empty()) profile::require_writable(arguments.json);
+    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
   });
   assembly.open_files();
   assembly.start();
   const auto result = bench::bench_checkpoint(assembly, settings);
   logger.info("saved to and loaded from {}{}", settings.dir, settings.evict ? ", pages evicted before loading" : "");
   logger.info("{}", bench::to_text(result));
-  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(result) + '\n'); });
+  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(result) + '\n', "--json"); });
   return 0;
 }
 
@@ -84,16 +93,20 @@ void check_overlap(const std::string& name, const deck::LoadResult& deck) {
              name);
 }
 
+bench::Measured measured_by(const Job& job) {
+  const base::Version version = base::version();
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  return {machine_of(job), std::string(version.number), std::string(version.git_hash),
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+}
+
 int bench_overlap(Job& job, const BenchArguments& arguments) {
   const comm::Communicator world = job.world.same();
   const base::Logger logger(world.rank(), world.size());
-  const base::Version version = base::version();
-  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  const bench::Measured measured{machine_of(job), std::string(version.number), std::string(version.git_hash),
-                                 fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+  const bench::Measured measured = measured_by(job);
   comm::agree_on_root(world, 0, [&] {
-    for (const std::string& path : {arguments.csv, arguments.json})
-      if (!path.empty()) profile::require_writable(path);
+    if (!arguments.csv.empty()) profile::require_writable(arguments.csv, remedy_of("--csv"));
+    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
   });
   const auto result =
       bench::bench_overlap(bench::overlap_bench_deck(job.deck.config), std::move(job.world), job.runtime.exec(),
@@ -104,58 +117,124 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   if (!result.parts_problem.empty()) logger.info("direct and pipeline go by messages: {}", result.parts_problem);
   logger.info("{}", bench::to_text(result));
   comm::agree_on_root(world, 0, [&] {
-    write_file(arguments.csv, bench::to_csv(result, measured));
-    write_file(arguments.json, bench::to_json(result, measured) + '\n');
+    write_file(arguments.csv, bench::to_csv(result, measured), "--csv");
+    write_file(arguments.json, bench::to_json(result, measured) + '\n', "--json");
   });
   return 0;
 }
 
+bench::CollectiveSettings collective_settings(const BenchArguments& arguments) {
+  const std::string most = !arguments.most.empty() ? arguments.most : tensor::kDevice ? "512MiB" : "16MiB";
+  return {.least = bytes_of(arguments.least, "shard8 bench: --min"),
+          .most = bytes_of(most, "shard8 bench: --max"),
+          .factor = arguments.factor,
+          .warmup = arguments.warmup,
+          .repetitions = arguments.iterations,
+          .check = arguments.check && !tensor::kDevice};
+}
+
+struct CollectiveTimes {
+  std::vector<bench::CollectiveFigures> figures;
+  std::string table;
+};
+
 #if defined(SHARD8_CUDA)
 
-int bench_collective(Job& job) {
+CollectiveTimes time_collectives(const Job& job, const comm::Communicator& group,
+                                 const bench::CollectiveSettings& settings) {
   using bench::bench_sizes;
   using profile::Collective;
   using tensor::DType;
-  const base::Logger logger(job.world.rank(), job.world.size());
-  const auto shape = train::mesh_shape(job.deck.config.mesh);
-  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), shape);
-  const auto time = [&](const comm::Communicator& group) {
-    if (group.size() == 1) return;
-    logger.info("\ngroup '{}' of {} ranks", group.name(), group.size());
-    std::vector<bench::BenchCase> cases;
-    constexpr std::uint64_t kLeast = std::uint64_t{64} << 10, kMost = std::uint64_t{512} << 20;
-    for (const auto& more : {bench_sizes(Collective::all_gather, DType::u8, kLeast, kMost, 8),
-                             bench_sizes(Collective::reduce_scatter, DType::fp32, kLeast, kMost, 8),
-                             bench_sizes(Collective::reduce_scatter, DType::bf16, kLeast, kMost, 8),
-                             bench_sizes(Collective::all_reduce, DType::fp32, kLeast, kMost, 8)})
-      cases.insert(cases.end(), more.begin(), more.end());
-    const auto rows = bench::bench_collectives(group, tensor::cuda::stream_of(job.runtime.exec()), cases, {});
-    logger.info("{}", bench::to_text(rows));
-  };
-  time(mesh.shard);
-  time(mesh.tensor);
-  if (shape.replicate > 1) time(mesh.replicate);
-  for (const std::string& line : mesh.world.device()->describe()) logger.info("{}", line);
-  return 0;
+  std::vector<bench::BenchCase> cases;
+  for (const auto& [op, dtype] : {std::pair{Collective::all_gather, DType::u8},
+                                  {Collective::reduce_scatter, DType::fp32},
+                                  {Collective::reduce_scatter, DType::bf16},
+                                  {Collective::all_reduce, DType::fp32}}) {
+    const auto more = bench_sizes(op, dtype, settings.least, settings.most, settings.factor);
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  const auto rows = bench::bench_collectives(group, tensor::cuda::stream_of(job.runtime.exec()), cases,
+                                             {.warmup = settings.warmup, .repetitions = settings.repetitions});
+  std::vector<bench::CollectiveFigures> figures;
+  for (const bench::BenchRow& row : rows)
+    figures.push_back({.group = group.name(),
+                       .ranks = group.size(),
+                       .op = row.op,
+                       .dtype = row.dtype,
+                       .bytes = row.bytes,
+                       .count = row.count,
+                       .us = row.us,
+                       .algbw = row.algbw,
+                       .busbw = row.busbw});
+  return {figures, bench::to_text(rows)};
 }
 
 #else
 
-int bench_collective(Job&) { needs_devices("collective"); }
+CollectiveTimes time_collectives(const Job&, const comm::Communicator& group,
+                                 const bench::CollectiveSettings& settings) {
+  const auto figures = bench::bench_host_collectives(group, settings);
+  return {figures, bench::to_text(figures)};
+}
 
 #endif
+
+int bench_collective(Job& job, const BenchArguments& arguments) {
+  const base::Logger logger(job.world.rank(), job.world.size());
+  const bench::Measured measured = measured_by(job);
+  const bench::CollectiveSettings settings = collective_settings(arguments);
+  comm::agree_on_root(job.world, 0, [&] {
+    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
+  });
+  const auto shape = train::mesh_shape(job.deck.config.mesh);
+  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), shape);
+  logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
+  std::vector<bench::CollectiveFigures> all;
+  std::uint64_t wrong = 0;
+  for (const comm::Communicator* group : {&mesh.shard, &mesh.tensor, &mesh.replicate}) {
+    if (group->size() == 1) continue;
+    const auto [rows, table] = time_collectives(job, *group, settings);
+    logger.info("\ngroup '{}' of {} ranks\n{}", group->name(), group->size(), table);
+    for (const bench::CollectiveFigures& row : rows) wrong += row.wrong.value_or(0);
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  if (const auto* device = mesh.world.device())
+    for (const std::string& line : device->describe()) logger.info("{}", line);
+  comm::agree_on_root(mesh.world, 0,
+                      [&] { write_file(arguments.json, bench::to_json(all, settings, measured) + '\n', "--json"); });
+  std::array<std::uint64_t, 1> most{wrong};  // other ranks may have other groups
+  mesh.world.all_reduce(most, comm::Communicator::Reduce::max);
+  if (most[0] == 0) return 0;
+  logger.info("{} elements of a group are wrong: the MPI library or the network damages data", most[0]);
+  return base::to_int(base::ExitCode::verification);
+}
+
+void check_collective(const std::string& name, const deck::LoadResult& deck) {
+  if (deck.config.mesh.ranks() > 1) return;
+  base::fail(
+      base::ExitCode::deck,
+      "{}: error: bench collective times the groups of a mesh, but the deck's mesh has one rank: set mesh.shard or "
+      "mesh.tensor to 2 or more",
+      name);
+}
 
 }  // namespace
 
 int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   const std::string& what = arguments.what;
-  if (!tensor::kDevice && (what == "gemm" || what == "collective")) needs_devices(what.c_str());
+  const auto plain = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
+  if (!arguments.csv.empty() && !arguments.json.empty() && plain(arguments.csv) == plain(arguments.json))
+    base::fail(base::ExitCode::deck, "shard8 bench: --csv and --json are one file, '{}'; give them different names",
+               arguments.json);
+  if (!tensor::kDevice && what == "gemm") needs_devices(what.c_str());
+  if (what == "collective") collective_settings(arguments);  // its errors
   DeckArguments deck = arguments.deck;
   if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
+  if (what == "collective") deck.check = [&](const deck::LoadResult& loaded) { check_collective(deck.path, loaded); };
   return run_job(argc, argv, deck, [&](Job& job) {
     if (what == "checkpoint") return bench_checkpoint(job, arguments);
     if (what == "overlap") return bench_overlap(job, arguments);
-    return what == "gemm" ? bench_gemm(job) : bench_collective(job);
+    return what == "gemm" ? bench_gemm(job) : bench_collective(job, arguments);
   });
 }
 

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
@@ -23,10 +24,12 @@ struct Arguments {
   CkptArguments ckpt;
   BenchArguments bench;
   TraceArguments trace;
+  CompareArguments compare;
+  PlanArguments plan;
   std::string restart;  ///< of `run`
   bool compare_off = false;
-  std::string group, format = "yaml";
-  std::string shell;  ///< of `completions`
+  std::string group, format = "yaml", to;
+  std::string shell;           ///< of `completions`
   std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
   std::int64_t ranks = 0;      ///< of `plan --ranks N`; 0: not given
 };
@@ -69,8 +72,14 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
       ->check(kRanksOrPrint);
   CLI::App* plan =
       add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
-  plan->add_option("--ranks", arguments.ranks, "the number of ranks, for a deck with mesh.shard = auto")
+  plan->add_option("--ranks", arguments.ranks,
+                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  CLI::Option* sweep = plan->add_flag("--sweep", arguments.plan.sweep, "every mesh of so many ranks that fits");
+  plan->add_option("--fit", arguments.plan.fit, "with --sweep: leave out what needs more memory a rank, as in 80GiB")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  plan->add_flag("--json", arguments.plan.json, "as JSON");
 }
 
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
@@ -115,7 +124,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
   bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
   bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
-  bench->add_option("--json", arguments.json, "checkpoint, overlap: a file for all figures");
+  bench->add_option("--json", arguments.json, "checkpoint, overlap, collective: a file for all figures");
   bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
   bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
   bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed in turn")
@@ -124,6 +133,18 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of a variant in a block")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
+  bench->add_option("--min", arguments.least, "collective: the smallest size")->capture_default_str();
+  bench->add_option("--max", arguments.most, "collective: the largest size (16MiB on hosts, 512MiB on GPUs)");
+  bench->add_option("--factor", arguments.factor, "collective: from one size to the next")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1024));
+  bench->add_option("--warmup", arguments.warmup, "collective: calls that are not timed")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench->add_option("--iterations", arguments.iterations, "collective: calls in a row that are timed")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench->add_flag("!--no-check", arguments.check, "collective, on hosts: do not check the data");
 }
 
 /// Commands that installation uses; --help does not list them.
@@ -164,6 +185,20 @@ void add_trace(CLI::App& app, TraceArguments& arguments) {
       ->check(CLI::NonNegativeNumber);
 }
 
+void add_compare(CLI::App& app, CompareArguments& arguments) {
+  CLI::App* compare = app.add_subcommand("compare", "what differs between runs: speed, phases, memory, losses, decks");
+  compare->add_option("RUN", arguments.paths, "output folders, or their summary.json or metrics.jsonl")
+      ->required()
+      ->expected(2, 1000)
+      ->check(kNotEmpty);
+  compare->add_option("--threshold", arguments.percent, "per cent by which a run may be worse than the first one")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  compare->add_option("--loss", arguments.loss, "largest relative difference of losses (threshold / 100)")
+      ->check(CLI::NonNegativeNumber);
+  compare->add_flag("--json", arguments.json, "as JSON");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -171,19 +206,48 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }
+  if (chosen == "compare") return compare_command(arguments.compare);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
     const bool given = !arguments.ranks_of_check.empty() && !ranks_only;
     return check_command(for_ranks(arguments.deck, given ? std::stoll(arguments.ranks_of_check) : 0), ranks_only);
   }
-  if (chosen == "plan") return plan_command(for_ranks(arguments.deck, arguments.ranks));
+  if (chosen == "plan") {
+    PlanArguments plan = arguments.plan;
+    plan.deck = for_ranks(arguments.deck, arguments.ranks);
+    return plan_command(plan);
+  }
+  if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man") return print(man_page(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
   if (chosen == "trace") return trace_command(arguments.trace);
   return info_command();
+}
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done; 2 bad deck or usage; 3 environment (ranks, devices, libraries, files that cannot be written); "
+    "4 "
+    "checkpoint unusable; 5 failed while running; 6 verification failed, or compare found a run worse than the limits; "
+    "75 stopped early with a checkpoint: run again to go on";
+
+/// What --help prints last: an example and the exit codes.
+void add_footers(CLI::App& app) {
+  constexpr std::pair<const char*, const char*> kExamples[] = {
+      {"run", "mpiexec -n 4 shard8 run inputs/quickstart.yaml run.steps=50"},
+      {"check", "shard8 check inputs/quickstart.yaml mesh.tensor=4"},
+      {"plan", "shard8 plan inputs/plan/llama3_70b.yaml --ranks 512 --sweep --fit 80GiB"},
+      {"deck", "shard8 deck mesh --format nml"},
+      {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
+      {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
+      {"ckpt", "shard8 ckpt list out/checkpoints"},
+      {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
+      {"info", "shard8 info"}};
+  app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));
+  for (const auto& [command, example] : kExamples)
+    app.get_subcommand(command)->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
 }
 
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
@@ -245,12 +309,16 @@ int main(int argc, char** argv) {
   add_check_and_plan(app, arguments);
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml or markdown")->capture_default_str();
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  CLI::App* convert = add_deck_command(app, arguments, "convert", "a deck in the other spelling, on standard output");
+  convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
+  add_compare(app, arguments.compare);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
+  add_footers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -43,7 +43,7 @@ struct CkptArguments {
 struct BenchArguments {
   std::string what;  ///< "gemm", "collective", "overlap" or "checkpoint"
   DeckArguments deck;
-  std::string json;  ///< of a checkpoint and of overlap: a file; empty: none
+  std::string json;  ///< of all but gemm: a file; empty: none
   // Of a checkpoint.
   int runs = 5;
   std::string dir;  ///< empty: the deck's output.dir
@@ -51,6 +51,25 @@ struct BenchArguments {
   // Of overlap.
   int blocks = 5, repetitions = 20;
   std::string csv;  ///< a file; empty: none
+  // Of collectives.
+  std::string least = "64KiB", most;  ///< sizes of the wholes; empty: 16MiB on hosts, 512MiB on devices
+  int factor = 8, warmup = 5, iterations = 20;
+  bool check = true;
+};
+
+/// What `plan` is to do.
+struct PlanArguments {
+  DeckArguments deck;
+  bool sweep = false, json = false;
+  std::string fit;  ///< "80GiB": meshes of the sweep that need more memory a rank are left out; empty: none is
+};
+
+/// What `compare` compares.
+struct CompareArguments {
+  std::vector<std::string> paths;  ///< as profile::read_run() takes them; the others are compared with the first
+  double percent = 5;
+  double loss = -1;  ///< negative: percent / 100
+  bool json = false;
 };
 
 /// What `trace` is to do with the trace of a run.
@@ -78,7 +97,9 @@ int run_command(int argc, char** argv, const RunArguments& arguments);
 /// `ranks_only`: prints the number of ranks and nothing else, for launch scripts. Error(deck) if the deck leaves that
 /// number to the launcher.
 int check_command(const DeckArguments& deck, bool ranks_only);
-int plan_command(const DeckArguments& deck);
+int plan_command(const PlanArguments& arguments);
+/// Prints the deck in the spelling `to`, "yaml" or "nml".
+int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
@@ -86,6 +107,8 @@ int ckpt_command(const CkptArguments& arguments);
 /// Merges the traces of ranks. Error(environment) if a file is missing, cut off or cannot be written; Error(deck) for a
 /// layer, rank or step that the trace has not.
 int trace_command(const TraceArguments& arguments);
+/// Compares runs. Returns ExitCode::verification if a run is worse than the first one by more than the limits.
+int compare_command(const CompareArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.

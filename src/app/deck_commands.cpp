@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "app/checkpoint_room.hpp"
 #include "app/commands.hpp"
 #include "app/process.hpp"
+#include "app/sizes.hpp"
 #include "base/error.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
@@ -17,6 +21,7 @@
 #include "tensor/exec.hpp"
 #include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
+#include "train/plan/sweep.hpp"
 
 namespace shard8::app {
 
@@ -70,10 +75,61 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
   return 0;
 }
 
-int plan_command(const DeckArguments& arguments) {
-  const auto deck = load_for_ranks(arguments);
+namespace {
+
+/// A line that says that the mesh has another number of ranks than that of the deck file; empty if it has not.
+std::string other_ranks(const DeckArguments& arguments, std::int64_t ranks) {
+  try {
+    const std::int64_t of_deck = deck::load(arguments.path).config.mesh.ranks();
+    if (of_deck != ranks) return fmt::format("note: {} ranks, the deck itself has {}\n", ranks, of_deck);
+  } catch (const base::Error&) {  // the deck alone is not usable: nothing to compare with
+  }
+  return {};
+}
+
+int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int threads) {
+  const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
+  const std::uint64_t most = arguments.fit.empty() ? 0 : bytes_of(arguments.fit, "shard8 plan: --fit");
+  const std::string text = deck::read_deck_file(arguments.deck.path);
+  const train::Sweep sweep = train::sweep_meshes(ranks, most, threads, [&](const deck::MeshConfig& mesh) {
+    std::vector<std::string> overrides = arguments.deck.overrides;
+    overrides.push_back(fmt::format("mesh.replicate={}", mesh.replicate));
+    overrides.push_back(fmt::format("mesh.shard={}", mesh.shard));
+    overrides.push_back(fmt::format("mesh.tensor={}", mesh.tensor));
+    return deck::load_text(text, arguments.deck.path, overrides).config;
+  });
+  if (sweep.rows.empty())
+    base::fail(base::ExitCode::deck,
+               "shard8 plan: none of the meshes of {} ranks is left: {} need more memory than --fit "
+               "allows, {} do not go with the deck{}{}",
+               ranks, sweep.too_large, sweep.refused,
+               sweep.why.empty() ? "; give a larger --fit or more --ranks" : "; the first:\n", sweep.why);
+  if (arguments.json)
+    fmt::print("{}\n", train::to_json(sweep));
+  else
+    fmt::print("{}{}", other_ranks(arguments.deck, ranks), train::to_text(sweep));
+  return 0;
+}
+
+}  // namespace
+
+int plan_command(const PlanArguments& arguments) {
+  const DeckArguments& given = arguments.deck;
+  const auto deck = arguments.sweep ? deck::load(given.path, given.overrides, given.ranks) : load_for_ranks(given);
   print_warnings(deck);
-  fmt::print("{}", train::to_text(train::make_plan(deck.config, std::max(1, threads_from_environment())), deck.config));
+  const int threads = std::max(1, threads_from_environment());
+  if (arguments.sweep) return plan_sweep(arguments, deck, threads);
+  const train::Plan plan = train::make_plan(deck.config, threads);
+  if (arguments.json)
+    fmt::print("{}\n", train::to_json(plan, deck.config));
+  else
+    fmt::print("{}{}", other_ranks(arguments.deck, deck.config.mesh.ranks()), train::to_text(plan, deck.config));
+  return 0;
+}
+
+int convert_command(const DeckArguments& arguments, const std::string& to) {
+  const auto spelling = to == "nml" ? deck::Spelling::namelist : deck::Spelling::yaml;
+  fmt::print("{}", deck::convert(arguments.path, arguments.overrides, spelling));
   return 0;
 }
 

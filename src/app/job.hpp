@@ -19,7 +19,8 @@ namespace shard8::app {
 class StopRequests;
 
 /// What a rank has once ranks, deck and devices are checked and Kokkos runs. If the program was built for devices, each
-/// rank has a device of its own, or shares one where the deck allows it. The references are valid until the body of run_job() returns.
+/// rank has a device of its own, or shares one where the deck allows it. The references are valid until the body of
+/// run_job() returns.
 struct Job {
   comm::Node node;
   const deck::LoadResult& deck;

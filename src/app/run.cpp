@@ -67,8 +67,9 @@ std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : p
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  Run(Job& job, const StopRequests& requests, bool compare_off)
+  Run(Job& job, const StopRequests& requests, bool compare_off, std::vector<std::string> command)
       : requests_(requests),
+        command_(std::move(command)),
         deck_(job.deck),
         node_(job.node),
         log_(job.log),
@@ -190,6 +191,13 @@ class Run {
     logger_.info("{}", description);
     logger_.info("ranks      {} on {}, {} threads each, waiting by {}", world().size(), node_.host, setup().threads,
                  comm::name_of(world().waiting()));
+    if (const int threads = node_.ranks * setup().threads;
+        !tensor::kDevice && threads > node_.cores && logger_.speaks())
+      logger_.warn(
+          "{} threads of {} ranks share {} {} of {}: a rank that waits for a core looks like exposed communication; "
+          "for figures start at most {} ranks here, or change the mesh",
+          threads, node_.ranks, node_.cores, node_.cores == 1 ? "core" : "cores", node_.host,
+          std::max(1, node_.cores / setup().threads));
     if (const auto* device = world().device())
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
     if (!assembly_->parts_problem().empty())
@@ -276,11 +284,15 @@ class Run {
 
   profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) const {
     profile::SummaryInput input = summary_input(deck_.echo, memory);
-    input.run = {.backend = tensor::kDevice ? "nccl" : "mpi",
+    const auto* device = world().device();
+    input.command = command_;
+    input.gpu = gpu_versions(device);
+    input.run = {.backend = device != nullptr ? "nccl" : "mpi",
                  .device = tensor::kDevice ? "cuda" : "host",
                  .threads_per_rank = setup().threads,
                  .waiting = std::string(comm::name_of(world().waiting())),
-                 .data = assembly_->loader().dataset().description()};
+                 .data = assembly_->loader().dataset().description(),
+                 .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
     input.end = {.reason = train::name_of(stop_),
                  .next_step = loop.steps.back().step + 1,
                  .steps = steps_.end,
@@ -298,7 +310,8 @@ class Run {
     input.timing_skip = steps_.timing_skip;
     input.tokens_per_step = static_cast<double>(assembly_->loader().tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
-    input.peak_flops = profile::peak_flops(device_name(), products());
+    const double given = config().precision.peak_tflops;
+    input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products());
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     if (config().mesh.tensor > 1) input.methods = model::Overlap::make(config()).methods();
@@ -337,6 +350,7 @@ class Run {
   }
 
   const StopRequests& requests_;
+  std::vector<std::string> command_;
   deck::LoadResult deck_;
   const comm::Node& node_;
   profile::CollectiveLog& log_;
@@ -366,11 +380,12 @@ class Run {
 }  // namespace
 
 int run_command(int argc, char** argv, const RunArguments& arguments) {
+  const std::vector<std::string> command(argv, argv + argc);
   DeckArguments deck = arguments.deck;
   if (arguments.compare_off) deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
   const int code = run_job(
-      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_off)(); }, &requests);
+      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_off, command)(); }, &requests);
   requests.leave_launcher();
   return code;
 }

@@ -15,7 +15,9 @@ namespace fs = std::filesystem;
 
 void RunOutput::check(bool overlap_is_kept) const {
   comm::agree_on_root(world_, 0, [&] {
-    for (const auto& name : {config_.metrics, config_.timing, config_.summary}) profile::require_writable(path(name));
+    const std::string ranks = deck::OutputConfig::kRanks;
+    for (const auto& name : {config_.metrics, config_.timing, config_.summary, ranks})
+      profile::require_writable(path(name));
     if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
@@ -26,7 +28,8 @@ void RunOutput::check(bool overlap_is_kept) const {
 void RunOutput::start(std::int64_t first_step) {
   comm::agree_on_root(world_, 0, [&] {
     require_standard_output();
-    for (const auto& name : {config_.timing, config_.summary}) profile::remove_output(path(name));
+    const std::string ranks = deck::OutputConfig::kRanks;
+    for (const auto& name : {config_.timing, config_.summary, ranks}) profile::remove_output(path(name));
     const fs::path file = path(config_.metrics);
     auto existing = profile::OutputFile::Existing::replaced;
     if (first_step > 0) {
@@ -53,6 +56,7 @@ void RunOutput::write(const profile::Report& report, const profile::SummaryInput
   comm::agree_on_root(world_, 0, [&] {
     if (const auto metrics = std::move(metrics_)) metrics->close();
     profile::write_timing(path(config_.timing), report);
+    profile::write_ranks(path(deck::OutputConfig::kRanks), report);
     profile::write_summary(path(config_.summary), report, summary);
   });
 }

@@ -3,8 +3,11 @@
 
 #include "app/run_report.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include <chrono>
 
 #include "app/process.hpp"
 #include "base/version.hpp"
@@ -12,6 +15,7 @@
 #include "io/io_thread.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::app {
 
@@ -33,10 +37,12 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
   const base::Version v = base::version();
   profile::SummaryInput input;
   const auto text = [](std::string_view s) { return std::string(s); };
-  input.version = {{"shard8", text(v.number)},         {"git_hash", text(v.git_hash)},
-                   {"build_type", text(v.build_type)}, {"compiler", text(v.compiler)},
-                   {"march", text(v.march)},           {"mpi", comm::library_version()},
-                   {"hdf5", io::hdf5_version()},       {"blas", kernels::blas_description()}};
+  input.version = {
+      {"shard8", text(v.number)},       {"git_hash", text(v.git_hash)}, {"build_type", text(v.build_type)},
+      {"compiler", text(v.compiler)},   {"march", text(v.march)},       {"kokkos", tensor::kokkos_description()},
+      {"mpi", comm::library_version()}, {"hdf5", io::hdf5_version()},   {"blas", kernels::blas_description()}};
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  input.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.environment = relevant_environment();
   constexpr std::string_view kSlurm[] = {"SLURM_"};

@@ -19,7 +19,7 @@ profile::Gather gather_over(const comm::Communicator& world);
 struct MemoryFigures {
   tensor::MemoryBytes arenas{};
   std::uint64_t reduction_buffers = 0;
-  std::uint64_t user_buffers = 0;  ///< 0: no exchange of the tensor group overlaps through them
+  std::uint64_t user_buffers = 0;       ///< 0: no exchange of the tensor group overlaps through them
   std::uint64_t checkpoint_copies = 0;  ///< host memory, on devices pinned; 0: no checkpoints are written
   std::uint64_t planned = 0;            ///< train::Plan::total_bytes
   /// The largest of all ranks, counted from when the mesh was built, before training takes memory. Hosts: growth to the

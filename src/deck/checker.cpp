@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
@@ -24,6 +27,25 @@ bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
 bool overlaps(const Config& c) { return c.overlap.enable; }
+
+/// "mesh.tensor could be 1, 2 or 4": the divisors of `divided`, of many those nearest to `given`.
+std::string could_be(std::string_view path, std::int64_t divided, std::int64_t given) {
+  constexpr std::size_t kMostShown = 4;  // on each side of `given`; chosen
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= divided; ++d) {
+    if (divided % d != 0) continue;
+    low.push_back(d);
+    if (d * d != divided) high.insert(high.begin(), divided / d);
+  }
+  low.insert(low.end(), high.begin(), high.end());
+  const auto above = std::upper_bound(low.begin(), low.end(), given);
+  const auto from = above - low.begin() > static_cast<std::ptrdiff_t>(kMostShown) ? above - kMostShown : low.begin();
+  const auto to = low.end() - above > static_cast<std::ptrdiff_t>(kMostShown) ? above + kMostShown : low.end();
+  std::vector<std::string> texts;
+  for (auto d = from; d != to; ++d) texts.push_back(std::to_string(*d));
+  const std::vector<std::string_view> names(texts.begin(), texts.end());
+  return fmt::format("{} could be {}", path, list_of(names));
+}
 
 constexpr Reader kReaders[] = {
     {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
@@ -89,7 +111,16 @@ void Checker::fail(std::initializer_list<std::string_view> blame, std::string me
 
 void Checker::divisible(std::string_view path, std::string_view by) const {
   if (!sound({path, by}) || integer(path) % integer(by) == 0) return;
-  fail({by, path}, fmt::format("{} is not divisible by {}", shown(path), shown(by)));
+  const std::string values =
+      by == "mesh.tensor" ? tensor_ranks(integer(path)) : could_be(by, integer(path), integer(by));
+  fail({by, path}, fmt::format("{} is not divisible by {}", shown(path), shown(by)),
+       fmt::format("{}, or {} a multiple of {}", values, path, integer(by)));
+}
+
+std::string Checker::tensor_ranks(std::int64_t divided) const {
+  for (const std::string_view path : {"model.heads", "model.kv_heads", "model.ffn"})
+    if (sound({path})) divided = std::gcd(divided, integer(path));
+  return could_be("mesh.tensor", divided, integer("mesh.tensor"));
 }
 
 Span Checker::place(std::initializer_list<std::string_view> blame) const {
@@ -120,6 +151,11 @@ void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {
     diagnostics.warning(given->second, fmt::format("{} has no effect", check.shown(reader.key)),
                         fmt::format("nothing reads it with {}", check.shown(reader.switched_by)));
   }
+  const auto warmup = reading.values.find("optimizer.warmup");
+  if (warmup == reading.values.end() || reading.config.optimizer.warmup < reading.config.run.steps) return;
+  diagnostics.warning(warmup->second,
+                      fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("run.steps")),
+                      "the run ends while the learning rate still rises; to reach optimizer.lr set a shorter warm-up");
 }
 
 }  // namespace shard8::deck

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -127,11 +128,14 @@ void check_mesh(const Checker& check, const Config& config) {
   const std::int64_t micro = lay_out(config).micro_batch;
   const std::int64_t seq = config.model.seq;
   if (micro * seq % mesh.tensor == 0) return;
-  check.fail({"data.micro_batch", "mesh.tensor", "model.seq", "data.batch"},
-             fmt::format("micro-batch * model.seq = {} * {} = {} tokens are not divisible by "
-                         "mesh.tensor = {}{}",
-                         micro, seq, micro * seq, mesh.tensor, micro_batch_note(config)),
-             "the tokens of a micro-batch are spread over the tensor ranks");
+  check.fail(
+      {"data.micro_batch", "mesh.tensor", "model.seq", "data.batch"},
+      fmt::format("micro-batch * model.seq = {} * {} = {} tokens are not divisible by "
+                  "mesh.tensor = {}{}",
+                  micro, seq, micro * seq, mesh.tensor, micro_batch_note(config)),
+      fmt::format("the tokens of a micro-batch are spread over the tensor ranks: {}, or data.micro_batch a multiple "
+                  "of {}",
+                  check.tensor_ranks(micro * seq), mesh.tensor / std::gcd(seq, mesh.tensor)));
 }
 
 void check_overlap(const Checker& check, const Config& config) {
@@ -187,7 +191,8 @@ void check_training(const Checker& check, const Config& config) {
   if (check.sound({"optimizer.warmup", "optimizer.decay_steps"}) && o.warmup >= o.decay_steps) {
     check.fail(
         {"optimizer.warmup", "optimizer.decay_steps"},
-        fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("optimizer.decay_steps")));
+        fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("optimizer.decay_steps")),
+        fmt::format("set optimizer.warmup to at most {}, or leave decay_steps out", o.decay_steps - 1));
   }
   if (check.sound({"run.timing_skip", "run.steps"}) && config.run.timing_skip >= config.run.steps) {
     check.fail({"run.timing_skip", "run.steps"},
@@ -216,6 +221,10 @@ void check_ends(const Checker& check, const Config& config) {
   for (int i = 0; i < 4; ++i) {
     if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
+    }
+    if (*names[i] == OutputConfig::kRanks) {
+      check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
+                 "runs write the phases of each rank to it");
     }
     if (*names[i] == OutputConfig::kAlgorithms) {
       check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
@@ -273,7 +282,10 @@ void resolve_defaults(Reading& reading) {
   if (derived("model.tie_embeddings", "model.arch")) {
     c.model.tie_embeddings = c.model.arch == Arch::gpt2;
   }
-  if (derived("optimizer.decay_steps", "run.steps")) c.optimizer.decay_steps = c.run.steps;
+  if (derived("optimizer.decay_steps", "run.steps")) {  // a run that ends within the warm-up never decays
+    const std::int64_t warmed_up = std::min(c.optimizer.warmup + 1, kMostInteger);
+    c.optimizer.decay_steps = std::max(c.run.steps, reading.broken.count("optimizer.warmup") > 0 ? 0 : warmed_up);
+  }
   if (derived("run.timing_skip", "run.steps")) {
     c.run.timing_skip = std::min(c.run.timing_skip, c.run.steps - 1);
   }

@@ -64,6 +64,9 @@ class Checker {
   /// one of them has no usable value.
   void divisible(std::string_view path, std::string_view by) const;
 
+  /// "mesh.tensor could be 1, 2 or 4": the values that divide this number and what else the tensor ranks share.
+  std::string tensor_ranks(std::int64_t divided) const;
+
  private:
   Span place(std::initializer_list<std::string_view> blame) const;
   std::int64_t integer(std::string_view path) const;
@@ -73,7 +76,8 @@ class Checker {
 };
 
 /// Adds a warning for each key that is given, has another value than its default, and has no effect because of another
-/// key ("fp8.margin" without recipe delayed). The deck must have no errors and all defaults set.
+/// key ("fp8.margin" without recipe delayed), and one for a run that ends within its warm-up. The deck must have no
+/// errors and all defaults set.
 void warn_of_unused(Diagnostics& diagnostics, const Reading& reading);
 
 }  // namespace shard8::deck

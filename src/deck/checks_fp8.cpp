@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -83,7 +84,8 @@ class BlockChecker {
     if (!check_.sound({"model.hidden", "model.heads", "mesh.tensor"})) return;
     if (m.hidden % m.heads != 0 || m.heads % tensor_ != 0) return;
     if (m.hidden % block_ != 0) {
-      check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")), hint());
+      check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")),
+                  hint() + multiples("model.hidden", m.hidden));
       return;  // the tensor ranks' parts are then not multiples either
     }
     if (!check_local("model.hidden", "model.hidden", std::to_string(m.hidden), m.hidden)) return;
@@ -126,16 +128,25 @@ class BlockChecker {
     const std::string number = std::to_string(local);
     if (tensor_ == 1) {
       const std::string steps = numbers == number ? "" : numbers + " = ";
-      check_.fail({key, "fp8.recipe"}, failure(fmt::format("{} = {}{}", name, steps, number)) + note, hint());
+      check_.fail({key, "fp8.recipe"}, failure(fmt::format("{} = {}{}", name, steps, number)) + note,
+                  hint() + (name == key ? multiples(key, total) : ""));
     } else {
       check_.fail({key, "mesh.tensor", "fp8.recipe"},
                   failure(fmt::format("{} / mesh.tensor = {} / {} = {}", name, numbers, tensor_, number)) + note,
-                  hint());
+                  hint() + (name == key ? multiples(key, total) : ""));
     }
     return false;
   }
 
   std::string failure(const std::string& sum) const { return fmt::format("{} is not a multiple of {}", sum, block_); }
+
+  // "; model.ffn could be 352 or 384": the nearest widths that the recipe and the mesh take.
+  std::string multiples(std::string_view key, std::int64_t given) const {
+    std::int64_t step = block_ * tensor_;
+    if (key == "model.hidden") step = std::lcm(step, config_.model.heads * (config_.model.arch == Arch::llama ? 2 : 1));
+    const std::int64_t below = given / step * step;
+    return fmt::format("; {} could be {}{}", key, below > 0 ? fmt::format("{} or ", below) : "", below + step);
+  }
 
   std::string hint() const {
     const Recipe recipe = config_.fp8.recipe;

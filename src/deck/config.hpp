@@ -66,6 +66,7 @@ struct PrecisionConfig {
   FloatType compute = FloatType::bf16;  ///< activations, residual stream, matrix products
   FloatType reduce = FloatType::fp32;   ///< type in which gradients are reduced over ranks
   bool deterministic = true;            ///< two runs give the same bits
+  double peak_tflops = 0.0;             ///< TFLOP/s of a rank, for MFU; 0: from the device's data sheet
 };
 
 /// FP8 in the layers' linears: how values are scaled and how weights are kept.
@@ -120,7 +121,7 @@ struct OptimizerConfig {
   double lr = 0.0;                      ///< peak learning rate
   double min_lr = 0.0;                  ///< learning rate at the end of the decay
   std::int64_t warmup = 0;              ///< steps of linear warm-up
-  std::int64_t decay_steps = 0;         ///< step at which min_lr is reached; loaded default: run.steps
+  std::int64_t decay_steps = 0;         ///< step at which min_lr is reached; loaded default: run.steps or more
   double beta1 = 0.9;                   ///< decay of the first moment
   double beta2 = 0.95;                  ///< decay of the second moment
   double eps = 1e-8;                    ///< added to the root of the second moment
@@ -186,6 +187,8 @@ struct VerifyConfig {
 struct OutputConfig {
   static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
   static constexpr const char* kOverlap = "overlap.json";       ///< in dir, with overlap: auto: see docs/overlap.md
+
+  static constexpr const char* kRanks = "ranks.csv";            ///< in dir: mean seconds of each phase on each rank
 
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step

@@ -77,4 +77,19 @@ std::string to_namelist(const Config& config) {
   return text;
 }
 
+std::string to_deck(const Reading& reading, Spelling spelling) {
+  const bool yaml = spelling == Spelling::yaml;
+  std::string text;
+  for (const Group& group : all_groups()) {
+    std::string keys;
+    for (const Field& field : group.fields)
+      if (reading.given(fmt::format("{}.{}", group.name, field.key)))
+        keys += fmt::format("  {}{} {}\n", field.key, yaml ? ":" : " =", spelled(field, reading.config, spelling));
+    if (keys.empty()) continue;
+    text += yaml ? fmt::format("{}{}:\n{}", text.empty() ? "" : "\n", group.name, keys)
+                 : fmt::format("{}&{}\n{}/\n", text.empty() ? "" : "\n", group.name, keys);
+  }
+  return text;
+}
+
 }  // namespace shard8::deck

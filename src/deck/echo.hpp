@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deck/config.hpp"
+#include "deck/fields.hpp"
 #include "deck/reading.hpp"
 
 namespace shard8::deck {
@@ -36,5 +37,8 @@ std::vector<Echo> make_echo(const Reading& reading);
 /// The text of a deck with every key written out. It loads to this Config, which must come from load().
 std::string to_yaml(const Config& config);
 std::string to_namelist(const Config& config);
+
+/// The text of a deck with the keys that `reading` was given.
+std::string to_deck(const Reading& reading, Spelling spelling);
 
 }  // namespace shard8::deck

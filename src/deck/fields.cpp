@@ -119,6 +119,10 @@ std::string list_of(std::span<const std::string_view> names, std::string_view la
 
 std::string expected(const Field& field) {
   const std::string bounds = bounds_text(field.bounds);
+  const Bounds& b = field.bounds;
+  if (field.slot.index() == 0 && b.low == 1 && !b.open_low && !is_finite(b.high)) return "a positive integer";
+  if (field.slot.index() == 2 && b.low > 0)
+    return fmt::format("{}a positive number from {} to {}", b.or_zero ? "0 or " : "", b.low, b.high);
   switch (field.slot.index()) {
     case 0:
       return "an integer" + bounds + (field.automatic ? ", or auto" : "");

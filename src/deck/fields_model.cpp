@@ -134,6 +134,13 @@ constexpr Field kPrecision[] = {
      .slot = slot<&Config::precision, &PrecisionConfig::deterministic>(),
      .help = "the same bits from run to run on one mesh (same libraries, threads and ranks per "
              "host)"},
+    {.key = "peak_tflops",
+     .slot = slot<&Config::precision, &PrecisionConfig::peak_tflops>(),
+     .bounds = at_least(0),
+     .unit = "TFLOP/s",
+     .help =
+         "peak of a rank in the format of its products, for the report's MFU; 0: from the device's data sheet where "
+         "it is known"},
 };
 
 }  // namespace

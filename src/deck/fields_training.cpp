@@ -123,7 +123,7 @@ constexpr Field kOptimizer[] = {
     {.key = "decay_steps",
      .slot = optimizer<&OptimizerConfig::decay_steps>(),
      .bounds = at_least(1),
-     .default_note = "run.steps",
+     .default_note = "run.steps, at least warmup + 1",
      .unit = "steps",
      .help = "step at which min_lr is reached, counted from the first of the run, more than "
              "warmup; a restart without this key keeps the checkpoint's"},

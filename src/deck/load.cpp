@@ -59,23 +59,32 @@ std::string read_deck_file(const std::string& path) {
   return text;
 }
 
-LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
-                     std::optional<std::int64_t> ranks) {
+namespace {
+
+/// Reads the deck's and the command line's values. Returns whether the deck could be read to its end.
+bool read_all(Diagnostics& errors, Reading& reading, std::string_view text, const std::string& name,
+              std::span<const std::string> overrides) {
   const Syntax syntax = syntax_of(name);
   refuse_what_is_no_text(text, name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-
-  Diagnostics errors;
   const int source = errors.add_source({name, split_lines(text)});
   const RawDeck deck =
       syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text)) : read_namelist(errors, source, text);
   const RawDeck changes = read_overrides(errors, overrides);
-
-  Reading reading;
   read_fields(errors, reading, deck);
   read_fields(errors, reading, changes);
+  return deck.complete;
+}
+
+}  // namespace
+
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
+                     std::optional<std::int64_t> ranks) {
+  Diagnostics errors;
+  Reading reading;
+  const bool complete = read_all(errors, reading, text, name, overrides);
   const bool ranks_open = reading.config.mesh.shard == MeshConfig::kAuto && !ranks;
-  if (deck.complete) {
+  if (complete) {
     check_required(errors, reading);
     resolve_defaults(reading);
     resolve_ranks(errors, reading, ranks);
@@ -85,6 +94,15 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
   errors.throw_if_any();
   warn_of_unused(errors, reading);
   return {reading.config, make_echo(reading), errors.warnings(), ranks_open};
+}
+
+std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling) {
+  const std::string text = read_deck_file(path);
+  load_text(text, path, overrides);  // its errors
+  Diagnostics errors;
+  Reading reading;
+  read_all(errors, reading, text, path, overrides);
+  return to_deck(reading, spelling);
 }
 
 LoadResult load(const std::string& path, std::span<const std::string> overrides, std::optional<std::int64_t> ranks) {

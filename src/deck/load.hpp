@@ -11,6 +11,7 @@
 
 #include "deck/config.hpp"
 #include "deck/echo.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 
@@ -38,5 +39,9 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
 /// The text of a deck file. Throws base::Error(deck) if the file cannot be read, is a folder, or its name does not end
 /// in .yaml, .yml or .nml.
 std::string read_deck_file(const std::string& path);
+
+/// The same deck in another spelling: the keys that the deck or an override gives, with their values as they stand
+/// there (paths are not looked up), in the order of the table. Comments are lost. Throws what load() throws.
+std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling);
 
 }  // namespace shard8::deck

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 
 #include "base/text.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -16,6 +16,19 @@ namespace {
 Token token(std::string_view text, int source, std::size_t offset) {
   const int length = text.empty() ? 1 : static_cast<int>(text.size());
   return {std::string(text), false, {source, 1, static_cast<int>(offset) + 1, length}};
+}
+
+/// ", did you mean 'mesh.shard=4'?": the keys of this name, or of the nearest one. Empty if there is none.
+std::string with_groups(std::string_view key, std::string_view value) {
+  std::vector<std::string_view> keys;
+  for (const Group& group : all_groups())
+    for (const Field& field : group.fields) keys.push_back(field.key);
+  const std::string_view near = nearest(key, keys);
+  std::string text;
+  for (const Group& group : all_groups())
+    if (!near.empty() && find_field(group, near) != nullptr)
+      text += fmt::format("{}'{}.{}{}'", text.empty() ? ", did you mean " : " or ", group.name, near, value);
+  return text.empty() ? text : text + "?";
 }
 
 }  // namespace
@@ -73,7 +86,6 @@ std::string_view RawBuilder::rest_of_line(const Span& where) const {
 
 RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments) {
   RawDeck deck;
-  std::set<std::string> seen;
   for (const std::string& argument : arguments) {
     const int source = errors.add_source({"command line:" + base::quotable(argument), {argument}, false});
     const std::string_view all = argument;
@@ -81,13 +93,14 @@ RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> argumen
     const std::string_view path = all.substr(0, equals);
     const auto dot = path.find('.');
     if (equals == std::string_view::npos || dot == std::string_view::npos || dot == 0 || dot + 1 == path.size()) {
-      errors.error(token(all, source, 0).where, "this changes no key of the deck", "expected group.key=value");
+      const bool no_group = equals != std::string_view::npos && dot == std::string_view::npos;
+      errors.error(token(all, source, 0).where, "this changes no key of the deck",
+                   "expected group.key=value" + (no_group ? with_groups(path, all.substr(equals)) : ""));
       continue;
     }
-    if (!seen.insert(std::string(path)).second) {
-      errors.error(token(path, source, 0).where, fmt::format("{} stands on the command line a second time", path));
-      continue;
-    }
+    std::erase_if(deck.groups, [&](const RawGroup& earlier) {
+      return earlier.name.text == path.substr(0, dot) && earlier.entries[0].key.text == path.substr(dot + 1);
+    });
     const Token key = token(path.substr(dot + 1), source, dot + 1);
     const Token value = token(all.substr(equals + 1), source, equals + 1);
     deck.groups.push_back({token(path.substr(0, dot), source, 0), {{key, value}}});

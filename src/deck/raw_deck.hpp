@@ -39,8 +39,8 @@ struct RawGroup {
   bool has_value = false;  ///< "mesh: 2" in place of keys
 };
 
-/// What the front ends (YAML, namelists, command line) produce: names and scalars as text. Nothing is looked up in the
-/// table of fields. A front end reports duplicates and leaves them out.
+/// What the front ends (YAML, namelists, command line) produce: names and scalars as text. No name is checked against
+/// the table of fields. A front end reports duplicates and leaves them out.
 struct RawDeck {
   std::vector<RawGroup> groups;
   bool text_needs_quotes = false;  ///< true for namelists: a text or choice without quotes is an error
@@ -102,7 +102,8 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text);
 RawDeck read_namelist(Diagnostics& errors, int source, std::string_view text);
 
 /// Reads arguments `group.key=value`. Each becomes a source of its own in `errors`. The value is all that follows the
-/// first '='; quotes are not taken off. The same key twice is an error.
+/// first '='; quotes are not taken off. Of the same key several times, the last one counts, and the others are not
+/// read.
 RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments);
 
 }  // namespace shard8::deck

@@ -235,6 +235,25 @@ bool indented_by_tab(Diagnostics& errors, int source) {
   return any;
 }
 
+// Adds an error if the line above line `at` (from 0), blank lines and comments left out, is one word: a group whose
+// colon is missing. The parser stops at the keys below it.
+bool name_without_colon(Diagnostics& errors, int source, int at) {
+  const auto& lines = errors.source(source).lines;
+  for (int i = std::min(at, static_cast<int>(lines.size())) - 1; i >= 0; --i) {
+    const std::string& line = lines[static_cast<std::size_t>(i)];
+    const auto begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    const auto end = std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", begin), line.size());
+    const auto rest = line.find_first_not_of(' ', end);
+    if (end == begin || (rest != std::string::npos && line[rest] != '#')) return false;
+    const std::string name = line.substr(begin, end - begin);
+    errors.error({source, i + 1, static_cast<int>(begin) + 1, static_cast<int>(name.size())},
+                 fmt::format("a colon is missing behind '{}'", name), fmt::format("write '{}:'", name));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
@@ -250,8 +269,9 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
       complete = false;
     } catch (const YAML::Exception& e) {
       const bool placed = !e.mark.is_null();
-      errors.error({source, placed ? e.mark.line + 1 : 1, placed ? e.mark.column + 1 : 1, 1},
-                   fmt::format("not valid YAML: {}", e.msg));
+      if (!placed || !name_without_colon(errors, source, e.mark.line))
+        errors.error({source, placed ? e.mark.line + 1 : 1, placed ? e.mark.column + 1 : 1, 1},
+                     fmt::format("not valid YAML: {}", e.msg));
       complete = false;
     }
   }

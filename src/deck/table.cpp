@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "deck/fields.hpp"
+#include "deck/schema.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -96,7 +97,8 @@ Fortran namelists, in files ending in `.nml`:
     /
 
 Both are read into the same table, the one below, which `shard8 deck [GROUP] [--format yaml|nml]`
-prints as a deck to be filled in.
+prints as a deck to be filled in. `shard8 convert DECK --to yaml|nml` prints a deck in the other
+spelling. `shard8 deck --format schema` prints a JSON schema, with which editors check YAML decks.
 
 - Numbers are decimal: `256`, `3.0e-4`, `3.0d-4`. Logical values are `true` and `false`, `.true.`
   and `.false.`, `t` and `f`. Not numbers: `010`, `1_000`, `0x10`, `3abc`; `1e3` is no integer.
@@ -105,7 +107,8 @@ prints as a deck to be filled in.
 - In YAML lists, deeper levels, tags, anchors and several documents are errors.
 - A key or group that is not in the table is an error, and so is one that stands twice.
 - Keys can be changed on the command line: `shard8 run DECK mesh.tensor=4 run.steps=10`. The value
-  is all that follows `=`; no quotes are taken off.
+  is all that follows `=`; no quotes are taken off. Of one key given several times the last value
+  counts.
 - Files are looked for from the working directory, then from the deck's folder.
 
 All errors are told at once, before any device or other file is touched, and the exit code is 2:
@@ -157,7 +160,8 @@ std::string markdown_page() {
 
 std::string print_table(std::string_view format, std::string_view group) {
   if (format == "markdown") return markdown_page();
-  if (format != "yaml" && format != "nml") unknown("format", format, {"yaml", "nml", "markdown"});
+  if (format == "schema") return json_schema();
+  if (format != "yaml" && format != "nml") unknown("format", format, {"yaml", "nml", "markdown", "schema"});
   const Style& style = format == "yaml" ? kYaml : kNamelist;
   std::vector<std::string_view> names;
   std::string out;

@@ -15,17 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail_with(const fs::path& path, const char* what, const std::string& reason) {
-  base::fail(base::ExitCode::environment,
-             "cannot {} '{}': {}; set output.dir to a folder that can be written to and has room", what, path.string(),
-             reason);
+[[noreturn]] void fail_with(const fs::path& path, const char* what, const std::string& reason,
+                            const std::string& remedy) {
+  base::fail(base::ExitCode::environment, "cannot {} '{}': {}; {} a folder that can be written to and has room", what,
+             path.string(), reason, remedy);
 }
 
-void create_folder_of(const fs::path& path) {
+void create_folder_of(const fs::path& path, const std::string& remedy) {
   if (!path.has_parent_path()) return;
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  if (error) fail_with(path.parent_path(), "make folder", error.message());
+  if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
 }
 
 /// The folders of a path that are missing at construction. The destructor removes those that are empty.
@@ -48,41 +48,42 @@ class MissingFolders {
   std::vector<fs::path> missing_;  ///< deepest first
 };
 
-std::FILE* open_file(const fs::path& path, const char* mode) {
+std::FILE* open_file(const fs::path& path, const char* mode, const std::string& remedy) {
   std::error_code ignored;  // if the type cannot be read, fopen reports why
-  if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO");
+  if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO", remedy);
   std::FILE* const file = std::fopen(path.c_str(), mode);
-  if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno));
+  if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno), remedy);
   return file;
 }
 
 }  // namespace
 
-OutputFile::OutputFile(fs::path path, Existing existing) : path_(std::move(path)) {
-  create_folder_of(path_);
-  file_.reset(open_file(path_, existing == Existing::replaced ? "w" : "a"));
+OutputFile::OutputFile(fs::path path, Existing existing, std::string remedy)
+    : path_(std::move(path)), remedy_(std::move(remedy)) {
+  create_folder_of(path_, remedy_);
+  file_.reset(open_file(path_, existing == Existing::replaced ? "w" : "a", remedy_));
 }
 
 void OutputFile::write(std::string_view text) {
   SHARD8_REQUIRE(file_ != nullptr, "'{}' is closed", path_.string());
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0) {
-    fail_with(path_, "write to", std::strerror(errno));
+    fail_with(path_, "write to", std::strerror(errno), remedy_);
   }
 }
 
 void OutputFile::close() {
   if (file_ == nullptr) return;
   errno = 0;
-  if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno));
+  if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno), remedy_);
 }
 
-void require_writable(const fs::path& path) {
+void require_writable(const fs::path& path, const std::string& remedy) {
   const MissingFolders missing(path.parent_path());
-  create_folder_of(path);
+  create_folder_of(path, remedy);
   std::error_code ignored;  // an empty file that cannot be removed does no harm: the run replaces it
   const bool existed = fs::exists(path, ignored);
-  std::fclose(open_file(path, "a"));
+  std::fclose(open_file(path, "a", remedy));
   if (existed) return;
   // Through a dangling link, open_file created the link's target; the link itself stays.
   const fs::path file = fs::canonical(path, ignored);

@@ -5,9 +5,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace shard8::profile {
+
+/// The remedy for a file in output.dir.
+inline constexpr const char* kOutputRemedy = "set output.dir to";
 
 /// A text file that a run writes. Every call throws Error(environment) with the path, the system's reason and what to
 /// do. The destructor closes the file without reporting errors.
@@ -15,7 +19,9 @@ class OutputFile {
  public:
   enum class Existing { replaced, continued };
   /// Creates the file, and its folder if it is missing. A file that exists is replaced, or written to at its end.
-  explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced);
+  /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room".
+  explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced,
+                      std::string remedy = kOutputRemedy);
 
   /// Passes the text to the system before it returns.
   void write(std::string_view text);
@@ -26,12 +32,13 @@ class OutputFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
   std::filesystem::path path_;
+  std::string remedy_;
   std::unique_ptr<std::FILE, Close> file_;
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
 /// are as before.
-void require_writable(const std::filesystem::path& path);
+void require_writable(const std::filesystem::path& path, const std::string& remedy = kOutputRemedy);
 
 /// Removes a regular file; for a link, the file that the link points to. A file that cannot be removed is emptied; if
 /// this fails too, throws the error of OutputFile. Devices and FIFOs stay.

@@ -22,6 +22,8 @@ constexpr Peaks kPeaks[] = {
     {{"H100", "HBM3"}, {67, 989.4, 1978.9}},  // SXM
     {{"GH200", ""}, {67, 989.4, 1978.9}},     //
     {{"A100", ""}, {19.5, 312, 0}},           //
+    {{"GB200", ""}, {80, 2500, 5000}},        //
+    {{"B200", ""}, {75, 2250, 4500}},         // HGX
 };
 
 /// Whether the name contains `word` as a whole word. A hyphen ends a word, so "A100-SXM4" contains "A100". True for an

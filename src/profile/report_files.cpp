@@ -22,11 +22,8 @@ Json object_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
 }
 
 Json run_of(const SummaryInput::Run& run) {
-  return {{"backend", run.backend},
-          {"device", run.device},
-          {"threads_per_rank", run.threads_per_rank},
-          {"waiting", run.waiting},
-          {"data", run.data}};
+  return {{"backend", run.backend}, {"device", run.device}, {"threads_per_rank", run.threads_per_rank},
+          {"waiting", run.waiting}, {"data", run.data},     {"collectives", run.collectives}};
 }
 
 Json end_of(const SummaryInput::End& end) {
@@ -225,6 +222,19 @@ void write_timing(const std::filesystem::path& path, const Report& report) {
   file.close();
 }
 
+void write_ranks(const std::filesystem::path& path, const Report& report) {
+  OutputFile file(path);
+  file.write("rank,host,phase,part,mean_s\n");
+  for (std::size_t rank = 0; rank < report.hosts.size() && !report.times.by_rank.empty(); ++rank) {
+    std::string rows;
+    for (std::size_t i = 0; i < kTimedRows; ++i)
+      fmt::format_to(std::back_inserter(rows), "{},{},{},{},{}\n", rank, report.hosts[rank], timed_rows()[i].phase,
+                     part_label(timed_rows()[i], !report.emulated.empty()), report.times.by_rank[i][rank]);
+    file.write(rows);
+  }
+  file.close();
+}
+
 std::vector<std::pair<std::string, std::string>> variables_with(const char* const* variables,
                                                                 std::span<const std::string_view> prefixes) {
   std::vector<std::pair<std::string, std::string>> found;
@@ -243,7 +253,12 @@ std::vector<std::pair<std::string, std::string>> variables_with(const char* cons
 
 std::string to_json(const Report& report, const SummaryInput& input) {
   Json summary;
+  summary["schema"] = kSummarySchema;
+  summary["date"] = input.date;
+  summary["command"] = input.command;
   summary["version"] = object_of(input.version);
+  summary["gpu"] = Json::object();
+  for (const auto& [name, value] : input.gpu) summary["gpu"][name] = value.empty() ? Json(nullptr) : Json(value);
   summary["deck"] = deck_of(input.deck);
   summary["ranks"] = report.ranks;
   summary["hosts"] = report.hosts;

@@ -20,6 +20,13 @@ namespace shard8::profile {
 /// of timed_rows(). The part of emulated products is "gemm (emulated)". Throws the errors of OutputFile.
 void write_timing(const std::filesystem::path& path, const Report& report);
 
+/// The version of summary.json's layout. It grows when a key changes its meaning or goes away, not when one is added.
+inline constexpr int kSummarySchema = 1;
+
+/// Writes ranks.csv with the columns rank,host,phase,part,mean_s: each rank's mean over the measured steps of each of
+/// timed_rows(). Throws the errors of OutputFile.
+void write_ranks(const std::filesystem::path& path, const Report& report);
+
 /// What summary.json contains besides the report.
 struct SummaryInput {
   struct DeckValue {
@@ -31,6 +38,7 @@ struct SummaryInput {
     std::string backend, device;
     int threads_per_rank = 0;
     std::string waiting, data;
+    std::vector<std::string> collectives{};  ///< on devices: how the groups' collectives are done
   };
   /// How the run ended.
   struct End {
@@ -43,8 +51,11 @@ struct SummaryInput {
     std::string kind;
     std::uint64_t bytes = 0;
   };
+  std::string date{};                  ///< UTC, when the summary was made
+  std::vector<std::string> command{};  ///< the command line
   std::vector<std::pair<std::string, std::string>> version{};
-  std::vector<DeckValue> deck{};  ///< all keys, with defaults
+  std::vector<std::pair<std::string, std::string>> gpu{};  ///< name and versions; an empty text is written as null
+  std::vector<DeckValue> deck{};                           ///< all keys, with defaults
   Run run{};
   std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that influence a run
   std::vector<std::pair<std::string, std::string>> slurm{};

@@ -106,8 +106,11 @@ StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gat
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
     result.steps[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
   });
-  for_each_gathered(sums, gather,
-                    [&](std::size_t i, std::span<const double> by_rank) { result.mean[i] = spread_of(by_rank); });
+  result.by_rank.resize(kTimedRows);
+  for_each_gathered(sums, gather, [&](std::size_t i, std::span<const double> by_rank) {
+    result.mean[i] = spread_of(by_rank);
+    for (const double sum : by_rank) result.by_rank[i].push_back(sum / static_cast<double>(mine.size()));
+  });
   result.longest_s = result.mean.back().max;
   for (Spread& s : result.mean) {
     for (double* const x : {&s.min, &s.mean, &s.max}) *x /= static_cast<double>(mine.size());

@@ -61,7 +61,9 @@ using Spreads = std::array<Spread, kTimedRows>;
 struct StepSpreads {
   std::vector<Spreads> steps;  ///< of each step
   Spreads mean;                ///< of each rank's mean over the steps
-  double longest_s = 0;        ///< seconds of all steps on the slowest rank
+  /// Of each row each rank's mean over the steps; empty if there are no steps.
+  std::vector<std::vector<double>> by_rank{};
+  double longest_s = 0;  ///< seconds of all steps on the slowest rank
 };
 /// `mine` are the steps of this rank. Collective: every rank passes the same number of steps.
 StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather);

@@ -47,8 +47,9 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 bool may_change_at_restart(const std::string& key) {
   constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
                                                        "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 5> kKeys = {"model.init_file", "model.recompute", "precision.deterministic",
-                                                     "data.path", "data.micro_batch"};
+  constexpr std::array<std::string_view, 6> kKeys = {
+      "model.init_file",       "model.recompute", "precision.deterministic",
+      "precision.peak_tflops", "data.path",       "data.micro_batch"};
   return is_one_of(key, kKeys) ||
          std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
 }

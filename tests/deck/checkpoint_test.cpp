@@ -102,7 +102,7 @@ TEST(Checkpoint, default_folder) {
 }
 
 TEST(Checkpoint, values_out_of_bounds) {
-  EXPECT_THAT(error_of({"checkpoint.keep=0"}), HasSubstr("expected an integer >= 1"));
+  EXPECT_THAT(error_of({"checkpoint.keep=0"}), HasSubstr("expected a positive integer"));
   EXPECT_THAT(error_of({"checkpoint.every=-1"}), HasSubstr("expected an integer >= 0"));
   EXPECT_THAT(error_of({"checkpoint.files=ranks"}), HasSubstr("did you mean 'rank'"));
   EXPECT_THAT(error_of({"checkpoint.restart="}), HasSubstr("a text, not empty"));

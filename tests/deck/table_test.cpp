@@ -114,7 +114,7 @@ TEST(Table, unknown_names) {
   EXPECT_EQ(message("yaml", "mash"),
             "unknown group 'mash'; did you mean 'mesh'? expected model, mesh, precision, fp8, fsdp, overlap, "
             "optimizer, data, run, checkpoint, verify or output");
-  EXPECT_EQ(message("json", ""), "unknown format 'json'; expected yaml, nml or markdown");
+  EXPECT_EQ(message("json", ""), "unknown format 'json'; expected yaml, nml, markdown or schema");
 }
 
 }  // namespace

@@ -68,6 +68,15 @@ TEST(Files, say_why_they_cannot_be_written) {
     }
   };
   expect_error([] { OutputFile file("/dev/null/x/metrics.jsonl"); }, "/dev/null/x", "Not a directory");
+  try {
+    require_writable("/dev/null/x", "give --json a file in");
+    ADD_FAILURE() << "no error";
+  } catch (const base::Error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "cannot make folder '/dev/null': Not a directory; give --json a file in a folder that can be written to "
+        "and has room");
+  }
   expect_error([] { OutputFile file("/proc"); }, "/proc", "Is a directory");
   if (std::filesystem::exists("/dev/full")) {
     expect_error([] { OutputFile("/dev/full").write("text"); }, "/dev/full", "No space left");
@@ -110,6 +119,22 @@ TEST(Files, remove_output_of_an_earlier_run) {
   EXPECT_FALSE(fs::exists(folder / "scratch"));
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
   EXPECT_TRUE(fs::is_fifo(folder / "fifo"));
+}
+
+TEST(Timing, a_row_for_each_rank_and_phase) {
+  const Folder folder;
+  const Report report = synthetic_report();
+  write_ranks(folder / "ranks.csv", report);
+  const auto lines = lines_of(folder / "ranks.csv");
+  ASSERT_EQ(lines.size(), 1u + kRanks * kTimedRows);
+  EXPECT_EQ(lines[0], "rank,host,phase,part,mean_s");
+  EXPECT_EQ(lines[1].substr(0, 14), "0,node00,data,");
+  EXPECT_EQ(lines[1 + 2 * kTimedRows + 4].substr(0, 22), "2,node01,forward,gemm,");
+  for (std::size_t i = 0; i < kTimedRows; ++i) {
+    const Spread spread = spread_of(report.times.by_rank[i]);
+    EXPECT_NEAR(spread.mean, report.times.mean[i].mean, 1e-12) << i;
+    EXPECT_NEAR(spread.max, report.times.mean[i].max, 1e-12) << i;
+  }
 }
 
 TEST(Timing, a_row_for_each_step_and_phase) {
@@ -204,7 +229,10 @@ TEST(Summary, says_how_the_run_ended) {
 
 TEST(Summary, holds_everything) {
   const Folder folder;
-  const SummaryInput input{.version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
+  const SummaryInput input{.date = "2026-01-02T03:04:05Z",
+                           .command = {"shard8", "run"},
+                           .version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
+                           .gpu = {{"name", "NVIDIA H200"}, {"nccl", ""}},
                            .deck = {{"model", "hidden", "256"},
                                     {"model", "arch", "llama", true},
                                     {"precision", "deterministic", "true"},
@@ -231,7 +259,11 @@ TEST(Summary, holds_everything) {
                                     {"device", "host"},
                                     {"threads_per_rank", 2},
                                     {"waiting", "yield"},
-                                    {"data", "bytes of 'text'"}}));
+                                    {"data", "bytes of 'text'"},
+                                    {"collectives", ordered_json::array()}}));
+  EXPECT_EQ(s["date"], "2026-01-02T03:04:05Z");
+  EXPECT_EQ(s["command"], (std::vector<std::string>{"shard8", "run"}));
+  EXPECT_EQ(s["gpu"], (ordered_json{{"name", "NVIDIA H200"}, {"nccl", nullptr}}));
   EXPECT_EQ(s["environment"]["OMP_NUM_THREADS"], "2");
   EXPECT_EQ(s["loss"]["final"], 2.5);
   EXPECT_EQ(s["loss"]["unigram_entropy"], 3.5);
@@ -255,7 +287,8 @@ TEST(Summary, holds_everything) {
   EXPECT_NEAR(s["figures"]["mfu"], 0.25 / 1.15, 1e-9);
   EXPECT_EQ(s["verification"]["status"], "failed");
   EXPECT_EQ(s["verification"]["why"], "too high");
-  EXPECT_EQ(s.begin().key(), "version");
+  EXPECT_EQ(s.begin().key(), "schema");
+  EXPECT_EQ(s["schema"], kSummarySchema);
 }
 
 TEST(Summary, has_the_exchanges_of_a_tensor_group) {

@@ -60,6 +60,8 @@ TEST(PeakFlops, of_devices_by_their_names) {
   EXPECT_EQ(peak_flops("NVIDIA GH200 480GB", Products::fp8), 1978.9e12);
   EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::bf16), 312e12);
   EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::fp8), 0);
+  EXPECT_EQ(peak_flops("NVIDIA B200", Products::bf16), 2250e12);
+  EXPECT_EQ(peak_flops("NVIDIA GB200", Products::fp8), 5000e12);
 }
 
 TEST(PeakFlops, of_others_are_not_guessed) {

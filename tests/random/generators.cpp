@@ -185,6 +185,8 @@ constexpr Generator kGenerators[] = {
        d.config.mesh.device = draw.one_of({deck::Device::automatic, deck::Device::host});
      }},
     {"precision.compute", [](RandomDeck& d, Draw& draw) { d.config.precision.compute = draw_type(draw); }},
+    {"precision.peak_tflops",
+     [](RandomDeck& d, Draw& draw) { d.config.precision.peak_tflops = draw.chance(0.8) ? 0 : draw.real(1, 2000); }},
     {"precision.reduce",
      [](RandomDeck& d, Draw& draw) {
        d.config.precision.reduce = draw.chance(0.7) ? FloatType::fp32 : FloatType::bf16;

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/host_collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "tensor/bfloat16.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using comm::Communicator;
+using profile::Collective;
+using tensor::BFloat16;
+using tensor::DType;
+using tensor::Tensor;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kRow = 16;  ///< elements of which a rank's rows are a multiple; chosen as in bench_collectives
+
+/// The summand of a rank: -1, 0 or 1, so that sums are exact.
+float summand(std::int64_t i, int rank) { return static_cast<float>((i * 7 + i / 16 + rank * 5) % 3 - 1); }
+/// A byte of the rank that gives it.
+std::uint8_t gathered_byte(std::int64_t i) { return static_cast<std::uint8_t>((i * 31 + i / 251) % 256); }
+
+float sum_of(std::int64_t i, int ranks) {
+  float sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += summand(i, rank);
+  return sum;
+}
+
+/// One collective of one tensor, whose memory is `whole`.
+class Case {
+ public:
+  Case(const Communicator& group, Collective op, const Tensor& whole) : group_(group), op_(op), whole_(whole) {
+    const std::int64_t rows = op == Collective::all_reduce ? whole.rows() : whole.rows() / group.size();
+    first_ = op == Collective::all_reduce ? 0 : rows * group.rank();
+    own_ = whole.slice(first_, rows);
+  }
+
+  std::int64_t count() const { return own_.count(); }
+
+  /// What a rank has before the call: its rows of a gather, its summands of the whole.
+  void fill() const {
+    if (op_ == Collective::all_gather) {
+      std::fill_n(whole_.as<std::uint8_t>(), whole_.count(), std::uint8_t{0});
+      for (std::int64_t i = 0; i < own_.count(); ++i) own_.as<std::uint8_t>()[i] = gathered_byte(first_ + i);
+      return;
+    }
+    for (std::int64_t i = 0; i < whole_.count(); ++i) set(i, summand(i, group_.rank()));
+  }
+
+  void call() const {
+    const std::array<Tensor, 1> one{whole_};
+    if (op_ == Collective::all_gather) group_.all_gather_in_place(one).wait();
+    if (op_ == Collective::all_reduce) group_.all_reduce(one, Communicator::Reduce::sum).wait();
+    if (op_ != Collective::reduce_scatter) return;
+    const std::array<Communicator::ReduceScatterItem, 1> item{{{own_, whole_, {}}}};
+    group_.reduce_scatter(item).wait();
+  }
+
+  /// Elements of this rank's result that are wrong.
+  std::uint64_t wrong() const {
+    std::uint64_t wrong = 0;
+    if (op_ == Collective::all_gather) {
+      for (std::int64_t i = 0; i < whole_.count(); ++i) wrong += whole_.as<std::uint8_t>()[i] != gathered_byte(i);
+      return wrong;
+    }
+    for (std::int64_t i = first_; i < first_ + own_.count(); ++i) wrong += get(i) != rounded(sum_of(i, group_.size()));
+    return wrong;
+  }
+
+ private:
+  void set(std::int64_t i, float x) const {
+    if (whole_.dtype == DType::bf16)
+      whole_.as<BFloat16>()[i] = BFloat16(x);
+    else
+      whole_.as<float>()[i] = x;
+  }
+  float get(std::int64_t i) const {
+    return whole_.dtype == DType::bf16 ? static_cast<float>(whole_.as<BFloat16>()[i]) : whole_.as<float>()[i];
+  }
+  float rounded(float x) const { return whole_.dtype == DType::bf16 ? static_cast<float>(BFloat16(x)) : x; }
+
+  const Communicator& group_;
+  Collective op_;
+  Tensor whole_, own_;
+  std::int64_t first_ = 0;
+};
+
+CollectiveFigures time_one(const Communicator& group, Collective op, DType dtype, std::uint64_t bytes,
+                           const CollectiveSettings& settings) {
+  const auto ranks = static_cast<std::uint64_t>(group.size());
+  const std::uint64_t step = ranks * kRow;
+  const std::uint64_t elements = std::max<std::uint64_t>((bytes / size_of(dtype) + step - 1) / step, 1) * step;
+  std::vector<std::byte> memory(elements * size_of(dtype));
+  const Tensor whole{memory.data(), {static_cast<std::int64_t>(elements)}, dtype};
+  const Case one(group, op, whole);
+  double mine_s = 0;
+  for (const int repetitions : {settings.warmup, settings.repetitions}) {
+    one.fill();
+    group.barrier();
+    const auto begin = Clock::now();
+    for (int i = 0; i < repetitions; ++i) one.call();
+    mine_s = std::chrono::duration<double>(Clock::now() - begin).count() / repetitions;
+  }
+  std::array<double, 1> sum{mine_s};
+  group.all_reduce(sum, Communicator::Reduce::sum);
+  const double mean_s = sum[0] / group.size();
+  const profile::CollectiveKey key{op, group.name(), group.size(), std::string(name_of(dtype)), whole.bytes()};
+  CollectiveFigures row{.group = group.name(),
+                        .ranks = group.size(),
+                        .op = op,
+                        .dtype = key.dtype,
+                        .bytes = key.bytes,
+                        .count = static_cast<std::uint64_t>(one.count()),
+                        .us = 1e6 * mean_s,
+                        .algbw = profile::algbw(key, mean_s),
+                        .busbw = profile::busbw(key, mean_s)};
+  if (settings.check) {
+    one.fill();
+    group.barrier();
+    one.call();
+    std::array<std::uint64_t, 1> wrong{one.wrong()};
+    group.all_reduce(wrong, Communicator::Reduce::sum);
+    row.wrong = wrong[0];
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<CollectiveFigures> bench_host_collectives(const Communicator& group, const CollectiveSettings& settings) {
+  SHARD8_REQUIRE(settings.least > 0 && settings.factor > 1 && settings.warmup > 0 && settings.repetitions > 0,
+                 "sizes from {} by a factor of {}, {} + {} calls", settings.least, settings.factor, settings.warmup,
+                 settings.repetitions);
+  constexpr std::pair<Collective, DType> kKinds[] = {{Collective::all_gather, DType::u8},
+                                                     {Collective::reduce_scatter, DType::fp32},
+                                                     {Collective::reduce_scatter, DType::bf16},
+                                                     {Collective::all_reduce, DType::fp32}};
+  std::vector<CollectiveFigures> rows;
+  for (const auto& [op, dtype] : kKinds)
+    for (std::uint64_t bytes = settings.least; bytes <= settings.most;
+         bytes *= static_cast<std::uint64_t>(settings.factor))
+      rows.push_back(time_one(group, op, dtype, bytes, settings));
+  return rows;
+}
+
+std::string to_text(std::span<const CollectiveFigures> rows) {
+  constexpr const char* kHead = "# {:<14} {:>12} {:>12} {:>5} {:>10} {:>8} {:>8} {:>7}\n";
+  std::string text =
+      fmt::format(fmt::runtime(kHead), "operation", "size", "count", "type", "time", "algbw", "busbw", "#wrong") +
+      fmt::format(fmt::runtime(kHead), "", "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)", "");
+  for (const CollectiveFigures& row : rows)
+    text += fmt::format("  {:<14} {:>12} {:>12} {:>5} {:>10.2f} {:>8.3f} {:>8.3f} {:>7}\n", name_of(row.op), row.bytes,
+                        row.count, row.dtype, row.us, row.algbw * 1e-9, row.busbw * 1e-9,
+                        row.wrong ? std::to_string(*row.wrong) : "N/A");
+  return text;
+}
+
+std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSettings& settings,
+                    const Measured& measured) {
+  Json object{{"schema", 1},
+              {"machine", measured.machine},
+              {"version", measured.version},
+              {"commit", measured.commit},
+              {"date", measured.date}};
+  object["config"] = {{"minimum_bytes", settings.least},    {"maximum_bytes", settings.most},
+                      {"step_factor", settings.factor},     {"warmup_iters", settings.warmup},
+                      {"iterations", settings.repetitions}, {"validation", settings.check}};
+  object["results"] = Json::array();
+  std::uint64_t wrong = 0;
+  double busbw = 0;
+  for (const CollectiveFigures& row : rows) {
+    object["results"].push_back({{"operation", name_of(row.op)},
+                                 {"group", row.group},
+                                 {"ranks", row.ranks},
+                                 {"size", row.bytes},
+                                 {"count", row.count},
+                                 {"type", row.dtype},
+                                 {"time_us", row.us},
+                                 {"algbw_bytes_per_s", row.algbw},
+                                 {"busbw_bytes_per_s", row.busbw},
+                                 {"nwrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}});
+    wrong += row.wrong.value_or(0);
+    busbw += row.busbw;
+  }
+  object["out_of_bounds"] = wrong;
+  object["average_busbw_bytes_per_s"] = rows.empty() ? 0 : busbw / static_cast<double>(rows.size());
+  return object.dump(2);
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/compare/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace shard8::profile {
+namespace {
+
+using Verdict = ComparedFigure::Verdict;
+
+/// Of the limit, and of a step. Chosen: a small phase may change much from run to run, and nobody would notice.
+constexpr double kLeastShare = 0.1;
+
+/// The change of a figure of which less is better, where a difference up to `least` does not count.
+Verdict judge(double a, double b, double percent, double least) {
+  if (std::abs(b - a) <= least) return Verdict::within;
+  if (b > a * (1 + percent / 100)) return Verdict::worse;
+  return a > b * (1 + percent / 100) ? Verdict::better : Verdict::within;
+}
+
+std::optional<double> larger(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b) return std::nullopt;
+  return std::max(*a, *b);
+}
+
+/// Lists the texts that differ.
+void differ(std::vector<Difference>& out, const std::string& what, const RecordedRun::Texts& a,
+            const RecordedRun::Texts& b, bool (*counts)(const std::string&)) {
+  const auto value = [](const RecordedRun::Texts& texts, const std::string& name) -> std::string {
+    const auto at = std::find_if(texts.begin(), texts.end(), [&](const auto& text) { return text.first == name; });
+    return at == texts.end() ? "-" : at->second;
+  };
+  for (const auto& [name, text] : a)
+    if (counts(name) && value(b, name) != text) out.push_back({what, name, text, value(b, name)});
+  for (const auto& [name, text] : b)
+    if (counts(name) && value(a, name) == "-" && text != "-") out.push_back({what, name, "-", text});
+}
+
+std::vector<Difference> differences(const RecordedRun& a, const RecordedRun& b) {
+  std::vector<Difference> out;
+  const auto all = [](const std::string&) { return true; };
+  // Two runs have their own folders, and jobs their own numbers.
+  differ(out, "deck", a.deck, b.deck,
+         [](const std::string& name) { return name != "output.dir" && name != "checkpoint.dir"; });
+  differ(out, "version", a.version, b.version, all);
+  differ(out, "run", a.run, b.run, all);
+  if (a.hosts != b.hosts) out.push_back({"hosts", "", a.hosts, b.hosts});
+  differ(out, "environment", a.environment, b.environment,
+         [](const std::string& name) { return !name.starts_with("SLURM_"); });
+  return out;
+}
+
+/// Pairs the rows of both runs by name, those of `a` first.
+template <class Row, class Use>
+void for_each_pair(const std::vector<Row>& a, const std::vector<Row>& b, Use use) {
+  const auto find = [](const std::vector<Row>& rows, const std::string& name) -> const Row* {
+    const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+    return at == rows.end() ? nullptr : &*at;
+  };
+  for (const Row& row : a) use(row.name, &row, find(b, row.name));
+  for (const Row& row : b)
+    if (find(a, row.name) == nullptr) use(row.name, static_cast<const Row*>(nullptr), &row);
+}
+
+/// Makes the tables of figures. `steps_alike`: a step of both runs is the same work for a rank.
+class Figures {
+ public:
+  Figures(const RecordedRun& a, const RecordedRun& b, double percent, bool steps_alike)
+      : a_(a), b_(b), percent_(percent), steps_alike_(steps_alike) {}
+
+  ComparedKind steps() const {
+    ComparedKind kind{"step", "ms", 1e3};
+    const auto time = [&](const char* name, double a, double b) {
+      if (a <= 0 || b <= 0) return;
+      ComparedFigure figure{name, a, b, larger(a_.spread_s, b_.spread_s)};
+      if (figure.spread && steps_alike_) figure.verdict = judge(a, b, percent_, *figure.spread);
+      kind.figures.push_back(figure);
+    };
+    time("p50", a_.p50_s, b_.p50_s);
+    time("mean", a_.mean_s, b_.mean_s);
+    return kind;
+  }
+
+  /// Judged by the time of a token.
+  ComparedKind rate() const {
+    ComparedKind kind{"rate", "tokens/s"};
+    if (a_.tokens_per_s <= 0 || b_.tokens_per_s <= 0) return kind;
+    const bool by_rank = a_.ranks > 0 && b_.ranks > 0;
+    const double a = a_.tokens_per_s / static_cast<double>(by_rank ? a_.ranks : 1);
+    const double b = b_.tokens_per_s / static_cast<double>(by_rank ? b_.ranks : 1);
+    ComparedFigure figure{by_rank ? "of a rank" : "of all ranks", a, b};
+    if (a_.spread_s && b_.spread_s && a_.mean_s > 0 && b_.mean_s > 0) {
+      const double relative = std::max(*a_.spread_s / a_.mean_s, *b_.spread_s / b_.mean_s);
+      figure.spread = relative * a;
+      figure.verdict = judge(1 / a, 1 / b, percent_, relative / a);
+    }
+    kind.figures.push_back(figure);
+    return kind;
+  }
+
+  ComparedKind phases() const {
+    ComparedKind kind{"phases", "ms", 1e3};
+    const double least = kLeastShare * percent_ / 100 * a_.mean_s;
+    for_each_pair(a_.phases, b_.phases, [&](const std::string& name, const auto* a, const auto* b) {
+      ComparedFigure& figure = add(kind, name, a, b, &RecordedRun::Time::mean_s);
+      if (a == nullptr || b == nullptr) return;
+      figure.spread = larger(a->spread_s, b->spread_s);
+      if (figure.spread && steps_alike_)
+        figure.verdict = judge(a->mean_s, b->mean_s, percent_, std::max(*figure.spread, least));
+    });
+    return kind;
+  }
+
+  ComparedKind exchanges() const {
+    ComparedKind kind{"exchanges, exposed", "ms", 1e3};
+    for_each_pair(a_.exchanges, b_.exchanges, [&](const std::string& name, const auto* a, const auto* b) {
+      add(kind, name, a, b, &RecordedRun::Time::mean_s);
+    });
+    return kind;
+  }
+
+  ComparedKind collectives(const char* what, const char* unit, double scale, double RecordedRun::Traffic::*member,
+                           bool judged = false) const {
+    ComparedKind kind{what, unit, scale};
+    for_each_pair(a_.collectives, b_.collectives, [&](const std::string& name, const auto* a, const auto* b) {
+      ComparedFigure& figure = add(kind, name, a, b, member);
+      if (judged && a != nullptr && b != nullptr && steps_alike_)
+        figure.verdict = judge(a->*member, b->*member, percent_, 0);
+    });
+    return kind;
+  }
+
+  ComparedKind memory() const {
+    ComparedKind kind{"memory of a rank", "MiB", 1.0 / (1024 * 1024)};
+    struct Memory {
+      std::string name;
+      double bytes;
+    };
+    const auto rows = [](const RecordedRun& run) {
+      std::vector<Memory> out;
+      for (const auto& [name, bytes] : run.memory) out.push_back({name, bytes});
+      return out;
+    };
+    for_each_pair(rows(a_), rows(b_), [&](const std::string& name, const Memory* a, const Memory* b) {
+      ComparedFigure& figure = add(kind, name, a, b, &Memory::bytes);
+      if (a != nullptr && b != nullptr && name == "planned_total")
+        figure.verdict = judge(a->bytes, b->bytes, percent_, 0);
+    });
+    return kind;
+  }
+
+  ComparedKind casts(const char* what, const char* unit, double scale,
+                     double (*value)(const RecordedRun::Casts&)) const {
+    ComparedKind kind{what, unit, scale};
+    for_each_pair(a_.casts, b_.casts, [&](const std::string& name, const auto* a, const auto* b) {
+      ComparedFigure figure{name};
+      if (a != nullptr) figure.a = value(*a);
+      if (b != nullptr) figure.b = value(*b);
+      kind.figures.push_back(figure);
+    });
+    return kind;
+  }
+
+ private:
+  template <class Row>
+  static ComparedFigure& add(ComparedKind& kind, const std::string& name, const Row* a, const Row* b,
+                             double Row::*member) {
+    ComparedFigure& figure = kind.figures.emplace_back(ComparedFigure{name});
+    if (a != nullptr) figure.a = a->*member;
+    if (b != nullptr) figure.b = b->*member;
+    return figure;
+  }
+
+  const RecordedRun& a_;
+  const RecordedRun& b_;
+  double percent_;
+  bool steps_alike_;
+};
+
+/// |a − b| / max(|a|, |b|). 0 for equal losses, also if both are not finite; infinite if only one is.
+double relative_difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
+  return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+}
+
+LossDifference compare_losses(const RecordedRun& a, const RecordedRun& b) {
+  LossDifference loss;
+  for (const auto& [step, of_a] : a.loss) {
+    const auto found = b.loss.find(step);
+    if (found == b.loss.end()) {
+      ++loss.only_a;
+      continue;
+    }
+    ++loss.common;
+    const double relative = relative_difference(of_a, found->second);
+    if (relative > 0 && !loss.first) {
+      loss.first = step;
+      loss.a = of_a;
+      loss.b = found->second;
+    }
+    if (relative <= loss.largest) continue;
+    loss.largest = relative;
+    loss.largest_step = step;
+  }
+  loss.only_b = static_cast<std::int64_t>(b.loss.size()) - loss.common;
+  return loss;
+}
+
+void note_what_is_missing(Comparison& result, const RecordedRun& a, const RecordedRun& b, bool steps_alike) {
+  for (const RecordedRun* run : {&a, &b}) {
+    if (!run->has_summary) result.notes.push_back(fmt::format("{}: losses and step times only", run->name));
+    if (run->loss.empty()) result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
+    if (!run->spread_s)
+      result.notes.push_back(
+          fmt::format("{}: fewer than 4 measured steps give no spread: no time is judged", run->name));
+  }
+  if (!steps_alike)
+    result.notes.push_back(
+        "a step is not the same work for a rank in both runs: of the times, only the rate is judged");
+  if (!result.loss) return;
+  const LossDifference& loss = *result.loss;
+  if (loss.only_a + loss.only_b > 0)
+    result.notes.push_back(fmt::format("the runs have {} and {} steps: losses of the {} common ones are compared",
+                                       loss.common + loss.only_a, loss.common + loss.only_b, loss.common));
+}
+
+}  // namespace
+
+std::optional<double> ComparedFigure::change() const {
+  if (!a || !b || *a == 0) return std::nullopt;
+  return *b / *a - 1;
+}
+
+Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits) {
+  Comparison result{.a = a.name, .b = b.name};
+  const bool both = a.has_summary && b.has_summary;
+  const bool same_tokens = a.tokens_per_step == 0 || b.tokens_per_step == 0 || a.tokens_per_step == b.tokens_per_step;
+  const bool steps_alike = same_tokens && (!both || a.ranks == b.ranks);
+  if (both) result.differences = differences(a, b);
+  const Figures figures(a, b, limits.percent, steps_alike);
+  const auto add = [&](ComparedKind kind) {
+    for (const ComparedFigure& figure : kind.figures)
+      if (figure.verdict == Verdict::worse)
+        result.exceeded.push_back(fmt::format("{} {}: {:+.1f} %", kind.name, figure.name, 100 * *figure.change()));
+    if (!kind.figures.empty()) result.kinds.push_back(std::move(kind));
+  };
+  add(figures.steps());
+  add(figures.rate());
+  if (both) {
+    add(figures.phases());
+    add(figures.exchanges());
+    add(figures.collectives("collectives, bytes a step", "bytes", 1, &RecordedRun::Traffic::bytes, true));
+    add(figures.collectives("collectives, calls a step", "", 1, &RecordedRun::Traffic::calls));
+    add(figures.collectives("collectives, time", "ms", 1e3, &RecordedRun::Traffic::total_s));
+    add(figures.collectives("collectives, exposed", "ms", 1e3, &RecordedRun::Traffic::exposed_s));
+    add(figures.memory());
+    add(figures.casts("casts, saturated", "ppm", 1e6,
+                      [](const RecordedRun::Casts& c) { return c.elements > 0 ? c.saturated / c.elements : 0; }));
+    add(figures.casts("casts, flushed to 0", "ppm", 1e6,
+                      [](const RecordedRun::Casts& c) { return c.elements > 0 ? c.flushed / c.elements : 0; }));
+    add(figures.casts("casts, scale change", "", 1, [](const RecordedRun::Casts& c) { return c.scale_change; }));
+  }
+  if (!a.loss.empty() && !b.loss.empty()) {
+    result.loss = compare_losses(a, b);
+    if (result.loss->largest > limits.loss_limit())
+      result.exceeded.push_back(
+          fmt::format("loss: {:.3g} relative in step {}", result.loss->largest, result.loss->largest_step));
+  }
+  note_what_is_missing(result, a, b, steps_alike);
+  return result;
+}
+
+}  // namespace shard8::profile

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "profile/compare/recorded_run.hpp"
+
+namespace shard8::profile {
+
+struct CompareLimits {
+  double percent = 5;            ///< of a time, a rate, memory or bytes
+  std::optional<double> loss{};  ///< largest relative difference of a loss; nothing: percent / 100
+
+  double loss_limit() const { return loss.value_or(percent / 100); }
+};
+
+/// One figure of two runs. Times are in seconds, sizes in bytes.
+struct ComparedFigure {
+  std::string name;
+  std::optional<double> a{}, b{};  ///< nothing: this run has no such figure
+  std::optional<double> spread{};  ///< the larger of the two runs' spreads over steps, in the figure's unit
+  enum class Verdict : std::uint8_t { within, better, worse } verdict = Verdict::within;
+
+  /// b / a − 1; nothing if a figure is missing or a is 0.
+  std::optional<double> change() const;
+};
+
+/// Figures of one kind. Text shows them multiplied by `scale`, which gives `unit`.
+struct ComparedKind {
+  std::string name, unit;
+  double scale = 1;
+  std::vector<ComparedFigure> figures{};
+};
+
+/// What is not the same in the decks, versions, hosts or environments; "-" for what a run does not have.
+struct Difference {
+  std::string what, name, a, b;
+};
+
+/// The losses of the steps that both runs have.
+struct LossDifference {
+  std::int64_t common = 0, only_a = 0, only_b = 0;  ///< numbers of steps
+  std::optional<std::int64_t> first{};              ///< first step whose losses differ; nothing: none
+  double a = 0, b = 0;                              ///< losses of this step
+  double largest = 0;                               ///< largest relative difference, |a − b| / max(|a|, |b|)
+  std::int64_t largest_step = 0;
+};
+
+struct Comparison {
+  std::string a, b;  ///< paths
+  std::vector<Difference> differences{};
+  std::vector<ComparedKind> kinds{};
+  std::optional<LossDifference> loss{};
+  std::vector<std::string> notes{};     ///< what was not compared, and why
+  std::vector<std::string> exceeded{};  ///< what is worse in b by more than the limits; empty: nothing
+};
+
+/// Compares run b with run a. A time is worse if it is longer by more than `percent` and by more than the spread of
+/// both runs' steps; a time of a phase also has to grow by `percent` / 10 per cent of the step. Planned memory and
+/// bytes of collectives are worse if they grow by more than `percent`. Times of single exchanges and collectives,
+/// measured memory and casts are not judged. Times of steps are not judged if the runs have other numbers of tokens a
+/// step or of ranks.
+Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
+
+/// The tables that `shard8 compare` prints, and the same as JSON. Runs are compared with the first one.
+std::string to_text(const Comparison& comparison, const CompareLimits& limits);
+std::string to_json(std::span<const Comparison> comparisons, const CompareLimits& limits);
+
+}  // namespace shard8::profile

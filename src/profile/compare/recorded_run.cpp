@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/compare/recorded_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "profile/report_files.hpp"
+#include "profile/spread.hpp"
+
+namespace shard8::profile {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kLeastSteps = 4;  ///< chosen: quartiles of fewer values say nothing
+
+template <class... Args>
+[[noreturn]] void refuse(const fs::path& path, fmt::format_string<Args...> format, Args&&... args) {
+  base::fail(base::ExitCode::deck, "{}: error: {}", path.string(), fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file || fs::is_directory(path)) refuse(path, "cannot be read; give an output folder of a run that is over");
+  return text;
+}
+
+std::string plain(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+RecordedRun::Texts texts_of(const Json& object) {
+  RecordedRun::Texts texts;
+  for (const auto& [name, value] : object.items()) texts.emplace_back(name, plain(value));
+  return texts;
+}
+
+double number(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(std::max<std::size_t>(values.size(), 1));
+}
+
+/// The file's losses, and the times of its steps from `first` on.
+std::vector<double> read_metrics(const fs::path& path, std::int64_t first, RecordedRun& run) {
+  const std::string text = text_of(path);
+  std::vector<double> step_s;
+  std::int64_t line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    ++line;
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos)
+      refuse(path, "line {} is cut short: the run is not over or was killed; run it again", line);
+    try {
+      const Json step = Json::parse(text.substr(begin, end - begin));
+      const auto index = step.at("step").get<std::int64_t>();
+      run.loss[index] = number(step.at("loss"));
+      run.tokens_per_step = step.at("tokens").get<std::int64_t>();
+      if (index >= first) step_s.push_back(number(step.at("step_s")));
+    } catch (const Json::exception&) {
+      refuse(path, "line {} is not a step's metrics: the file is damaged or no metrics.jsonl of a run", line);
+    }
+    begin = end + 1;
+  }
+  if (run.loss.empty()) refuse(path, "has no steps: the run is not over or failed at its start; run it again");
+  return step_s;
+}
+
+/// The mean over ranks of each phase in each step, by RecordedRun::Time::name; for the step itself the slowest rank's.
+std::map<std::string, std::vector<double>> read_timing(const fs::path& path) {
+  std::map<std::string, std::vector<double>> times;
+  std::ifstream file(path);
+  std::string row;
+  std::getline(file, row);
+  for (int line = 2; std::getline(file, row); ++line) {
+    std::vector<std::string> cells;
+    for (std::size_t begin = 0; begin <= row.size();) {
+      const std::size_t end = std::min(row.find(',', begin), row.size());
+      cells.push_back(row.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    double seconds = 0;
+    const bool whole_row = cells.size() == 7;
+    const std::string& cell = cells[!whole_row ? 0 : cells[1] == "step" ? 5 : 4];
+    const auto [end, status] = std::from_chars(cell.data(), cell.data() + cell.size(), seconds);
+    if (!whole_row || status != std::errc() || end != cell.data() + cell.size())
+      refuse(path, "line {} is not a row of times: the file is half-written or damaged; run it again", line);
+    std::string part = cells[2].substr(0, cells[2].find(" (emulated)"));
+    times[cells[1] + (part.empty() ? "" : " " + part)].push_back(seconds);
+  }
+  return times;
+}
+
+void read_collectives(const Json& rows, RecordedRun& run) {
+  for (const Json& row : rows) {
+    const std::string name = fmt::format("{} {}({}) {}", plain(row.at("operation")), plain(row.at("group")),
+                                         row.at("group_size").get<int>(), plain(row.at("dtype")));
+    auto& all = run.collectives;
+    auto at = std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.name == name; });
+    if (at == all.end()) at = all.insert(at, {.name = name});
+    const double calls = row.at("calls_per_step").get<double>();
+    at->calls += calls;
+    at->bytes += calls * row.at("bytes").get<double>();
+    at->total_s += row.at("total_s_per_step").get<double>();
+    at->exposed_s += row.at("exposed_s_per_step").get<double>();
+  }
+}
+
+/// "vm x 4, other x 2", by name.
+std::string hosts_text(const Json& hosts) {
+  std::map<std::string, int> counts;
+  for (const Json& host : hosts) ++counts[plain(host)];
+  std::string text;
+  for (const auto& [host, ranks] : counts) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", host, ranks);
+  return text;
+}
+
+void read_summary(const Json& summary, RecordedRun& run) {
+  run.has_summary = true;
+  run.version = texts_of(summary.at("version"));
+  for (const auto& [group, keys] : summary.at("deck").items())
+    for (const auto& [key, value] : keys.items()) run.deck.emplace_back(group + "." + key, plain(value));
+  run.run = texts_of(summary.at("run"));
+  if (summary.contains("gpu"))
+    for (const auto& [name, text] : texts_of(summary.at("gpu"))) run.version.emplace_back("gpu " + name, text);
+  run.environment = texts_of(summary.at("environment"));
+  if (summary.contains("date")) run.date = plain(summary.at("date"));
+  run.hosts = hosts_text(summary.at("hosts"));
+  run.ranks = summary.at("ranks").get<std::int64_t>();
+  run.p50_s = summary.at("steps").at("p50_s").get<double>();
+  run.tokens_per_s = summary.at("figures").at("tokens_per_s").get<double>();
+  for (const Json& row : summary.at("phases")) {
+    const std::string part = plain(row.at("part"));
+    const std::string name = plain(row.at("phase")) + (part.empty() ? "" : " " + part);
+    const double mean_s = row.at("mean_s").get<double>();
+    if (name == "step")
+      run.mean_s = mean_s;
+    else
+      run.phases.push_back({name, mean_s});
+  }
+  if (summary.contains("exchanges"))
+    for (const Json& row : summary.at("exchanges"))
+      run.exchanges.push_back({plain(row.at("exchange")), row.at("mean_s").get<double>()});
+  read_collectives(summary.at("collectives"), run);
+  for (const Json& row : summary.at("casts"))
+    run.casts.push_back({plain(row.at("tensor")) + " " + plain(row.at("dtype")), row.at("elements").get<double>(),
+                         row.at("saturated").get<double>(), row.at("flushed").get<double>(),
+                         row.at("scale_change").get<double>()});
+  for (const Json& row : summary.at("memory_per_rank"))
+    run.memory.emplace_back(plain(row.at("kind")), row.at("bytes").get<double>());
+}
+
+Json parse_summary(const fs::path& path) {
+  Json summary = Json::parse(text_of(path), nullptr, false);
+  if (summary.is_discarded() || !summary.is_object())
+    refuse(path, "is not complete JSON: the file is half-written or damaged; run it again");
+  if (summary.contains("schema") && summary["schema"] != kSummarySchema)
+    refuse(path, "has schema version {}, this program reads {}: use the program that wrote it, or run it again",
+           summary["schema"].dump(), kSummarySchema);
+  return summary;
+}
+
+void set_spreads(RecordedRun& run, const std::map<std::string, std::vector<double>>& timing,
+                 const std::vector<double>& step_s) {
+  const auto of_steps = timing.find("step");
+  run.spread_s = step_spread(of_steps == timing.end() ? step_s : of_steps->second);
+  for (RecordedRun::Time& phase : run.phases) {
+    const auto found = timing.find(phase.name);
+    if (found != timing.end())
+      phase.spread_s = step_spread(found->second);
+    else if (run.spread_s && run.mean_s > 0)  // as the step
+      phase.spread_s = phase.mean_s * *run.spread_s / run.mean_s;
+  }
+}
+
+RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
+  RecordedRun run{.name = given.string()};
+  const Json summary = parse_summary(path);
+  try {
+    read_summary(summary, run);
+    const Json& output = summary.at("deck").at("output");
+    const fs::path metrics = path.parent_path() / plain(output.at("metrics"));
+    const fs::path timing = path.parent_path() / plain(output.at("timing"));
+    std::vector<double> step_s;
+    if (fs::exists(metrics)) step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
+    set_spreads(run, fs::exists(timing) ? read_timing(timing) : std::map<std::string, std::vector<double>>(), step_s);
+  } catch (const Json::exception& e) {
+    refuse(path, "is not a summary of a run ({}); run it again", e.what());
+  }
+  return run;
+}
+
+RecordedRun read_by_metrics(const fs::path& path) {
+  RecordedRun run{.name = path.string()};
+  const std::vector<double> step_s = read_metrics(path, 0, run);
+  run.p50_s = percentile(step_s, 50);
+  run.mean_s = mean_of(step_s);
+  run.spread_s = step_spread(step_s);
+  if (run.mean_s > 0) run.tokens_per_s = static_cast<double>(run.tokens_per_step) / run.mean_s;
+  return run;
+}
+
+}  // namespace
+
+std::optional<double> step_spread(const std::vector<double>& values) {
+  if (values.size() < kLeastSteps) return std::nullopt;
+  const double quartiles = (percentile(values, 75) - percentile(values, 25)) / 2;
+  return std::max(quartiles, std::abs(mean_of(values) - percentile(values, 50)));
+}
+
+RecordedRun read_run(const fs::path& path) {
+  if (!fs::exists(path)) refuse(path, "there is no such file or folder; give an output folder of a run");
+  if (!fs::is_directory(path))
+    return path.extension() == ".jsonl" ? read_by_metrics(path) : read_by_summary(path, path);
+  const fs::path summary = path / "summary.json";
+  if (fs::exists(summary)) return read_by_summary(path, summary);
+  if (fs::exists(path / "metrics.jsonl"))
+    refuse(path,
+           "has metrics.jsonl but no summary.json: the run is not over or failed; to compare its losses only, give {}",
+           (path / "metrics.jsonl").string());
+  refuse(path, "has no summary.json; give an output folder of a run, or its summary file if output.summary renames it");
+}
+
+}  // namespace shard8::profile

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/plan/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "deck/layout.hpp"
+
+namespace shard8::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+SweepRow row_of(const deck::Config& config, int threads) {
+  const Plan plan = make_plan(config, threads);
+  return {.mesh = config.mesh,
+          .memory = plan.total_bytes(),
+          .sent = sent_bytes(plan.traffic),
+          .flops_per_rank = plan.flops_per_step / static_cast<double>(config.mesh.ranks()),
+          .padding = deck::lay_out(config).padding};
+}
+
+Json mesh_of(const deck::MeshConfig& mesh) {
+  return {{"replicate", mesh.replicate}, {"shard", mesh.shard}, {"tensor", mesh.tensor}};
+}
+
+}  // namespace
+
+SentBytes sent_bytes(const Traffic& traffic) {
+  SentBytes sent;
+  for (const auto& [key, calls] : traffic) {
+    const double bytes = static_cast<double>(calls) * profile::busbw(key, 1);  // of calls that take a second
+    (key.group == "shard" ? sent.shard : key.group == "tensor" ? sent.tensor : sent.other) += bytes;
+  }
+  return sent;
+}
+
+Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
+                   const std::function<deck::Config(const deck::MeshConfig&)>& load) {
+  Sweep sweep{.ranks = ranks, .most = most};
+  for (deck::MeshConfig mesh; mesh.replicate <= ranks; ++mesh.replicate) {
+    if (ranks % mesh.replicate != 0) continue;
+    for (mesh.tensor = 1; mesh.tensor <= ranks / mesh.replicate; ++mesh.tensor) {
+      if (ranks / mesh.replicate % mesh.tensor != 0) continue;
+      mesh.shard = ranks / mesh.replicate / mesh.tensor;
+      try {
+        SweepRow row = row_of(load(mesh), threads);
+        if (most > 0 && row.memory > most)
+          ++sweep.too_large;
+        else
+          sweep.rows.push_back(row);
+      } catch (const base::Error& e) {
+        if (e.code() != base::ExitCode::deck) throw;
+        ++sweep.refused;
+        if (sweep.why.empty()) sweep.why = e.what();
+      }
+    }
+  }
+  std::stable_sort(sweep.rows.begin(), sweep.rows.end(),
+                   [](const SweepRow& a, const SweepRow& b) { return a.sent.all() < b.sent.all(); });
+  return sweep;
+}
+
+std::string to_text(const Sweep& sweep) {
+  std::string text =
+      fmt::format("{:>9} {:>7} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12} {:>14} {:>8}\n", "replicate", "shard", "tensor",
+                  "memory GiB", "sent GiB", "of shard", "of tensor", "of others", "TFLOP a rank", "padding");
+  for (const SweepRow& row : sweep.rows)
+    text += fmt::format("{:>9} {:>7} {:>7} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>14.4g} {:>8}\n",
+                        row.mesh.replicate, row.mesh.shard, row.mesh.tensor, static_cast<double>(row.memory) / kGiB,
+                        row.sent.all() / kGiB, row.sent.shard / kGiB, row.sent.tensor / kGiB, row.sent.other / kGiB,
+                        1e-12 * row.flops_per_rank, row.padding);
+  text +=
+      fmt::format("{} meshes of {} ranks; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
+                  sweep.rows.size(), sweep.ranks);
+  if (sweep.too_large > 0)
+    text += fmt::format("{} meshes left out: they need more than {:.4g} GiB a rank\n", sweep.too_large,
+                        static_cast<double>(sweep.most) / kGiB);
+  if (sweep.refused > 0)
+    text += fmt::format("{} meshes left out: they do not go with the deck; the first:\n{}\n", sweep.refused, sweep.why);
+  return text;
+}
+
+std::string to_json(const Sweep& sweep) {
+  Json meshes = Json::array();
+  for (const SweepRow& row : sweep.rows) {
+    Json one = mesh_of(row.mesh);
+    one["memory_bytes"] = row.memory;
+    one["sent_bytes"] = row.sent.all();
+    one["sent_bytes_shard"] = row.sent.shard;
+    one["sent_bytes_tensor"] = row.sent.tensor;
+    one["sent_bytes_other"] = row.sent.other;
+    one["flops"] = row.flops_per_rank;
+    one["padding"] = row.padding;
+    meshes.push_back(std::move(one));
+  }
+  Json object{{"schema", 1}, {"ranks", sweep.ranks}, {"meshes", std::move(meshes)}};
+  object["too_large"] = sweep.too_large;
+  object["fit_bytes"] = sweep.most > 0 ? Json(sweep.most) : Json(nullptr);
+  object["refused"] = sweep.refused;
+  return object.dump(2);
+}
+
+std::string to_json(const Plan& plan, const deck::Config& config) {
+  Json object{{"schema", 1}, {"ranks", config.mesh.ranks()}, {"mesh", mesh_of(config.mesh)}};
+  object["parameters"] = plan.parameters;
+  object["tokens_per_step"] = plan.tokens_per_step;
+  object["flops_per_step"] = plan.flops_per_step;
+  object["flops_per_rank"] = plan.flops_per_step / static_cast<double>(config.mesh.ranks());
+  Json memory = Json::object();
+  for (std::size_t k = 0; k < plan.memory.size(); ++k)
+    memory[std::string(tensor::name_of(static_cast<tensor::MemoryKind>(k)))] = plan.memory[k];
+  memory["reduction_buffers"] = plan.reduction_buffers;
+  memory["user_buffers"] = plan.user_buffers;
+  memory["checkpoint_copies"] = plan.checkpoint.copies;
+  memory["planned_total"] = plan.total_bytes();
+  object["memory_bytes"] = std::move(memory);
+  object["checkpoint_bytes"] = {{"state", plan.checkpoint.state}, {"rank_file", plan.checkpoint.rank_file}};
+  object["sent_bytes"] = sent_bytes(plan.traffic).all();
+  object["collectives"] = Json::array();
+  for (const auto& [key, calls] : plan.traffic)
+    object["collectives"].push_back({{"operation", profile::name_of(key.op)},
+                                     {"group", key.group},
+                                     {"group_size", key.group_size},
+                                     {"dtype", key.dtype},
+                                     {"bytes", key.bytes},
+                                     {"calls_per_step", calls}});
+  return object.dump(2);
+}
+
+}  // namespace shard8::train

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// What makes decks easy to use: short runs, repeated overrides, conversion, the JSON schema. The exact messages of
+// errors are in broken/.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "deck/load.hpp"
+#include "deck/table.hpp"
+#include "tests/deck/files.hpp"
+
+namespace shard8::deck {
+namespace {
+
+namespace fs = std::filesystem;
+using Texts = std::vector<std::string>;
+
+std::vector<std::string> decks_of_inputs() {
+  std::vector<std::string> decks;
+  for (const auto& entry : fs::recursive_directory_iterator("inputs"))
+    if (entry.path().extension() == ".yaml" || entry.path().extension() == ".nml") decks.push_back(entry.path());
+  return decks;
+}
+
+TEST(Friendly, every_deck_can_be_run_for_20_steps) {
+  const AtRoot at_root;
+  for (const std::string& deck : decks_of_inputs()) {
+    const Texts overrides{"run.steps=20"};
+    const Config c = load(deck, overrides).config;
+    EXPECT_EQ(c.run.steps, 20) << deck;
+    EXPECT_LT(c.optimizer.warmup, c.optimizer.decay_steps) << deck;
+  }
+}
+
+TEST(Friendly, a_run_that_ends_within_its_warmup_is_warned_of) {
+  const AtRoot at_root;
+  const Texts short_run{"run.steps=20"}, long_run{"run.steps=21"};
+  const LoadResult deck = load("inputs/quickstart.yaml", short_run);
+  EXPECT_EQ(deck.config.optimizer.decay_steps, 21);
+  EXPECT_EQ(deck.config.optimizer.warmup, 20);
+  EXPECT_EQ(
+      deck.warnings,
+      Texts{"inputs/quickstart.yaml:29:15: warning: optimizer.warmup = 20 is not less than run.steps = 20\n"
+            "   29 |   warmup:     20       # steps\n"
+            "      |               ^~  the run ends while the learning rate still rises; to reach optimizer.lr set a "
+            "shorter warm-up\n"});
+  EXPECT_EQ(load("inputs/quickstart.yaml", long_run).warnings, Texts{});
+}
+
+TEST(Friendly, the_last_of_several_overrides_wins) {
+  const AtRoot at_root;
+  const Texts overrides{"mesh.tensor=bad", "mesh.shard=1", "mesh.tensor=1", "mesh.tensor=4", "mesh.shard=3"};
+  const Texts first_three(overrides.begin(), overrides.begin() + 3);
+  EXPECT_EQ(load("inputs/bench/llama_8b_2x2_bf16.yaml", first_three).config.mesh.tensor, 1);
+  const Config c = load("inputs/bench/llama_8b_2x2_bf16.yaml", overrides).config;
+  EXPECT_EQ(c.mesh.tensor, 4);
+  EXPECT_EQ(c.mesh.shard, 3);
+}
+
+TEST(Friendly, converted_decks_load_to_the_same) {
+  const AtRoot at_root;
+  const fs::path folder = fs::path(testing::TempDir()) / "shard8_converted";
+  fs::create_directories(folder);
+  for (const std::string& deck : decks_of_inputs()) {
+    if (load(deck).config.data.kind != DataKind::synthetic) continue;  // data are looked for beside the deck
+    const Config before = load(deck).config;
+    for (const auto& [spelling, end] : {std::pair{Spelling::yaml, ".yaml"}, {Spelling::namelist, ".nml"}}) {
+      const std::string path = folder / (std::string("deck") + end);
+      std::ofstream(path) << convert(deck, {}, spelling);
+      EXPECT_EQ(to_yaml(load(path).config), to_yaml(before)) << deck << " as " << end;
+    }
+  }
+  fs::remove_all(folder);
+  const Texts overrides{"run.steps=7", "model.kv_heads=4"};
+  const std::string text = convert("inputs/quickstart.yaml", overrides, Spelling::namelist);
+  EXPECT_EQ(text.substr(0, 9), "&model\n  ");
+  for (const char* part : {"  arch = 'llama'\n", "  kv_heads = 4\n", "&run\n  steps = 7\n", "  path = 'text'\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  EXPECT_EQ(text.find("prefetch"), std::string::npos);  // a default
+}
+
+TEST(Friendly, the_schema_has_every_key) {
+  const auto schema = nlohmann::json::parse(print_table("schema"));
+  EXPECT_EQ(schema["required"], (Texts{"model", "optimizer", "data", "run"}));
+  for (const Group& group : all_groups()) {
+    const auto& keys = schema["properties"][std::string(group.name)]["properties"];
+    EXPECT_EQ(keys.size(), group.fields.size()) << group.name;
+    for (const Field& field : group.fields) EXPECT_TRUE(keys.contains(field.key)) << field.key;
+  }
+  const auto& heads = schema["properties"]["model"]["properties"]["heads"];
+  EXPECT_EQ(heads["type"], "integer");
+  EXPECT_EQ(heads["minimum"], 1);
+  const auto& recipe = schema["properties"]["fp8"]["properties"]["recipe"];
+  EXPECT_EQ(recipe["enum"], (Texts{"none", "delayed", "current", "block", "mxfp8"}));
+  EXPECT_EQ(recipe["default"], "none");
+  EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["beta1"]["exclusiveMaximum"], 1.0);
+  EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["clip"]["anyOf"][0]["const"], 0);
+}
+
+}  // namespace
+}  // namespace shard8::deck

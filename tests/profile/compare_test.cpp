@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "profile/compare/comparison.hpp"
+
+// recorded_run/a and b are the output of two runs of one deck on one rank, on a machine that others used, too.
+
+namespace shard8::profile::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// A copy of recorded_run/a, which a test may change.
+class Copy {
+ public:
+  Copy() : path_(fs::path(testing::TempDir()) / ("shard8_compare_" + std::to_string(::getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+    fs::copy(recorded("a"), path_);
+  }
+  ~Copy() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  static fs::path recorded(const char* name) {
+    return fs::path(SHARD8_SOURCE_DIR) / "tests/profile/recorded_run" / name;
+  }
+  const fs::path& path() const { return path_; }
+  std::string text(const char* file) const {
+    std::ostringstream text;
+    text << std::ifstream(path_ / file).rdbuf();
+    return text.str();
+  }
+  void write(const char* file, const std::string& text) const { std::ofstream(path_ / file) << text; }
+  void change(const std::function<void(Json&)>& edit) const {
+    Json summary = Json::parse(text("summary.json"));
+    edit(summary);
+    write("summary.json", summary.dump());
+  }
+  void slow(const char* phase, const char* part, double factor) const {
+    change([&](Json& summary) {
+      for (Json& row : summary["phases"])
+        if (row["phase"] == phase && row["part"] == part) row["mean_s"] = factor * row["mean_s"].get<double>();
+    });
+  }
+  Comparison compared(const CompareLimits& limits = {}) const {
+    return compare_runs(read_run(recorded("a")), read_run(path_), limits);
+  }
+
+ private:
+  fs::path path_;
+};
+
+using Texts = std::vector<std::string>;
+
+const ComparedFigure& figure(const Comparison& c, const std::string& kind, const std::string& name) {
+  for (const ComparedKind& k : c.kinds)
+    for (const ComparedFigure& f : k.figures)
+      if (k.name == kind && f.name == name) return f;
+  throw std::runtime_error("no figure " + kind + " " + name);
+}
+
+TEST(Runs, two_equal_runs_are_within_the_limits) {
+  for (const char* other : {"a", "b"}) {
+    const auto c = compare_runs(read_run(Copy::recorded("a")), read_run(Copy::recorded(other)), {});
+    EXPECT_EQ(c.exceeded, Texts{}) << other;
+    EXPECT_EQ(c.differences.size(), 0u);
+    ASSERT_TRUE(c.loss);
+    EXPECT_EQ(c.loss->common, 14);
+    EXPECT_FALSE(c.loss->first);
+    EXPECT_NE(to_text(c, {}).find("loss: equal in all 14 common steps\nwithin 5 % and the spread of the steps\n"),
+              std::string::npos);
+  }
+}
+
+TEST(Runs, a_phase_that_is_10_percent_slower_is_named) {
+  for (const auto& [phase, part, name] :
+       {std::tuple{"forward", "gemm", "forward gemm"}, {"backward", "", "backward"}, {"forward", "", "forward"}}) {
+    const Copy copy;
+    copy.slow(phase, part, 1.1);
+    const auto c = copy.compared();
+    EXPECT_EQ(c.exceeded, Texts{std::string("phases ") + name + ": +10.0 %"});
+    EXPECT_EQ(figure(c, "phases", name).verdict, ComparedFigure::Verdict::worse);
+    EXPECT_EQ(copy.compared({.percent = 11}).exceeded, Texts{});
+    // The other way round it is faster, which exceeds nothing.
+    const auto back = compare_runs(read_run(copy.path()), read_run(Copy::recorded("a")), {});
+    EXPECT_EQ(back.exceeded, Texts{});
+    EXPECT_EQ(figure(back, "phases", name).verdict, ComparedFigure::Verdict::better);
+  }
+}
+
+TEST(Runs, steps_that_are_10_percent_longer_are_named) {
+  const Copy copy;
+  copy.slow("step", "", 1.1);
+  copy.change([](Json& summary) {
+    summary["steps"]["p50_s"] = 1.1 * summary["steps"]["p50_s"].get<double>();
+    summary["figures"]["tokens_per_s"] = summary["figures"]["tokens_per_s"].get<double>() / 1.1;
+  });
+  EXPECT_EQ(copy.compared().exceeded, (Texts{"step p50: +10.0 %", "step mean: +10.0 %", "rate of a rank: -9.1 %"}));
+}
+
+TEST(Runs, a_difference_within_the_spread_of_the_steps_is_not_named) {
+  const Copy copy;
+  copy.slow("forward", "gemm", 1.1);
+  std::string timing = "step,phase,part,min_s,mean_s,max_s,worst_rank\n";
+  for (int step = 2; step < 14; ++step)
+    timing += std::to_string(step) + ",forward,gemm,0.02," + (step % 2 == 0 ? "0.02" : "0.04") + ",0.04,0\n";
+  copy.write("timing.csv", timing);
+  EXPECT_EQ(copy.compared().exceeded, Texts{});
+}
+
+TEST(Compared, decks_versions_hosts_and_environment) {
+  const Copy copy;
+  copy.change([](Json& summary) {
+    summary["deck"]["fsdp"]["prefetch"] = 0;
+    summary["deck"]["output"]["dir"] = "elsewhere";
+    summary["version"]["git_hash"] = "abc";
+    summary["hosts"] = {"other"};
+    summary["environment"]["OMP_WAIT_POLICY"] = "passive";
+    summary["environment"]["SLURM_JOB_ID"] = "17";
+  });
+  const auto c = copy.compared();
+  Texts names;
+  for (const Difference& d : c.differences) names.push_back(d.what + " " + d.name + " " + d.b);
+  EXPECT_EQ(names, (Texts{"deck fsdp.prefetch 0", "version git_hash abc", "hosts  other x 1",
+                          "environment OMP_WAIT_POLICY passive"}));
+  EXPECT_NE(to_text(c, {}).find("differs: deck fsdp.prefetch  A: 1  B: 0\n"), std::string::npos);
+}
+
+TEST(Compared, memory_and_bytes_on_the_wire) {
+  const Copy copy;
+  copy.change([](Json& summary) {
+    for (Json& row : summary["memory_per_rank"])
+      if (row["kind"] == "planned_total") row["bytes"] = 2 * row["bytes"].get<double>();
+    summary["collectives"] = Json::parse(R"([{"operation": "all_gather", "group": "shard", "group_size": 2, "dtype":
+      "fp32", "bytes": 100, "calls_per_step": 3, "total_s_per_step": 0.5, "exposed_s_per_step": 0.25}])");
+  });
+  const auto c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{"memory of a rank planned_total: +100.0 %"});
+  EXPECT_EQ(figure(c, "collectives, bytes a step", "all_gather shard(2) fp32").b, 300);
+  const RecordedRun fewer = read_run(copy.path());
+  copy.change([](Json& summary) { summary["collectives"][0]["calls_per_step"] = 4; });
+  EXPECT_EQ(compare_runs(fewer, read_run(copy.path()), {}).exceeded,
+            Texts{"collectives, bytes a step all_gather shard(2) fp32: +33.3 %"});
+}
+
+TEST(Compared, losses) {
+  const Copy copy;
+  std::string metrics = copy.text("metrics.jsonl");
+  char& digit = metrics[metrics.find(R"({"step":3,"loss":)") + 28];  // the eleventh behind the point
+  digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
+  copy.write("metrics.jsonl", metrics);
+  auto c = copy.compared({.loss = 0});
+  ASSERT_TRUE(c.loss && c.loss->first);
+  EXPECT_EQ(*c.loss->first, 3);
+  EXPECT_EQ(c.loss->largest_step, 3);
+  EXPECT_GT(c.loss->largest, 0);
+  EXPECT_LT(c.loss->largest, 1e-10);
+  ASSERT_EQ(c.exceeded.size(), 1u);
+  EXPECT_EQ(c.exceeded[0].rfind("loss: ", 0), 0u);
+  EXPECT_EQ(copy.compared().exceeded, Texts{});  // by default 5 %
+
+  // Fewer steps, and a loss that is not finite.
+  metrics = copy.text("metrics.jsonl");
+  metrics.resize(metrics.find(R"({"step":10,)"));
+  const auto value = metrics.find(R"("loss":)", metrics.find(R"({"step":9,)")) + 7;
+  metrics.replace(value, metrics.find(',', value) - value, "null");
+  copy.write("metrics.jsonl", metrics);
+  c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{"loss: inf relative in step 9"});
+  EXPECT_EQ(c.notes, Texts{"the runs have 14 and 10 steps: losses of the 10 common ones are compared"});
+}
+
+TEST(Compared, metrics_alone) {
+  const auto c = compare_runs(read_run(Copy::recorded("a") / "metrics.jsonl"), read_run(Copy::recorded("b")), {});
+  EXPECT_EQ(c.loss->common, 14);
+  EXPECT_EQ(c.notes.size(), 1u);
+  EXPECT_EQ(c.kinds.back().name, "rate");
+}
+
+TEST(Compared, other_meshes_by_their_rate_only) {
+  const Copy copy;
+  copy.slow("step", "", 2);
+  copy.slow("forward", "", 2);
+  copy.change([](Json& summary) { summary["ranks"] = 2; });
+  const auto c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{"rate of a rank: -50.0 %"});
+  EXPECT_EQ(c.notes,
+            Texts{"a step is not the same work for a rank in both runs: of the times, only the rate is judged"});
+}
+
+TEST(Compared, as_json) {
+  const Copy copy;
+  copy.slow("forward", "", 1.25);
+  const Comparison c = copy.compared();
+  const Json json = Json::parse(to_json({&c, 1}, {}));
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["exceeded"], true);
+  EXPECT_EQ(json["threshold_percent"], 5);
+  const Json& one = json["comparisons"][0];
+  EXPECT_EQ(one["exceeded"], Json({"phases forward: +25.0 %"}));
+  EXPECT_EQ(one["loss"]["common_steps"], 14);
+  EXPECT_EQ(one["loss"]["first_different_step"], nullptr);
+  EXPECT_EQ(one["figures"]["phases"][2]["name"], "forward");
+  EXPECT_EQ(one["figures"]["phases"][2]["verdict"], "worse");
+}
+
+void expect_refused(const fs::path& path, const std::string& message) {
+  try {
+    read_run(path);
+    ADD_FAILURE() << "no error for " << path;
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::deck);
+    EXPECT_EQ(std::string(e.what()), message);
+  }
+}
+
+TEST(Refused, missing_files) {
+  const Copy copy;
+  const std::string path = copy.path().string();
+  expect_refused(path + "/no", path + "/no: error: there is no such file or folder; give an output folder of a run");
+  fs::remove(path + "/summary.json");
+  expect_refused(path, path +
+                           ": error: has metrics.jsonl but no summary.json: the run is not over or failed; to compare "
+                           "its losses only, give " +
+                           path + "/metrics.jsonl");
+  fs::remove(path + "/metrics.jsonl");
+  expect_refused(path, path +
+                           ": error: has no summary.json; give an output folder of a run, or its summary file if "
+                           "output.summary renames it");
+}
+
+TEST(Refused, half_written_files) {
+  const Copy copy;
+  const std::string path = copy.path().string();
+  for (const char* file : {"timing.csv", "metrics.jsonl", "summary.json"}) {
+    const std::string whole = copy.text(file);
+    copy.write(file, whole.substr(0, whole.size() / 2 + 5));
+    if (file == std::string("summary.json"))
+      expect_refused(path, path +
+                               "/summary.json: error: is not complete JSON: the file is half-written or damaged; run "
+                               "it again");
+    else
+      EXPECT_THROW(read_run(path), base::Error) << file;
+    copy.write(file, whole);
+  }
+  copy.write("metrics.jsonl", R"({"step":0,"loss":5.5,"tokens":512,"step_s":0.1})");
+  expect_refused(path, path +
+                           "/metrics.jsonl: error: line 1 is cut short: the run is not over or was killed; run it "
+                           "again");
+}
+
+TEST(Refused, another_schema) {
+  const Copy copy;
+  copy.change([](Json& summary) { summary["schema"] = 7; });
+  expect_refused(copy.path(), copy.path().string() +
+                                  "/summary.json: error: has schema version 7, this program reads 1: "
+                                  "use the program that wrote it, or run it again");
+  copy.change([](Json& summary) { summary.erase("schema"); });  // as the first versions wrote it
+  EXPECT_TRUE(read_run(copy.path()).has_summary);
+  copy.change([](Json& summary) { summary.erase("figures"); });
+  EXPECT_THROW(read_run(copy.path()), base::Error);
+}
+
+}  // namespace
+}  // namespace shard8::profile::tests
