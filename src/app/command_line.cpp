@@ -229,9 +229,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 done; 2 bad deck or usage; 3 environment (ranks, devices, libraries, files that cannot be written); "
-    "4 "
-    "checkpoint unusable; 5 failed while running; 6 verification failed, or compare found a run worse than the limits; "
-    "75 stopped early with a checkpoint: run again to go on";
+    "4 checkpoint unusable; 5 failed while running; 6 verification failed, or compare found a run worse than the "
+    "limits; 75 stopped early with a checkpoint: run again to go on\n";
 
 /// What --help prints last: an example and the exit codes.
 void add_footers(CLI::App& app) {
@@ -243,6 +242,7 @@ void add_footers(CLI::App& app) {
       {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
       {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
       {"ckpt", "shard8 ckpt list out/checkpoints"},
+      {"trace", "shard8 trace out --timeline layer.svg"},
       {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
       {"info", "shard8 info"}};
   app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));

@@ -154,7 +154,10 @@ std::string value_text(const Field& field, const Config& config) {
         } else if constexpr (std::is_same_v<T, Access<double>>) {
           return format_real(get(copy));
         } else {
-          return fmt::format("{}", get(copy));
+          const auto& value = get(copy);
+          if constexpr (std::is_same_v<T, Access<std::int64_t>>)
+            if (field.automatic && value == MeshConfig::kAuto) return "auto";
+          return fmt::format("{}", value);
         }
       },
       field.slot);

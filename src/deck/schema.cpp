@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
 
 #include "deck/fields.hpp"
 
@@ -50,7 +52,11 @@ Json schema_of(const Field& field) {
   if (kind == 0 || kind == 2) {
     Json bounds = Json::object();
     add_bounds(bounds, field.bounds, kind == 0);
-    if (field.bounds.or_zero)
+    if (field.automatic) {
+      schema.erase("type");
+      bounds["type"] = "integer";
+      schema["anyOf"] = {Json{{"const", "auto"}}, bounds};
+    } else if (field.bounds.or_zero)
       schema["anyOf"] = {Json{{"const", 0}}, bounds};
     else
       schema.update(bounds);
@@ -72,15 +78,18 @@ std::string json_schema() {
   Json groups = Json::object(), required_groups = Json::array();
   for (const Group& group : all_groups()) {
     Json keys = Json::object(), required = Json::array();
+    std::vector<std::string_view> either;  // of two keys one is needed
     for (const Field& field : group.fields) {
       keys[std::string(field.key)] = schema_of(field);
-      if (field.required) required.push_back(std::string(field.key));
+      if (field.required && field.instead.empty()) required.push_back(std::string(field.key));
+      if (!field.instead.empty()) either = {field.key, field.instead};
     }
     Json one{{"type", "object"}, {"description", std::string(group.help)}, {"additionalProperties", false}};
     if (!required.empty()) {
       one["required"] = required;
       required_groups.push_back(std::string(group.name));
     }
+    for (const std::string_view key : either) one["anyOf"].push_back({{"required", Json::array({std::string(key)})}});
     one["properties"] = std::move(keys);
     groups[std::string(group.name)] = std::move(one);
   }

@@ -80,6 +80,9 @@ TEST(Friendly, converted_decks_load_to_the_same) {
   for (const char* part : {"  arch = 'llama'\n", "  kv_heads = 4\n", "&run\n  steps = 7\n", "  path = 'text'\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
   EXPECT_EQ(text.find("prefetch"), std::string::npos);  // a default
+  const Texts open{"mesh.shard=auto"};
+  EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::namelist).find("  shard = auto\n"), std::string::npos);
+  EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::yaml).find("  shard: auto\n"), std::string::npos);
 }
 
 TEST(Friendly, the_schema_has_every_key) {
@@ -96,6 +99,12 @@ TEST(Friendly, the_schema_has_every_key) {
   const auto& recipe = schema["properties"]["fp8"]["properties"]["recipe"];
   EXPECT_EQ(recipe["enum"], (Texts{"none", "delayed", "current", "block", "mxfp8"}));
   EXPECT_EQ(recipe["default"], "none");
+  const auto& shard = schema["properties"]["mesh"]["properties"]["shard"];
+  EXPECT_EQ(shard["anyOf"][0]["const"], "auto");
+  EXPECT_EQ(shard["anyOf"][1]["minimum"], 1);
+  const auto& data = schema["properties"]["data"];
+  EXPECT_EQ(data["required"], (Texts{"kind"}));
+  EXPECT_EQ(data["anyOf"][1]["required"], (Texts{"batch_per_rank"}));
   EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["beta1"]["exclusiveMaximum"], 1.0);
   EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["clip"]["anyOf"][0]["const"], 0);
 }

@@ -77,13 +77,13 @@ std::string to_text(const Sweep& sweep) {
                         row.sent.all() / kGiB, row.sent.shard / kGiB, row.sent.tensor / kGiB, row.sent.other / kGiB,
                         1e-12 * row.flops_per_rank, row.padding);
   text +=
-      fmt::format("{} meshes of {} ranks; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
-                  sweep.rows.size(), sweep.ranks);
+      fmt::format("meshes of {} ranks: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
+                  sweep.ranks, sweep.rows.size());
   if (sweep.too_large > 0)
-    text += fmt::format("{} meshes left out: they need more than {:.4g} GiB a rank\n", sweep.too_large,
-                        static_cast<double>(sweep.most) / kGiB);
+    text += fmt::format("left out, since they need more than {:.4g} GiB a rank: {}\n",
+                        static_cast<double>(sweep.most) / kGiB, sweep.too_large);
   if (sweep.refused > 0)
-    text += fmt::format("{} meshes left out: they do not go with the deck; the first:\n{}\n", sweep.refused, sweep.why);
+    text += fmt::format("left out, since they do not go with the deck: {}; the first:\n{}\n", sweep.refused, sweep.why);
   return text;
 }
 
