@@ -25,8 +25,8 @@ struct LoadResult {
 /// Reads a deck, then the overrides `group.key=value`, which replace the deck's values, and checks everything. The end
 /// of the file's name chooses between YAML (.yaml, .yml) and Fortran namelists (.nml). Throws base::Error(deck) with
 /// all errors at once, each with its place. Opens no file but the deck; of the files that it names only their existence
-/// is checked. `ranks`, at least 1, is the number of processes that were started; it replaces mesh.shard = auto. Without it
-/// auto is taken as 1, with a warning. A mesh without auto is not held against it.
+/// is checked. `ranks`, at least 1, is the number of processes that were started; it replaces mesh.shard = auto.
+/// Without it auto is taken as 1, with a warning. A mesh without auto is not held against it.
 LoadResult load(const std::string& path, std::span<const std::string> overrides = {},
                 std::optional<std::int64_t> ranks = {});
 

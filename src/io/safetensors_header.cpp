@@ -186,19 +186,20 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::int64_t>* list_ = nullptr;  // the list that is read
 };
 
-/// Bytes of a tensor by dtype and shape; -1 for a dtype that is not in the table.
+/// Bytes of a tensor by dtype and shape; -1 for a dtype that is not in the table. Its elements are counted as a byte
+/// each.
 std::int64_t expected_bytes(const InputFile& file, const SafetensorsEntry& entry) {
   const auto* const dtype =
       std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& known) { return known.name == entry.dtype; });
-  if (dtype == kDtypes.end()) return -1;
-  std::int64_t bytes = dtype->bytes;
+  const bool known = dtype != kDtypes.end();
+  std::int64_t bytes = known ? dtype->bytes : 1;
   bool overflow = false;
   for (const auto size : entry.shape) overflow |= __builtin_mul_overflow(bytes, size, &bytes);
   if (overflow) {
     malformed(file, "tensor '{}' of shape ({}) has more than 2^63 bytes", base::quotable(entry.name),
               fmt::join(entry.shape, ", "));
   }
-  return bytes;
+  return known ? bytes : -1;
 }
 
 SafetensorsEntry checked(const InputFile& file, const std::string& name, Described&& tensor, std::int64_t data_first) {

@@ -4,6 +4,7 @@
 #include "model/loss_head.hpp"
 
 #include <array>
+#include <functional>
 
 #include "kernels/cross_entropy.hpp"
 #include "model/products.hpp"
@@ -77,9 +78,10 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     const Targets chunk{targets.ids.slice(first, n), targets.weights.slice(first, n)};
     {
       auto forward = context.timer.phase(Phase::forward);
-      input.forward(context, first, [&](std::int64_t row, const Tensor& tokens) {
+      const auto product = [&](std::int64_t row, const Tensor& tokens) {
         fprop(context, logits.slice(row, tokens.rows()), tokens, w.head, {});
-      });
+      };
+      input.forward(context, first, std::cref(product));  // by reference: a copy would take host memory
       chunk_loss(context, loss, logits, row_max, sums, chunk);
     }
 

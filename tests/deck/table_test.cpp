@@ -34,7 +34,9 @@ TEST(Table, the_page_has_every_key) {
       const auto row = section.find(fmt::format("\n| `{}` |", field.key));
       ASSERT_NE(row, std::string::npos) << group.name << "." << field.key;
       const std::string line = section.substr(row + 1, section.find('\n', row + 1) - row - 1);
-      EXPECT_NE(line.find(field.required ? fmt::format("| {} |", required_text(field)) : default_text(field)), std::string::npos) << line;
+      EXPECT_NE(line.find(field.required ? fmt::format("| {} |", required_text(field)) : default_text(field)),
+                std::string::npos)
+          << line;
       EXPECT_FALSE(field.help.empty()) << line;
     }
   }

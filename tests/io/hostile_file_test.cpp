@@ -84,6 +84,7 @@ TEST(HostileSafetensors, WhatAHeaderMayAskForIsBounded) {
        "'shape' holds more than 64 numbers"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[" + repeated("4294967296,", 2) + "1],\"data_offsets\":[0,8]}}",
        "more than 2^63 bytes"},
+      {"{\"a\":{\"dtype\":\"X\",\"shape\":[9223372036854775807,2],\"data_offsets\":[0,8]}}", "more than 2^63 bytes"},
       {"{\"a\":{\"dtype\":\"X\",\"shape\":[2],\"data_offsets\":[0,9223372036854775807]}}", "data_offsets [0, 9223372"},
       {"{\"a\":{\"dtype\":\"X\",\"shape\":[2],\"data_offsets\":[9223372036854775807,0]}}", "data_offsets [922337203"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,1e999]}}", "not JSON"},

@@ -97,7 +97,8 @@ std::vector<Node> nodes_of(const std::string& stream) {
 }
 
 TEST(Chakra, nodes_and_their_dependencies) {
-  const auto nodes = nodes_of(chakra_of(example()));
+  const std::string bytes = chakra_of(example());  // nodes refer to it
+  const auto nodes = nodes_of(bytes);
   ASSERT_EQ(nodes.size(), 7u);
   std::map<std::string, Node> by_name;
   for (const Node& node : nodes) by_name[node.name] = node;
@@ -127,7 +128,8 @@ TEST(Chakra, nodes_and_their_dependencies) {
 TEST(Chakra, groups_are_those_of_the_nodes) {
   const auto groups = nlohmann::json::parse(chakra_groups(example()));
   for (int rank = 0; rank < 4; ++rank) {
-    for (const Node& node : nodes_of(chakra_of(example(rank)))) {
+    const std::string bytes = chakra_of(example(rank));  // nodes refer to it
+    for (const Node& node : nodes_of(bytes)) {
       if (node.type != 7) continue;
       const auto& members = groups.at(std::string(node.attributes.at("pg_name").text));
       EXPECT_NE(std::find(members.begin(), members.end(), rank), members.end()) << node.name;

@@ -72,7 +72,8 @@ TEST(Kineto, events_of_a_thread_nest) {
   rank.spans.push_back(call(300, 500, "all_gather", "shard"));
   for (const Times times : {Times::nanoseconds, Times::whole_microseconds}) {
     std::map<int, std::vector<std::pair<double, double>>> threads;
-    for (const json& e : json::parse(kineto_of(rank, times)).at("traceEvents"))
+    const json trace = json::parse(kineto_of(rank, times));
+    for (const json& e : trace.at("traceEvents"))
       if (e.at("ph") == "X") threads[e.at("tid")].emplace_back(e.at("ts"), double(e.at("ts")) + double(e.at("dur")));
     for (const auto& [thread, spans] : threads)
       for (const auto& [a, b] : spans)

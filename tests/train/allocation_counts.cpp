@@ -52,6 +52,10 @@ void operator delete(void* p, Align) noexcept { std::free(p); }
 void operator delete[](void* p, Align) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t, Align) noexcept { std::free(p); }
 void operator delete[](void* p, std::size_t, Align) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete(void* p, Align, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, Align, const std::nothrow_t&) noexcept { std::free(p); }
 
 #if defined(SHARD8_CUDA)
 
