@@ -199,6 +199,17 @@ TEST(Compared, other_meshes_by_their_rate_only) {
             Texts{"a step is not the same work for a rank in both runs: of the times, only the rate is judged"});
 }
 
+TEST(Compared, changes_are_per_cent_or_factors) {
+  EXPECT_EQ(change_text(0.125), "+12.5 %");
+  EXPECT_EQ(change_text(-1), "-100.0 %");
+  EXPECT_EQ(change_text(8.99), "+899.0 %");
+  EXPECT_EQ(change_text(9), "x 10.0");
+  EXPECT_EQ(change_text(21723.34), "x 21724.3");
+  const Copy copy;
+  copy.slow("forward", "", 25);
+  EXPECT_EQ(copy.compared().exceeded, Texts{"phases forward: x 25.0"});
+}
+
 TEST(Compared, as_json) {
   const Copy copy;
   copy.slow("forward", "", 1.25);

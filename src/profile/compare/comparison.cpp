@@ -247,7 +247,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   const auto add = [&](ComparedKind kind) {
     for (const ComparedFigure& figure : kind.figures)
       if (figure.verdict == Verdict::worse)
-        result.exceeded.push_back(fmt::format("{} {}: {:+.1f} %", kind.name, figure.name, 100 * *figure.change()));
+        result.exceeded.push_back(fmt::format("{} {}: {}", kind.name, figure.name, change_text(*figure.change())));
     if (!kind.figures.empty()) result.kinds.push_back(std::move(kind));
   };
   add(figures.steps());

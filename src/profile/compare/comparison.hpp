@@ -30,6 +30,10 @@ struct ComparedFigure {
   std::optional<double> change() const;
 };
 
+/// `change`, a difference as a share of the first value, as text: "+12.5 %", and from ten times the first value on
+/// the factor, "x 21.7".
+std::string change_text(double change);
+
 /// Figures of one kind. Text shows them multiplied by `scale`, which gives `unit`.
 struct ComparedKind {
   std::string name, unit;

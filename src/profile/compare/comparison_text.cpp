@@ -20,6 +20,9 @@ std::string value_text(std::optional<double> value, double scale) {
                                                                      : fmt::format("{:.3f}", shown);
 }
 
+/// The spread as a share of the first value, left out where it is larger than that value.
+std::string spread_text(double share) { return share <= 1 ? fmt::format("{:.1f} %", 100 * share) : "> 100 %"; }
+
 std::string_view name_of(Verdict verdict) {
   return verdict == Verdict::worse ? "worse" : verdict == Verdict::better ? "better" : "";
 }
@@ -32,11 +35,11 @@ std::string table(const ComparedKind& kind) {
   std::string text = fmt::format("{:<36} {:>16} {:>16} {:>10} {:>9}\n", title, "A", "B", "change", "spread");
   for (const ComparedFigure& figure : kind.figures) {
     const auto change = figure.change();
-    std::string line = fmt::format(
-        "  {:<34} {:>16} {:>16} {:>10} {:>9}  {}", figure.name, value_text(figure.a, kind.scale),
-        value_text(figure.b, kind.scale), change ? fmt::format("{:+.1f} %", 100 * *change) : "",
-        figure.spread && figure.a && *figure.a > 0 ? fmt::format("{:.1f} %", 100 * *figure.spread / *figure.a) : "",
-        name_of(figure.verdict));
+    std::string line =
+        fmt::format("  {:<34} {:>16} {:>16} {:>10} {:>9}  {}", figure.name, value_text(figure.a, kind.scale),
+                    value_text(figure.b, kind.scale), change ? change_text(*change) : "",
+                    figure.spread && figure.a && *figure.a > 0 ? spread_text(*figure.spread / *figure.a) : "",
+                    name_of(figure.verdict));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
@@ -47,7 +50,7 @@ std::string loss_text(const LossDifference& loss) {
   if (loss.common == 0) return "loss: no step is in both runs\n";
   if (!loss.first) return fmt::format("loss: equal in all {} common steps\n", loss.common);
   return fmt::format(
-      "loss: step {} is the first that differs, {:.9g} and {:.9g}; largest relative difference {:.3g}, in "
+      "loss: step {} is the first that differs, {} and {}; largest relative difference {:.3g}, in "
       "step {}, of {} common steps\n",
       *loss.first, loss.a, loss.b, loss.largest, loss.largest_step, loss.common);
 }
@@ -92,6 +95,10 @@ Json json_of(const Comparison& c) {
 }
 
 }  // namespace
+
+std::string change_text(double change) {
+  return change < 9 ? fmt::format("{:+.1f} %", 100 * change) : fmt::format("x {:.1f}", 1 + change);
+}
 
 std::string to_text(const Comparison& c, const CompareLimits& limits) {
   std::string text = fmt::format("A: {}\nB: {}\n\n", c.a, c.b);
