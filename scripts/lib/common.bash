@@ -41,13 +41,19 @@ cache_dir() {
   printf '%s/shard8\n' "$base"
 }
 
+# Cores in this process's affinity. nproc takes the variables of OpenMP for a limit; they are threads of one rank.
+core_count() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+
 # Cores that this process may use: its affinity, and the quota of its control group.
 cpu_count() {
   local cores quota period
-  cores="$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
+  cores="$(core_count)"
   if read -r quota period 2>/dev/null </sys/fs/cgroup/cpu.max && [[ "$quota" != max ]]; then
     quota=$(((quota + period - 1) / period))
     ((quota < cores)) && cores="$quota"
   fi
   printf '%s\n' "$cores"
 }
+
+# count_of NUMBER NOUN: "1 core", "2 cores"
+count_of() { if (($1 == 1)); then printf '1 %s\n' "$2"; else printf '%s %ss\n' "$1" "$2"; fi; }
