@@ -176,19 +176,19 @@ struct VerifyConfig {
   double final_loss_max = 0.0;     ///< nats; 0: not checked
   double final_loss_min = 0.0;     ///< nats; 0: not checked
   double unigram_ratio_max = 0.0;  ///< final loss / unigram entropy of the data; 0: not checked
+  std::int64_t min_steps = 1;      ///< the three limits above hold for runs of at least this many steps
   std::string gold;                ///< file with the losses expected; empty: none
   double tolerance = 0.0;          ///< largest relative difference from gold; 0: bit for bit
 
-  bool configured() const {
-    return final_loss_max > 0.0 || final_loss_min > 0.0 || unigram_ratio_max > 0.0 || !gold.empty();
-  }
+  bool limits_final_loss() const { return final_loss_max > 0.0 || final_loss_min > 0.0 || unigram_ratio_max > 0.0; }
+  bool configured() const { return limits_final_loss() || !gold.empty(); }
 };
 
 struct OutputConfig {
   static constexpr const char* kAlgorithms = "algorithms.txt";  ///< in dir, on devices: see docs/gpu.md
   static constexpr const char* kOverlap = "overlap.json";       ///< in dir, with overlap: auto: see docs/overlap.md
 
-  static constexpr const char* kRanks = "ranks.csv";            ///< in dir: mean seconds of each phase on each rank
+  static constexpr const char* kRanks = "ranks.csv";  ///< in dir: mean seconds of each phase on each rank
 
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step

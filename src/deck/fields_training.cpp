@@ -275,6 +275,11 @@ constexpr Field kVerify[] = {
      .bounds = at_least(0),
      .help = "highest ratio of the last loss to the data's unigram entropy that passes; 0: not "
              "checked"},
+    {.key = "min_steps",
+     .slot = verify<&VerifyConfig::min_steps>(),
+     .bounds = at_least(1),
+     .unit = "steps",
+     .help = "fewest run.steps for which the limits of the last loss hold; a shorter run is not held against them"},
     {.key = "gold",
      .slot = verify<&VerifyConfig::gold>(),
      .help = "file of losses that the run must repeat, looked for as data.path is; empty: none"},

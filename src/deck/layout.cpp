@@ -80,7 +80,7 @@ std::string describe_stops(const RunConfig& run) {
   return text;
 }
 
-std::string describe_checks(const VerifyConfig& v) {
+std::string describe_checks(const VerifyConfig& v, std::int64_t steps) {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (v.final_loss_max > 0) add("final loss <= " + format_real(v.final_loss_max));
@@ -88,6 +88,7 @@ std::string describe_checks(const VerifyConfig& v) {
   if (v.unigram_ratio_max > 0) {
     add(fmt::format("final loss <= {} x unigram entropy", format_real(v.unigram_ratio_max)));
   }
+  if (v.limits_final_loss() && steps < v.min_steps) text += fmt::format(" (not checked below {} steps)", v.min_steps);
   if (!v.gold.empty()) add(fmt::format("losses of {} to {}", v.gold, format_real(v.tolerance)));
   return text.empty() ? "not configured" : text;
 }
@@ -144,7 +145,7 @@ std::string describe(const Config& config) {
   if (!config.checkpoint.dir.empty() || config.checkpoint.restarts_from_path()) {
     line("checkpoint", describe_checkpoints(config.checkpoint));
   }
-  line("verify", describe_checks(config.verify));
+  line("verify", describe_checks(config.verify, config.run.steps));
   line("output", config.output.dir);
   return text;
 }

@@ -19,10 +19,11 @@ namespace shard8::profile {
 
 /// Whether the run reached what its deck asks for.
 struct Verification {
-  /// not_reached: the run stopped before its last step, and nothing that was checked so far has failed.
-  enum class Status : std::uint8_t { not_configured, passed, failed, not_reached };
+  /// not_reached: the run stopped before its last step. not_checked: the run is shorter than the limits of its final
+  /// loss are for. In both, nothing that was checked has failed.
+  enum class Status : std::uint8_t { not_configured, passed, failed, not_reached, not_checked };
   Status status = Status::not_configured;
-  std::string why{};  ///< reason of a failure
+  std::string why{};  ///< reason of `failed` and `not_checked`
 };
 
 /// Counts of the casts to 8 bits of one kind of tensor since the start of the run.

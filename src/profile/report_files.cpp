@@ -198,6 +198,8 @@ Json verification_of(const Verification& v) {
       return {{"status", "failed"}, {"why", v.why}};
     case Verification::Status::not_reached:
       return {{"status", "not reached"}};
+    case Verification::Status::not_checked:
+      return {{"status", "not checked"}, {"why", v.why}};
     case Verification::Status::not_configured:
       break;
   }

@@ -128,6 +128,9 @@ void verification(Out out, const Verification& v) {
     case Verification::Status::not_reached:
       fmt::format_to(out, "VERIFICATION: NOT REACHED\n");
       return;
+    case Verification::Status::not_checked:
+      fmt::format_to(out, "VERIFICATION: NOT CHECKED: {}\n", v.why);
+      return;
     case Verification::Status::not_configured:
       fmt::format_to(out, "VERIFICATION: NOT CONFIGURED\n");
       return;

@@ -54,9 +54,19 @@ profile::Verification verify(const deck::VerifyConfig& config, std::span<const S
   if (!config.configured()) return {};
   using profile::Verification;
   std::string why;
-  if (finished) check_final_loss(why, config, results.back().loss, unigram_entropy);
+  const std::int64_t steps = results.back().step + 1;
+  const bool too_short = config.limits_final_loss() && steps < config.min_steps;
+  if (finished && !too_short) {
+    check_final_loss(why, config, results.back().loss, unigram_entropy);
+    if (!why.empty() && config.min_steps == 1)
+      why += "; for limits that only a longer run reaches set verify.min_steps";
+  }
   if (!config.gold.empty()) check_gold(why, config, results, gold, finished);
   if (!why.empty()) return {Verification::Status::failed, why};
+  if (finished && too_short)
+    return {Verification::Status::not_checked,
+            fmt::format("run.steps = {} is less than verify.min_steps = {}: the final loss is not judged", steps,
+                        config.min_steps)};
   return {finished ? Verification::Status::passed : Verification::Status::not_reached, {}};
 }
 

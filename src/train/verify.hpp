@@ -18,6 +18,9 @@ namespace shard8::train {
 /// step, relative to it. The result's `why` lists the checks that failed, with their numbers, and of the gold file only
 /// the first step that differs. Error(failed) if verify.unigram_ratio_max is set and the entropy is not given.
 ///
+/// The final loss of a run that has fewer than verify.min_steps steps is not held against limits: if nothing else fails,
+/// the result is `not_checked`, and `why` has both numbers.
+///
 /// Of a run that is not `finished`, which stopped before its last step, only losses are compared with the gold file.
 /// Without a difference the result is `not_reached`.
 profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,

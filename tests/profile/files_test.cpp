@@ -225,6 +225,9 @@ TEST(Summary, says_how_the_run_ended) {
   const Verification not_reached{Verification::Status::not_reached, ""};
   EXPECT_EQ(ordered_json::parse(to_json(synthetic_report(not_reached), {}))["verification"],
             (ordered_json{{"status", "not reached"}}));
+  const Verification not_checked{Verification::Status::not_checked, "too short"};
+  EXPECT_EQ(ordered_json::parse(to_json(synthetic_report(not_checked), {}))["verification"],
+            (ordered_json{{"status", "not checked"}, {"why", "too short"}}));
 }
 
 TEST(Summary, holds_everything) {

@@ -379,6 +379,7 @@ TEST(Text, ends_with_the_verification) {
             "VERIFICATION: FAILED: final loss 5.5 > 3\n");
   EXPECT_EQ(last_line(to_text(synthetic_report())), "VERIFICATION: NOT CONFIGURED\n");
   EXPECT_EQ(last_line(to_text(synthetic_report({Status::not_reached, ""}))), "VERIFICATION: NOT REACHED\n");
+  EXPECT_EQ(last_line(to_text(synthetic_report({Status::not_checked, "2 < 3"}))), "VERIFICATION: NOT CHECKED: 2 < 3\n");
 }
 
 TEST(Text, says_when_nothing_was_measured) {

@@ -383,6 +383,7 @@ constexpr NotDrawn kNotDrawn[] = {
     {"verify.final_loss_max", "held against the losses after the run: train.verify"},
     {"verify.final_loss_min", "held against the losses after the run: train.verify"},
     {"verify.unigram_ratio_max", "held against the losses after the run: train.verify"},
+    {"verify.min_steps", "whether a final loss is judged after the run: train.verify"},
     {"verify.gold", "held against the losses after the run: train.verify"},
     {"verify.tolerance", "held against the losses after the run: train.verify"},
     {"output.dir", "the name of what a run writes"},

@@ -24,6 +24,8 @@ std::vector<train::StepResult> losses(std::initializer_list<double> values) {
   return results;
 }
 
+const std::string kHint = "; for limits that only a longer run reaches set verify.min_steps";
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(Verify, NothingConfigured) {
@@ -40,10 +42,38 @@ TEST(Verify, FinalLossBounds) {
   EXPECT_EQ(train::verify(config, losses({9, 1.5}), {}, {}).status, Status::passed);
   const auto above = train::verify(config, losses({2, 2.6}), {}, {});
   EXPECT_EQ(above.status, Status::failed);
-  EXPECT_EQ(above.why, "final loss 2.6 is above verify.final_loss_max 2.5");
+  EXPECT_EQ(above.why, "final loss 2.6 is above verify.final_loss_max 2.5" + kHint);
   const auto below = train::verify(config, losses({2, 1.25}), {}, {});
   EXPECT_EQ(below.status, Status::failed);
-  EXPECT_EQ(below.why, "final loss 1.25 is below verify.final_loss_min 1.5");
+  EXPECT_EQ(below.why, "final loss 1.25 is below verify.final_loss_min 1.5" + kHint);
+}
+
+// The limits are for runs of verify.min_steps steps. Losses of a gold file are judged at any length.
+TEST(Verify, AShortRunIsNotJudgedByItsFinalLoss) {
+  deck::VerifyConfig config;
+  config.final_loss_max = 2.5;
+  config.unigram_ratio_max = 0.8;
+  config.min_steps = 3;
+  const auto two = train::verify(config, losses({9, 8}), 3.0, {});
+  EXPECT_EQ(two.status, Status::not_checked);
+  EXPECT_EQ(two.why, "run.steps = 2 is less than verify.min_steps = 3: the final loss is not judged");
+  const auto three = train::verify(config, losses({9, 8, 8}), 3.0, {});
+  EXPECT_EQ(three.status, Status::failed);
+  EXPECT_FALSE(has(three.why, "min_steps")) << three.why;
+  EXPECT_EQ(train::verify(config, losses({9, 8, 2}), 3.0, {}).status, Status::passed);
+  EXPECT_EQ(train::verify(config, losses({9, 8}), 3.0, {}, false).status, Status::not_reached);
+  // A run that goes on at step 2 and trains one step has three.
+  std::vector<train::StepResult> last = losses({8});
+  last.front().step = 2;
+  EXPECT_EQ(train::verify(config, last, 3.0, {}).status, Status::failed);
+  config.gold = "gold.jsonl";
+  EXPECT_EQ(train::verify(config, losses({9, 8}), 3.0, std::vector<double>{9, 8}).status, Status::not_checked);
+  EXPECT_EQ(train::verify(config, losses({9, 8}), 3.0, std::vector<double>{9, 7}).status, Status::failed);
+  EXPECT_EQ(train::verify(config, losses({9, 8}), 3.0, std::vector<double>{9, 8, 7}).status, Status::failed);
+  deck::VerifyConfig gold_alone;
+  gold_alone.gold = "gold.jsonl";
+  gold_alone.min_steps = 3;
+  EXPECT_EQ(train::verify(gold_alone, losses({9, 8}), {}, std::vector<double>{9, 8}).status, Status::passed);
 }
 
 // Of a run that stopped the final loss is not judged, the steps it has trained are.
@@ -82,7 +112,7 @@ TEST(Verify, UnigramRatio) {
   EXPECT_EQ(train::verify(config, losses({2.4}), 3.0, {}).status, Status::passed);
   const auto v = train::verify(config, losses({2.7}), 3.0, {});
   EXPECT_EQ(v.status, Status::failed);
-  EXPECT_EQ(v.why, "final loss 2.7 is 0.900 of the data's unigram entropy 3, allowed is 0.800");
+  EXPECT_EQ(v.why, "final loss 2.7 is 0.900 of the data's unigram entropy 3, allowed is 0.800" + kHint);
   EXPECT_THROW(train::verify(config, losses({2.7}), std::nullopt, {}), base::Error);
 }
 
