@@ -39,22 +39,27 @@ void print_warnings(const deck::LoadResult& deck) {
 
 namespace {
 
-/// Reads the deck for arguments.ranks. Error(environment) if its mesh has another number of ranks.
-deck::LoadResult load_for_ranks(const DeckArguments& arguments) {
+/// Reads the deck for arguments.ranks. Error(deck) if its mesh has another number of ranks; `others` ends the message
+/// with what else the command offers.
+deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others) {
   deck::LoadResult deck = deck::load(arguments.path, arguments.overrides, arguments.ranks);
   const deck::MeshConfig& mesh = deck.config.mesh;
-  if (arguments.ranks && *arguments.ranks != mesh.ranks())
-    base::fail(base::ExitCode::environment,
-               "the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}), not {}: leave --ranks out, change "
-               "the mesh group, or set mesh.shard to auto",
-               mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, *arguments.ranks);
-  return deck;
+  if (!arguments.ranks || *arguments.ranks == mesh.ranks()) return deck;
+  const std::int64_t ranks = *arguments.ranks, not_sharded = mesh.replicate * mesh.tensor;
+  const std::string remedy =
+      ranks % not_sharded == 0
+          ? fmt::format("set mesh.shard=auto, which is {} on {} ranks", ranks / not_sharded, ranks)
+          : fmt::format("set mesh.replicate, mesh.shard and mesh.tensor so that their product is {}", ranks);
+  base::fail(base::ExitCode::deck,
+             "shard8 {}: --ranks is {}, but the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}): {}, or "
+             "leave --ranks out{}",
+             command, ranks, mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, remedy, others);
 }
 
 }  // namespace
 
 int check_command(const DeckArguments& arguments, bool ranks_only) {
-  const auto deck = load_for_ranks(arguments);
+  const auto deck = load_for_ranks(arguments, "check", "");
   if (ranks_only) {
     if (deck.ranks_open)
       base::fail(base::ExitCode::deck,
@@ -115,7 +120,8 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
 
 int plan_command(const PlanArguments& arguments) {
   const DeckArguments& given = arguments.deck;
-  const auto deck = arguments.sweep ? deck::load(given.path, given.overrides, given.ranks) : load_for_ranks(given);
+  const auto deck = arguments.sweep ? deck::load(given.path, given.overrides, given.ranks)
+                                    : load_for_ranks(given, "plan", ", or list all meshes with --sweep");
   print_warnings(deck);
   const int threads = std::max(1, threads_from_environment());
   if (arguments.sweep) return plan_sweep(arguments, deck, threads);
