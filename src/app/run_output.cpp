@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_output.hpp"
 
+#include <optional>
+
 #include "app/commands.hpp"
 #include "app/run_trace.hpp"
 #include "comm/agree.hpp"
@@ -22,7 +24,10 @@ void RunOutput::check(bool overlap_is_kept) const {
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
   if (config_.trace.empty()) return;
-  comm::agree(world_, [&] { profile::require_writable(trace_file(config_, world_.rank())); });
+  const fs::path trace = trace_file(config_, world_.rank());
+  std::optional<profile::FoldersForCheck> folders;  // no rank removes the folder while others write to it
+  comm::agree(world_, [&] { folders.emplace(trace); });
+  comm::agree(world_, [&] { profile::require_writable(trace); });
 }
 
 void RunOutput::start(std::int64_t first_step) {

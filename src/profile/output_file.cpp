@@ -6,7 +6,6 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 
@@ -27,26 +26,6 @@ void create_folder_of(const fs::path& path, const std::string& remedy) {
   fs::create_directories(path.parent_path(), error);
   if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
 }
-
-/// The folders of a path that are missing at construction. The destructor removes those that are empty.
-class MissingFolders {
- public:
-  explicit MissingFolders(fs::path folder) {
-    std::error_code ignored;
-    for (; !folder.empty() && fs::symlink_status(folder, ignored).type() == fs::file_type::not_found;
-         folder = folder.parent_path())
-      missing_.push_back(folder);
-  }
-  MissingFolders(const MissingFolders&) = delete;
-  MissingFolders& operator=(const MissingFolders&) = delete;
-  ~MissingFolders() {
-    std::error_code ignored;
-    for (const fs::path& folder : missing_) fs::remove(folder, ignored);
-  }
-
- private:
-  std::vector<fs::path> missing_;  ///< deepest first
-};
 
 std::FILE* open_file(const fs::path& path, const char* mode, const std::string& remedy) {
   std::error_code ignored;  // if the type cannot be read, fopen reports why
@@ -78,9 +57,25 @@ void OutputFile::close() {
   if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno), remedy_);
 }
 
+FoldersForCheck::FoldersForCheck(Missing, fs::path folder) {
+  std::error_code ignored;
+  for (; !folder.empty() && fs::symlink_status(folder, ignored).type() == fs::file_type::not_found;
+       folder = folder.parent_path())
+    missing_.push_back(folder);
+}
+
+FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy)
+    : FoldersForCheck(Missing{}, file.parent_path()) {  // from here on the destructor runs if something is thrown
+  create_folder_of(file, remedy);
+}
+
+FoldersForCheck::~FoldersForCheck() {
+  std::error_code ignored;
+  for (const fs::path& folder : missing_) fs::remove(folder, ignored);
+}
+
 void require_writable(const fs::path& path, const std::string& remedy) {
-  const MissingFolders missing(path.parent_path());
-  create_folder_of(path, remedy);
+  const FoldersForCheck folders(path, remedy);
   std::error_code ignored;  // an empty file that cannot be removed does no harm: the run replaces it
   const bool existed = fs::exists(path, ignored);
   std::fclose(open_file(path, "a", remedy));

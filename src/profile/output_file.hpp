@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shard8::profile {
 
@@ -34,6 +35,25 @@ class OutputFile {
   std::filesystem::path path_;
   std::string remedy_;
   std::unique_ptr<std::FILE, Close> file_;
+};
+
+/// Makes the folders of a file that are missing. The destructor removes those of them that are empty. The constructor
+/// throws the error of OutputFile.
+///
+/// Processes that call require_writable() for files of one folder at the same time hold such an object each, until all
+/// have called it: otherwise one of them removes the folder that another one is about to write to.
+class FoldersForCheck {
+ public:
+  explicit FoldersForCheck(const std::filesystem::path& file, const std::string& remedy = kOutputRemedy);
+  FoldersForCheck(const FoldersForCheck&) = delete;
+  FoldersForCheck& operator=(const FoldersForCheck&) = delete;
+  ~FoldersForCheck();
+
+ private:
+  struct Missing {};
+  FoldersForCheck(Missing, std::filesystem::path folder);
+
+  std::vector<std::filesystem::path> missing_;  ///< deepest first
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
