@@ -78,8 +78,10 @@ bool read_all(Diagnostics& errors, Reading& reading, std::string_view text, cons
 
 }  // namespace
 
-LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
-                     std::optional<std::int64_t> ranks) {
+namespace {
+
+LoadResult check_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
+                      std::optional<std::int64_t> ranks, bool look_for_files) {
   Diagnostics errors;
   Reading reading;
   const bool complete = read_all(errors, reading, text, name, overrides);
@@ -89,16 +91,23 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
     resolve_defaults(reading);
     resolve_ranks(errors, reading, ranks);
     check_together(errors, reading);
-    check_files(errors, reading, name);
+    if (look_for_files) check_files(errors, reading, name);
   }
   errors.throw_if_any();
   warn_of_unused(errors, reading);
   return {reading.config, make_echo(reading), errors.warnings(), ranks_open};
 }
 
+}  // namespace
+
+LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
+                     std::optional<std::int64_t> ranks) {
+  return check_text(text, name, overrides, ranks, true);
+}
+
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling) {
   const std::string text = read_deck_file(path);
-  load_text(text, path, overrides);  // its errors
+  check_text(text, path, overrides, {}, false);  // its errors
   Diagnostics errors;
   Reading reading;
   read_all(errors, reading, text, path, overrides);

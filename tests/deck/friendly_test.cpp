@@ -82,6 +82,10 @@ TEST(Friendly, converted_decks_load_to_the_same) {
   for (const char* part : {"  arch = 'llama'\n", "  kv_heads = 4\n", "&run\n  steps = 7\n", "  path = 'text'\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
   EXPECT_EQ(text.find("prefetch"), std::string::npos);  // a default
+  // The files that a deck names may be elsewhere.
+  const Texts elsewhere{"data.path=/nowhere/text", "verify.gold=nowhere.jsonl", "verify.tolerance=0"};
+  EXPECT_NE(convert("inputs/quickstart.yaml", elsewhere, Spelling::namelist).find("  path = '/nowhere/text'\n"),
+            std::string::npos);
   const Texts open{"mesh.shard=auto"};
   EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::namelist).find("  shard = auto\n"), std::string::npos);
   EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::yaml).find("  shard: auto\n"), std::string::npos);
