@@ -195,9 +195,11 @@ void check_training(const Checker& check, const Config& config) {
         fmt::format("set optimizer.warmup to at most {}, or leave decay_steps out", o.decay_steps - 1));
   }
   if (check.sound({"run.timing_skip", "run.steps"}) && config.run.timing_skip >= config.run.steps) {
-    check.fail({"run.timing_skip", "run.steps"},
-               fmt::format("{} is not less than {}", check.shown("run.timing_skip"), check.shown("run.steps")),
-               "no step would be left to time");
+    check.fail(
+        {"run.timing_skip", "run.steps"},
+        fmt::format("{} is not less than {}", check.shown("run.timing_skip"), check.shown("run.steps")),
+        fmt::format("no step would be left to time: set run.timing_skip to at most {}, or run.steps to at least {}",
+                    config.run.steps - 1, config.run.timing_skip + 1));
   }
 }
 
