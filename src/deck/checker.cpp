@@ -47,6 +47,20 @@ std::string could_be(std::string_view path, std::int64_t divided, std::int64_t g
   return fmt::format("{} could be {}", path, list_of(names));
 }
 
+/// With m = (1 - beta1) sum beta1^i g_i and v = (1 - beta2) sum beta2^i g_i^2 the ratio |m| / sqrt(v) is bounded
+/// (Cauchy and Schwarz) if and only if beta1^2 < beta2, or beta1 = 0 and v holds the last gradient.
+void warn_of_betas(const Checker& check, Diagnostics& diagnostics, const Reading& reading) {
+  const OptimizerConfig& o = reading.config.optimizer;
+  if (o.beta1 == 0 || o.beta1 * o.beta1 < o.beta2) return;
+  const auto beta2 = reading.values.find("optimizer.beta2"), beta1 = reading.values.find("optimizer.beta1");
+  const auto& where = beta2 != reading.values.end() ? beta2->second : beta1->second;  // the defaults are bounded
+  diagnostics.warning(where,
+                      fmt::format("{} is not more than the square of {}", check.shown("optimizer.beta2"),
+                                  check.shown("optimizer.beta1")),
+                      fmt::format("where gradients get smaller, updates grow without a bound; set beta2 above {:.4g}",
+                                  o.beta1 * o.beta1));
+}
+
 constexpr Reader kReaders[] = {
     {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.init_std", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
@@ -152,10 +166,12 @@ void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {
                         fmt::format("nothing reads it with {}", check.shown(reader.switched_by)));
   }
   const auto warmup = reading.values.find("optimizer.warmup");
-  if (warmup == reading.values.end() || reading.config.optimizer.warmup < reading.config.run.steps) return;
-  diagnostics.warning(warmup->second,
-                      fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("run.steps")),
-                      "the run ends while the learning rate still rises; to reach optimizer.lr set a shorter warm-up");
+  if (warmup != reading.values.end() && reading.config.optimizer.warmup >= reading.config.run.steps)
+    diagnostics.warning(
+        warmup->second,
+        fmt::format("{} is not less than {}", check.shown("optimizer.warmup"), check.shown("run.steps")),
+        "the run ends while the learning rate still rises; to reach optimizer.lr set a shorter warm-up");
+  warn_of_betas(check, diagnostics, reading);
 }
 
 }  // namespace shard8::deck

@@ -76,8 +76,8 @@ class Checker {
 };
 
 /// Adds a warning for each key that is given, has another value than its default, and has no effect because of another
-/// key ("fp8.margin" without recipe delayed), and one for a run that ends within its warm-up. The deck must have no
-/// errors and all defaults set.
+/// key ("fp8.margin" without recipe delayed), one for a run that ends within its warm-up, and one for moments of AdamW
+/// whose ratio has no bound. The deck must have no errors and all defaults set.
 void warn_of_unused(Diagnostics& diagnostics, const Reading& reading);
 
 }  // namespace shard8::deck

@@ -272,6 +272,26 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
   }
 }
 
+// |m| / sqrt(v) of AdamW is bounded if beta1^2 < beta2; with beta1 = beta2 = 0 it is 1.
+TEST(Load, betas_without_a_bound_are_warned_of) {
+  const auto warnings = [](const char* deck, const std::vector<std::string>& overrides) {
+    return load_text(deck, "a.yaml", overrides).warnings;
+  };
+  for (const std::vector<std::string>& good :
+       std::vector<std::vector<std::string>>{{"optimizer.beta1=0", "optimizer.beta2=0"},
+                                             {"optimizer.beta1=0.9", "optimizer.beta2=0.811"},
+                                             {"optimizer.beta1=0.97"}})
+    EXPECT_TRUE(warnings(kLeastDeck, good).empty()) << good.front();
+  EXPECT_EQ(warnings(kLeastDeck, {"optimizer.beta2=0"}),
+            std::vector<std::string>{
+                "command line:optimizer.beta2=0: warning: optimizer.beta2 = 0 is not more than the square of "
+                "optimizer.beta1 = 0.9 (the default)\n"
+                "      | optimizer.beta2=0\n"
+                "      |                 ^  where gradients get smaller, updates grow without a bound; set beta2 above "
+                "0.81\n"});
+  EXPECT_EQ(warnings(kLeastDeck, {"optimizer.beta1=0.98"}).size(), 1u);
+}
+
 TEST(Load, output_files_are_none_that_are_read) {
   const Folder folder;
   folder.file("gold.jsonl", "");
