@@ -25,15 +25,13 @@ Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) 
   const MeshPlace place = place_of(shape, world.rank());
   const int data_rank = place.replicate * shape.shard + place.shard;
   const int model_rank = place.shard * shape.tensor + place.tensor;
-  // Weights come and gradients go while this rank computes; it waits at once for the rest. The data
-  // ranks exchange control values only.
+  // Weights come and gradients go while this rank computes; it waits at once for the rest.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
       kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true, .apart = true};
   Communicator replicate = world.split(model_rank, place.replicate, "replicate", kReduce);
   Communicator shard =
       world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard", kGatherAndReduce);
   Communicator tensor = world.split(data_rank, place.tensor, "tensor", tensor_overlap ? kAll : kCompute);
-  Communicator data = world.split(place.tensor, data_rank, "data");
   Communicator model = world.split(place.replicate, model_rank, "model", kCompute);
   return {.shape = shape,
           .place = place,
@@ -41,7 +39,6 @@ Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) 
           .replicate = std::move(replicate),
           .shard = std::move(shard),
           .tensor = std::move(tensor),
-          .data = std::move(data),
           .model = std::move(model)};
 }
 

@@ -27,7 +27,6 @@ struct Mesh {
   Communicator replicate;  ///< same shard and tensor place
   Communicator shard;      ///< same replicate and tensor place
   Communicator tensor;     ///< same replicate and shard place
-  Communicator data;       ///< replicate × shard, same tensor place
   Communicator model;      ///< shard × tensor, same replica: owns every parameter once
   int data_rank() const { return place.replicate * shape.shard + place.shard; }
 };

@@ -76,22 +76,17 @@ TEST(Mesh, places_and_groups) {
     const auto at = [&](int replicate, int shard, int tensor) {
       return (replicate * shape.shard + shard) * shape.tensor + tensor;
     };
-    std::vector<int> along_r, along_s, along_t, data, model;
+    std::vector<int> along_r, along_s, along_t, model;
     for (int i = 0; i < shape.replicate; ++i) along_r.push_back(at(i, s, t));
     for (int i = 0; i < shape.shard; ++i) along_s.push_back(at(r, i, t));
     for (int i = 0; i < shape.tensor; ++i) along_t.push_back(at(r, s, i));
-    for (int i = 0; i < shape.replicate; ++i) {
-      for (int j = 0; j < shape.shard; ++j) data.push_back(at(i, j, t));
-    }
     for (int i = 0; i < shape.shard; ++i) {
       for (int j = 0; j < shape.tensor; ++j) model.push_back(at(r, i, j));
     }
     EXPECT_EQ(members(mesh.replicate, me), along_r);
     EXPECT_EQ(members(mesh.shard, me), along_s);
     EXPECT_EQ(members(mesh.tensor, me), along_t);
-    EXPECT_EQ(members(mesh.data, me), data);
     EXPECT_EQ(members(mesh.model, me), model);
-    EXPECT_EQ(mesh.data.rank(), mesh.data_rank());
   }
 }
 

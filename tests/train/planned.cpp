@@ -42,7 +42,7 @@ void expect_planned_memory(Training& training) {
   if (tensor::kDevice) return;  // on a device groups hold no memory of their own for sums
   const auto& mesh = training.mesh();
   std::size_t held = 0;
-  for (const auto* group : {&mesh.world, &mesh.replicate, &mesh.shard, &mesh.tensor, &mesh.data, &mesh.model})
+  for (const auto* group : {&mesh.world, &mesh.replicate, &mesh.shard, &mesh.tensor, &mesh.model})
     held += group->scratch_bytes();
   EXPECT_LE(held, plan.reduction_buffers);
   // The plan is larger only because it rounds each tensor up.
