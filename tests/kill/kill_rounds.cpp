@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include "tests/kill/round_deck.hpp"
 #include "tests/restart/program.hpp"
 #include "tests/restart/results.hpp"
+#include "tests/support/long_run.hpp"
 
 // Kills runs that write checkpoints, and starts them again until they end: docs/testing.md, "Kill rounds".
 
@@ -39,13 +39,6 @@ struct Options {
   fs::path folder = "kill_rounds";
   fs::path state;  ///< progress, deleted when all rounds are done; empty: none
 };
-
-template <class T>
-bool parse(const char* text, T& value) {
-  const std::string_view all = text;
-  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
-  return error == std::errc() && end == all.data() + all.size();
-}
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
@@ -270,22 +263,16 @@ std::string text_of(const Counts& c) {
       c.kills == 0 ? 0.0 : static_cast<double>(c.lost) / static_cast<double>(c.kills), c.most_lost, c.longest_end_s);
 }
 
-/// The same for all runs that may go on from each other's state.
-std::string run_key(const Options& options) {
-  const auto time = fs::last_write_time(fs::canonical("/proc/self/exe")).time_since_epoch().count();
-  return fmt::format("seed {}, program of {}", options.seed, time);
-}
-
 Counts read_state(const Options& options) {
   std::ifstream in(options.state);
   const auto state = nlohmann::json::parse(in, nullptr, false);
-  if (!state.is_object() || state.value("key", "") != run_key(options)) return {};
+  if (!state.is_object() || state.value("key", "") != run_key(options.seed)) return {};
   return state["counts"].get<Counts>();
 }
 
 void write_state(const Options& options, const Counts& counts) {
   const fs::path draft = options.state.string() + ".new";
-  std::ofstream(draft) << nlohmann::json{{"key", run_key(options)}, {"counts", counts}}.dump(1) << '\n';
+  std::ofstream(draft) << nlohmann::json{{"key", run_key(options.seed)}, {"counts", counts}}.dump(1) << '\n';
   fs::rename(draft, options.state);
 }
 

@@ -5,7 +5,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +20,7 @@
 #include "tests/random/shrink.hpp"
 #include "tests/random/spread.hpp"
 #include "tests/support/execution.hpp"
+#include "tests/support/long_run.hpp"
 
 // Trains random decks, each on its mesh with two schedules and on one rank, and compares the three trainings. Some are
 // stopped as well, and go on from a checkpoint on the same or another mesh.
@@ -46,13 +46,6 @@ struct Options {
   bool as_drawn = false;             ///< print decks that fail as drawn, without making them smaller
   bool spread = false;               ///< measure the differences between equally right trainings
 };
-
-template <class T>
-bool parse(const char* text, T& value) {
-  const std::string_view all = text;
-  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
-  return error == std::errc() && end == all.data() + all.size();
-}
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
@@ -87,12 +80,6 @@ std::optional<Options> read_options(int argc, char** argv) {
   return o;
 }
 
-/// The same for all runs that may go on from each other's state: those with the same seed and the same program.
-std::string run_key(const Options& options) {
-  const auto time = fs::last_write_time(fs::canonical("/proc/self/exe")).time_since_epoch().count();
-  return fmt::format("seed {}, program of {}", options.seed, time);
-}
-
 class Program {
  public:
   Program(Options options, Ranks& ranks) : options_(std::move(options)), ranks_(ranks) {}
@@ -105,7 +92,7 @@ class Program {
     const std::int64_t first = options_.only >= 0 ? options_.only : 0;
     const std::int64_t end = options_.only >= 0 ? first + 1 : options_.decks;
     const bool resumes = !options_.state.empty() && options_.only < 0;
-    const std::string key = run_key(options_);
+    const std::string key = run_key(options_.seed);
     if (resumes) progress_ = read_progress(options_.state, key);
     ranks_.train({});  // nobody writes the state before all have read it
     progress_.done = std::max(progress_.done, first);
