@@ -244,10 +244,21 @@ void add_footers(CLI::App& app) {
       {"ckpt", "shard8 ckpt list out/checkpoints"},
       {"trace", "shard8 trace out --timeline layer.svg"},
       {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
-      {"info", "shard8 info"}};
+      {"info", "shard8 info"},
+      {"man", "shard8 man >shard8.1"},
+      {"completions", "shard8 completions bash >shard8"}};
+  constexpr std::pair<const char*, const char*> kCheckpointExamples[] = {
+      {"list", "shard8 ckpt list out/checkpoints"},
+      {"show", "shard8 ckpt show out/checkpoints/step_00001200"},
+      {"verify", "shard8 ckpt verify out/checkpoints"},
+      {"export", "shard8 ckpt export out/checkpoints --to weights"}};
   app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));
-  for (const auto& [command, example] : kExamples)
-    app.get_subcommand(command)->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
+  const auto add = [](CLI::App& command, const char* example) {
+    command.footer(fmt::format("Example: {}\n{}", example, kExitCodes));
+  };
+  for (const auto& [command, example] : kExamples) add(*app.get_subcommand(command), example);
+  for (const auto& [action, example] : kCheckpointExamples)
+    add(*app.get_subcommand("ckpt")->get_subcommand(action), example);
 }
 
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
