@@ -33,6 +33,8 @@ TEST(Friendly, every_deck_can_be_run_for_20_steps) {
     const Texts overrides{"run.steps=20"};
     const Config c = load(deck, overrides).config;
     EXPECT_EQ(c.run.steps, 20) << deck;
+    if (!c.verify.limits_final_loss()) continue;
+    EXPECT_EQ(c.verify.min_steps, load(deck).config.run.steps) << deck << ": fewer steps do not reach its limits";
     EXPECT_LT(c.optimizer.warmup, c.optimizer.decay_steps) << deck;
   }
 }
