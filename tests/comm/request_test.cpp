@@ -165,7 +165,7 @@ TEST(Requests, one_that_an_exception_leaves_behind_does_not_block) {
       throw std::runtime_error("rank 0 gives up");
     } catch (const std::runtime_error&) {
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -57,6 +57,8 @@ catches() {
   mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
   ((16#${mask: -8} >> 9 & 1))
 }
+# A process that has taken the signals that were sent to it.
+took() { ! grep -qE '^(SigPnd|ShdPnd):.*[1-9a-f]' "/proc/$1/status"; }
 rank_catches() { catches "$(pid_of "$1")"; }
 trains() { (($(wc -l <"$job/results/metrics.jsonl") > 3)); }
 
@@ -76,7 +78,6 @@ start() {
     run) env --default-signal "$folder/tree/scripts/run" "${run[@]:1}" >"$job/out" 2>"$job/err" & ;;
   esac
   started=$!
-  began=$SECONDS
 }
 
 # The run ends within 20 s with this code (a pattern), and no rank remains.
@@ -208,12 +209,10 @@ case_limits() {
   start time_limit mpiexec 2 run.time_limit_min=0.03 run.margin_s=0.1
   ends_with 5
   reported run.time_limit_min
-  ((SECONDS - began <= 5)) || fail "took $((SECONDS - began)) s"
 
   SLURM_JOB_END_TIME=$(($(date +%s) + 32)) start job_end mpiexec 2 run.time_limit_min=9 run.margin_s=30
   ends_with 5
   reported SLURM_JOB_END_TIME
-  ((SECONDS - began <= 5)) || fail "took $((SECONDS - began)) s"
 
   SLURM_JOB_END_TIME=tomorrow start no_time mpiexec 2
   ends_with 3
@@ -236,13 +235,19 @@ case_limits() {
   says out '^stopped by run.stop_after'
 }
 
+# The process has taken a signal so long ago that another one is no repeat of the same request, which ends after 0.5 s.
+later() {
+  wait_for 20 "the signal" took "$1"
+  sleep 1
+}
+
 # A second signal ends a run in the middle of a step.
 case_second() {
   start one_rank program 1 "${long[@]}"
   wait_for 20 "the first step" test -e "$job/results/metrics.jsonl"
   sleep 0.2
   kill -TERM "$(pid_of 0)"
-  sleep 0.6
+  later "$(pid_of 0)"
   kill -TERM "$(pid_of 0)"
   ends_with 5
   once err '^shard8: ended at once by a second signal, SIGTERM$'
@@ -252,7 +257,7 @@ case_second() {
   wait_for 20 "steps" trains
   kill -STOP "$(pid_of 0)"
   kill -USR1 "$(pid_of 1)"
-  sleep 0.6
+  later "$(pid_of 1)"
   kill -INT "$(pid_of 1)"
   ends_with 5
   once err '^shard8: rank 1: ended at once by a second signal, SIGINT$'
@@ -264,14 +269,18 @@ case_second() {
   wait_for 20 "steps" trains
   kill -STOP "$(pid_of 0)"
   kill -INT "$started"
-  sleep 2.6  # scripts/run holds the first one back until the launcher listens
+  sleep 2  # scripts/run holds the first one back until the launcher listens
+  later "$(pid_of 1)"
   kill -INT "$started"
   ends_with 5
   once err '^shard8: rank 1: ended at once by a second signal, SIGTERM$'
 
-  # timeout sends the signal twice at once, which is one request.
-  launch=(timeout --preserve-status 3 "${launch[@]}")
+  # timeout sends the signal twice at once, to its child and to its group: one request. It passes a signal on in the way
+  # in which it sends its own.
+  launch=(timeout --preserve-status 1000 "${launch[@]}")
   start timeout mpiexec 2
+  wait_for 20 "steps" trains
+  kill -TERM "$started"
   ends_with 5
   reported SIGTERM
 }
@@ -290,7 +299,7 @@ case_start() {
   start second mpiexec 2
   wait_for 20 "the handlers" rank_catches 0
   kill -TERM "$(pid_of 0)"
-  sleep 0.6
+  later "$(pid_of 0)"
   kill -TERM "$(pid_of 0)"
   ends_with '1|5|9|13'  # MPICH's mpiexec kills rank 1, and may add its code or give that alone
   once err '^shard8: ended at once by a second signal, SIGTERM$'
