@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from fake import STUDY, write
+from killed import done_twice, kill_with_mpiexec, ledger, processes, start, starts, wait_for_steps
 
 DECK = """model:     {arch: llama, hidden: 32, ffn: 64, layers: 2, heads: 2, vocab: 256, seq: 32}
 mesh:      {shard: auto}
@@ -35,6 +36,21 @@ class WithTheProgram(unittest.TestCase):
         self.assertTrue(all(float(row["tokens_per_s"]) > 0 for row in rows.values()))
         self.assertIn("0 to run", study().stderr)
         self.assertNotIn("warning", done.stderr)
+
+    def test_killed_with_its_mpiexec(self):
+        write("deck.yaml", DECK.replace("steps: 8", "steps: 200"))
+        write("study.yaml", "deck: deck.yaml\nfolder: killed\nrepeats: 2\nset: {data.batch: 8}\nsweep: {ranks: [1, 2]}\n")
+        process = start("study.yaml")
+        name = wait_for_steps("killed", 2)
+        self.assertEqual(len(kill_with_mpiexec(process, "killed", name)), 1)
+        done = study()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("4 runs, 1 done, 3 to run", done.stderr)
+        self.assertEqual(starts("killed"), ["ranks-1_r1", "ranks-2_r1", "ranks-2_r1", "ranks-1_r2", "ranks-2_r2"])
+        self.assertEqual([line["state"] for line in ledger("killed") if line["event"] == "end"],
+                         ["done", "unfinished", "done", "done", "done"])
+        self.assertEqual(done_twice("killed"), [])
+        self.assertEqual(processes("killed", name), {})
 
     def test_words_of_the_program(self):
         write("deck.yaml", DECK)

@@ -9,41 +9,12 @@ import subprocess
 import time
 
 from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, say
+from study.ledger import note, settle
+from study.leftovers import FIRST_MOMENTS, MARK, PATIENCE, end_leftovers
 from study.run_folder import write_json
+from study.slurm import jobs_of
 
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-FIRST_MOMENTS = 2.0  # seconds in which MPICH's mpiexec ignores signals
-PATIENCE = 20.0  # seconds that a run has to end after SIGTERM
-REMEMBERED = "process.json"
-
-
-def started_at(pid):
-    """When a process was started: its number may be given to another one later. None: there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return None if fields[0] == "Z" else fields[19]
-    except OSError:
-        return None
-
-
-def end_leftover(folder):
-    """Ends the mpiexec of a study that was killed: its ranks may still write into the folder of a run."""
-    path = folder.file(REMEMBERED)
-    old, _ = folder.read(path)
-    if not old:
-        return
-    pid, start = old.get("pid"), old.get("start")
-    for what in (signal.SIGTERM, signal.SIGKILL):
-        end = time.monotonic() + PATIENCE
-        if started_at(pid) == start:
-            say(f"{folder.run.name}: ending process {pid}, left by a study that was killed")
-            os.kill(pid, what)
-        while started_at(pid) == start and time.monotonic() < end:
-            time.sleep(0.05)
-    if started_at(pid) == start:
-        raise StudyError(ENVIRONMENT, f"process {pid} of the run '{folder.run.name}' cannot be ended")
-    os.remove(path)
 
 
 class Local:
@@ -63,8 +34,9 @@ class Local:
         return [*self.launcher, "-n", str(folder.expected.ranks), self.program.path, "run",
                 *self.program.arguments(folder.run, folder.results)]
 
-    def environment(self, run):
-        return {"OMP_PROC_BIND": "false", **os.environ, **dict(run.environment)}
+    def environment(self, folder):
+        return {"OMP_PROC_BIND": "false", **os.environ, **dict(folder.run.environment),
+                MARK: os.path.realpath(folder.path)}
 
     def spelled(self, folder):
         """The command as a shell reads it."""
@@ -73,25 +45,22 @@ class Local:
 
     def run(self, folder):
         """Runs one run. Returns its exit code."""
-        end_leftover(folder)
         folder.begin(self.spelled(folder))
-        folder.note("start")
+        note(folder, "start")
         libc = ctypes.CDLL(None)
         with open(folder.file("log.txt"), "wb") as log:
             try:
                 self.process = subprocess.Popen(
                     self.command(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                    env=self.environment(folder.run), start_new_session=True,
+                    env=self.environment(folder), start_new_session=True,
                     preexec_fn=lambda: libc.prctl(DEATH_SIGNAL, signal.SIGTERM))
             except OSError as error:
                 raise StudyError(ENVIRONMENT, f"cannot start '{self.launcher[0]}': {error.strerror}; set SHARD8_MPIEXEC "
                                               "to the launcher of your MPI") from None
         self.started = time.monotonic()
-        write_json(folder.file(REMEMBERED), {"pid": self.process.pid, "start": started_at(self.process.pid)})
         code = self.wait(folder)
-        os.remove(folder.file(REMEMBERED))
         write_json(folder.file("end.json"), {"code": code, "seconds": round(time.monotonic() - self.started, 3)})
-        folder.note("end", code=code)
+        note(folder, "end", code=code, state=folder.state()[0])
         return code
 
     def wait(self, folder):
@@ -113,7 +82,13 @@ class Local:
 
     def run_all(self, folders):
         """Runs all that are not done, in order. Returns the exit code of the study."""
-        failed = 0
+        failed, queue = 0, jobs_of(folders[0].study_folder)
+        for folder in folders:
+            if job := queue.get(folder.run.name):
+                raise StudyError(ENVIRONMENT, f"the run '{folder.run.name}' is job {job} of Slurm: wait for its end with "
+                                              "--slurm --wait, or end it with scancel")
+        end_leftovers(folders)  # before a look at states: what is left may finish its run first
+        settle(folders)
         missing = [folder for folder in folders if folder.state()[0] != "done"]
         say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(missing)} to run")
         for number, folder in enumerate(missing, 1):

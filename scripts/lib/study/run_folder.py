@@ -3,7 +3,7 @@
 """The folder of a study and those of its runs: what is in them, and which runs are done.
 
     FOLDER/lock            held while a study works in the folder
-    FOLDER/ledger.jsonl    one line for each start and each end of a run
+    FOLDER/ledger.jsonl    one line for each start and each end of a run (ledger.py)
     FOLDER/runs.csv ...    the tables (collect.py)
     FOLDER/RUN/run.json    written before the run starts: the study's line, the deck, the program
     FOLDER/RUN/results/    output.dir of the run, with summary.json
@@ -15,12 +15,11 @@ import json
 import os
 import shutil
 import socket
-import time
 from dataclasses import asdict
 
 from study.errors import ENVIRONMENT, StudyError
 
-RUN_FILE, RESULTS, LEDGER, LOCK = "run.json", "results", "ledger.jsonl", "lock"
+RUN_FILE, RESULTS, LOCK = "run.json", "results", "lock"
 NEEDED = ("version", "deck", "ranks", "end", "steps", "phases", "figures", "loss")  # of a whole summary.json
 
 
@@ -67,14 +66,6 @@ class RunFolder:
     def file(self, name):
         return os.path.join(self.path, name)
 
-    def note(self, event, **more):
-        """Appends a line to the study's ledger."""
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "run": self.run.name, "event": event, **more}
-        with open(os.path.join(self.study_folder, LEDGER), "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
     def identity(self):
         """What run.json holds the results against."""
         return {"line": self.run.line(), "expected": asdict(self.expected)}
@@ -85,7 +76,7 @@ class RunFolder:
             raise StudyError(ENVIRONMENT, f"the folder '{self.path}' is not one of a study: it has no {RUN_FILE}; move it "
                                           "away, or set 'folder' in the study to another one")
         shutil.rmtree(self.results, ignore_errors=True)
-        for name in ("log.txt", "end.json", "submitted.json"):
+        for name in ("log.txt", "end.json"):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self.file(name))
         os.makedirs(self.path, exist_ok=True)

@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of a study as arrays of Slurm: one array for each number of ranks, one job a run."""
 import contextlib
+import glob
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
 
 from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, say
-from study.run_folder import write_json
+from study.ledger import note, settle
+from study.leftovers import end_leftovers
 
+LIST = "array_"  # begins the names of the lists of folders, one list an array
 POLL = 5.0  # seconds between two looks at the queue
 
 
@@ -24,6 +28,24 @@ def command_output(words):
     if done.returncode != 0:
         raise StudyError(ENVIRONMENT, f"{shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def jobs_of(study_folder):
+    """{name of a run: its job, as ARRAY_INDEX} of the jobs of a study that wait or run. A job is known by the list in
+    its command: a study may be killed after its array was submitted and before it has the array's number."""
+    lists = glob.glob(os.path.join(glob.escape(os.path.abspath(study_folder)), f"{LIST}*.txt"))
+    if not lists or not shutil.which("squeue"):
+        return {}
+    jobs = {}
+    for line in command_output(["squeue", "--noheader", "--array", "--format=%F %K %o"]).splitlines():
+        array, index, command = (line.split(None, 2) + ["", "", ""])[:3]
+        for path in lists:
+            if command.endswith(f" {path}") and index.isdigit():
+                with open(path, encoding="utf-8") as file:
+                    names = file.read().splitlines()
+                if int(index) < len(names):
+                    jobs[os.path.basename(names[int(index)])] = f"{array}_{index}"
+    return jobs
 
 
 class Arrays:
@@ -48,20 +70,9 @@ class Arrays:
     def spelled(self, folder):
         return shlex.join(self.sbatch(folder.expected.ranks, 1, folder.path))
 
-    def queued(self, folder):
-        """Whether the job of a run waits or runs."""
-        job, _ = folder.read(folder.file("submitted.json"))
-        return bool(job) and job["job"] in self.jobs()
-
-    @staticmethod
-    def jobs():
-        """The jobs in the queue, as ARRAY_INDEX."""
-        lines = command_output(["squeue", "--noheader", "--array", "--format=%F_%K"]).split()
-        return set(lines)
-
     def submit(self, ranks, folders):
         """Submits one array. The list says which folder each of its jobs has."""
-        list_file = os.path.join(os.path.abspath(self.study.folder), f"array_{ranks}_{time.time_ns()}.txt")
+        list_file = os.path.join(os.path.abspath(self.study.folder), f"{LIST}{ranks}_{time.time_ns()}.txt")
         for folder in folders:
             words = self.program.arguments(folder.run, folder.results)
             folder.begin(self.spelled(folder))
@@ -72,19 +83,29 @@ class Arrays:
                 file.write(f"set -- {shlex.join(words)}\n")
         with open(list_file, "w", encoding="utf-8") as file:
             file.writelines(folder.path + "\n" for folder in folders)
+        for folder in folders:
+            note(folder, "start", list=os.path.basename(list_file))
         os.environ["SHARD8_SOURCES"], os.environ["SHARD8_PROGRAM"] = self.sources, self.program.path
         array = command_output(self.sbatch(ranks, len(folders), list_file)).strip().split(";")[0]
         for index, folder in enumerate(folders):
-            write_json(folder.file("submitted.json"), {"job": f"{array}_{index}"})
-            folder.note("start", job=f"{array}_{index}")
+            note(folder, "submitted", job=f"{array}_{index}")
         say(f"submitted the array {array}: {len(folders)} jobs of {ranks} ranks")
+
+    def look(self, folders):
+        """The jobs in the queue, and then the state of every run: a run whose job left the queue has its last state.
+        Writes the ends of such runs into the ledger."""
+        queue = jobs_of(self.study.folder)
+        settle([folder for folder in folders if folder.run.name not in queue])
+        return queue, {folder.run.name: folder.state() for folder in folders}
 
     def run_all(self, folders):
         """Submits all runs that are neither done nor in the queue. Returns STOPPED as long as some are not done."""
-        missing = [folder for folder in folders if folder.state()[0] != "done"]
-        waiting = [folder for folder in missing if self.queued(folder)]
-        new = [folder for folder in missing if folder not in waiting]
-        say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(waiting)} in the queue, {len(new)} to submit")
+        end_leftovers(folders)
+        queue, states = self.look(folders)
+        missing = [folder for folder in folders if states[folder.run.name][0] != "done"]
+        new = [folder for folder in missing if folder.run.name not in queue]
+        say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(missing) - len(new)} in the queue, "
+            f"{len(new)} to submit")
         for ranks in sorted({folder.expected.ranks for folder in new}):
             self.submit(ranks, [folder for folder in new if folder.expected.ranks == ranks])
         return STOPPED if missing else DONE
@@ -96,14 +117,12 @@ class Arrays:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
         while not self.stopped:
-            queue = self.jobs()
-            jobs = [job["job"] for folder in folders if (job := folder.read(folder.file("submitted.json"))[0])]
-            if not any(job in queue for job in jobs):
-                states = [folder.state() for folder in folders]
-                for folder, (state, why) in zip(folders, states):
+            queue, states = self.look(folders)
+            if not queue:
+                for name, (state, why) in states.items():
                     if state != "done":
-                        say(f"{folder.run.name}: {state}, {why}; see slurm-*.log in {self.study.folder}")
-                return DONE if all(state == "done" for state, _ in states) else FAILED
+                        say(f"{name}: {state}, {why}; see slurm-*.log in {self.study.folder}")
+                return DONE if all(state == "done" for state, _ in states.values()) else FAILED
             with contextlib.suppress(InterruptedError):
                 time.sleep(POLL)
         return STOPPED
