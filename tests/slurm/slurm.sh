@@ -248,9 +248,25 @@ case_job.codes() {
   once with.log '^stopped by SIGUSR1 before step [0-9]+ of .*; a checkpoint of this run is there'
 }
 
-# A study as arrays: one for each number of ranks. What is done is not submitted again.
+# start_study LOG OPTION...: starts the study in the background; sets pid.
+start_study() {
+  "${study[@]}" "${@:2}" >"$1" 2>&1 &
+  pid=$!
+}
+# events EVENT: how often the ledger has it.
+events() { grep -c "\"event\": \"$1\"" "$ledger" || true; }
+# each_once EVENT COUNT [TEXT]: so many runs have the event, each once.
+each_once() {
+  local runs
+  runs=$(grep "\"event\": \"$1\".*${3:-}" "$ledger" | sed 's/.*"run": "\([^"]*\)".*/\1/' | sort)
+  [[ $(wc -l <<<"$runs") == "$2" && $(uniq -d <<<"$runs") == "" ]] || fail "not each of $2 runs has '$1' once: $runs"
+}
+has_ends() { (($(events end) >= $1)); }
+
+# A study as arrays: one for each number of ranks. What is done is not submitted again. Its first call is killed right
+# after sbatch took an array, before it knows the array's number.
 case_study.array() {
-  local study=("$SHARD8_SOURCES/scripts/study" study.yaml --slurm)
+  local study=("$SHARD8_SOURCES/scripts/study" study.yaml --slurm) ledger=arrays/ledger.jsonl pid real
   export SHARD8_LAUNCH_OPTIONS=$one_core
   cat >study.yaml <<STUDY
 deck: deck.yaml
@@ -259,14 +275,51 @@ set: {run.steps: 6, run.log_every: 3, mesh.shard: auto}
 sweep: {ranks: [1, 2], data.seed: [1, 2]}
 slurm: {at_once: 1}
 STUDY
-  "${study[@]}" --wait >study.log 2>&1 || { code=$?; grep -q 'Python' study.log && skip "$(cat study.log)"; fail "exit code $code"; }
-  [[ $(grep -c 'submitted the array' study.log) == 2 ]] || fail "not two arrays"
-  once study.log '4 runs, 0 done, 0 in the queue, 4 to submit'
+  "${study[@]}" --list >study.log 2>&1 || { code=$?; grep -q 'Python' study.log && skip "$(cat study.log)"; fail "exit code $code"; }
+  real=$(command -v sbatch)
+  mkdir killing
+  printf '#!/bin/sh\n"%s" "$@"\nkill -KILL $PPID\n' "$real" >killing/sbatch
+  chmod +x killing/sbatch
+  PATH=$PWD/killing:$PATH "${study[@]}" >killed.log 2>&1 && fail "it was not killed"
+  [[ $(events start) == 2 && $(events submitted) == 0 ]] || fail "it was killed too late"
+  "${study[@]}" --wait >study.log 2>&1 || fail "exit code $?"
+  once study.log '4 runs, [0-2] done, [0-2] in the queue, 2 to submit'
+  once study.log 'submitted the array'
+  each_once start 4
+  each_once end 4 '"state": "done"'
   [[ $(grep -c ',done,' arrays/runs.csv) == 4 ]] || fail "not four runs are done"
   rm arrays/ranks-2_seed-1/results/summary.json
   "${study[@]}" --wait >again.log 2>&1 || fail "exit code $?"
   once again.log '4 runs, 3 done, 0 in the queue, 1 to submit'
-  [[ $(grep -c '"event": "start"' arrays/ledger.jsonl) == 5 ]] || fail "not five jobs"
+  [[ $(events start) == 5 ]] || fail "not five starts"
+}
+
+# inputs/studies/twelve.yaml, killed while its jobs run and wait, then asked to stop, then resumed.
+case_study.twelve() {
+  local study=("$SHARD8_SOURCES/scripts/study" "$SHARD8_SOURCES/inputs/studies/twelve.yaml" --slurm --wait)
+  local out=out/studies/twelve ledger=out/studies/twelve/ledger.jsonl pid code=0
+  export SHARD8_LAUNCH_OPTIONS=--cpu-bind=none  # jobs share nodes, so no core is that of all ranks
+  start_study killed.log
+  wait_for 300 "three runs" has_ends 3
+  kill -KILL "$pid"
+  wait "$pid" || true
+  squeue --array --format='%.8F %.3K %.10T %.6D %R' | tee queue.log
+  grep -q RUNNING queue.log && grep -q PENDING queue.log || fail "no job runs, or none waits"
+  start_study stopped.log
+  wait_for 60 "the queue" grep -q 'in the queue' stopped.log
+  once stopped.log '12 runs, [0-9]+ done, [1-9][0-9]* in the queue, 0 to submit'
+  kill -TERM "$pid"
+  wait "$pid" || code=$?
+  [[ $code == 75 ]] || fail "exit code $code after SIGTERM"
+  "${study[@]}" >ended.log 2>&1 || fail "exit code $?"
+  once ended.log '12 runs, [0-9]+ done, [0-9]+ in the queue, 0 to submit'
+  each_once start 12
+  each_once submitted 12
+  each_once end 12 '"state": "done"'
+  [[ $(grep -c ',done,' "$out/runs.csv") == 12 && $(wc -l <"$out/points.csv") == 5 ]] || fail "tables are not whole"
+  cat killed.log stopped.log ended.log "$ledger"
+  "$SHARD8_SOURCES/scripts/plot" "$out" --svg svg --png png
+  [[ -s $out/report.html && -s svg/scaling.svg && -s png/scaling.png ]] || fail "pictures are missing"
 }
 
 # Tasks that MPI does not connect.
