@@ -320,6 +320,7 @@ class Run {
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = train::verify(config().verify, results, entropy_, gold_, !stop_);
     world().record_device_calls();
+    input.every_rank = !config().output.timing_ranks.empty() && world().rank() == 0;
     auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
     const profile::SummaryInput what_ran = summary(memory, loop);

@@ -3,6 +3,7 @@
 #include "app/run_output.hpp"
 
 #include <optional>
+#include <vector>
 
 #include "app/commands.hpp"
 #include "app/run_trace.hpp"
@@ -15,11 +16,21 @@ namespace shard8::app {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// The files that rank 0 writes at the end.
+std::vector<std::string> files_of_the_end(const deck::OutputConfig& config) {
+  std::vector<std::string> names = {config.timing, config.summary, deck::OutputConfig::kRanks};
+  if (!config.timing_ranks.empty()) names.push_back(config.timing_ranks);
+  return names;
+}
+
+}  // namespace
+
 void RunOutput::check(bool overlap_is_kept) const {
   comm::agree_on_root(world_, 0, [&] {
-    const std::string ranks = deck::OutputConfig::kRanks;
-    for (const auto& name : {config_.metrics, config_.timing, config_.summary, ranks})
-      profile::require_writable(path(name));
+    profile::require_writable(path(config_.metrics));
+    for (const std::string& name : files_of_the_end(config_)) profile::require_writable(path(name));
     if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
@@ -33,8 +44,7 @@ void RunOutput::check(bool overlap_is_kept) const {
 void RunOutput::start(std::int64_t first_step) {
   comm::agree_on_root(world_, 0, [&] {
     require_standard_output();
-    const std::string ranks = deck::OutputConfig::kRanks;
-    for (const auto& name : {config_.timing, config_.summary, ranks}) profile::remove_output(path(name));
+    for (const std::string& name : files_of_the_end(config_)) profile::remove_output(path(name));
     const fs::path file = path(config_.metrics);
     auto existing = profile::OutputFile::Existing::replaced;
     if (first_step > 0) {
@@ -62,6 +72,7 @@ void RunOutput::write(const profile::Report& report, const profile::SummaryInput
     if (const auto metrics = std::move(metrics_)) metrics->close();
     profile::write_timing(path(config_.timing), report);
     profile::write_ranks(path(deck::OutputConfig::kRanks), report);
+    if (!config_.timing_ranks.empty()) profile::write_timing_ranks(path(config_.timing_ranks), report);
     profile::write_summary(path(config_.summary), report, summary);
   });
 }

@@ -217,10 +217,12 @@ void check_ends(const Checker& check, const Config& config) {
     check.fail({"verify.final_loss_min"}, fmt::format("{} is more than {}", check.shown("verify.final_loss_min"),
                                                       check.shown("verify.final_loss_max")));
   }
-  constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.summary", "output.trace"};
-  const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.summary,
-                                &config.output.trace};
-  for (int i = 0; i < 4; ++i) {
+  constexpr std::string_view files[] = {"output.metrics", "output.timing", "output.timing_ranks", "output.summary",
+                                        "output.trace"};
+  const std::string* names[] = {&config.output.metrics, &config.output.timing, &config.output.timing_ranks,
+                                &config.output.summary, &config.output.trace};
+  for (int i = 0; i < 5; ++i) {
+    if (names[i]->empty()) continue;
     if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
     }
@@ -236,7 +238,7 @@ void check_ends(const Checker& check, const Config& config) {
       check.fail({files[i]}, check.shown(files[i]) + " is the name of another file",
                  "runs keep their choice of overlap methods in it");
     }
-    for (int j = i + 1; j < 4; ++j) {
+    for (int j = i + 1; j < 5; ++j) {
       if (*names[i] != *names[j]) continue;
       check.fail({files[j], files[i]},
                  fmt::format("{} is the same file as {}", check.shown(files[j]), check.shown(files[i])));

@@ -125,11 +125,13 @@ fs::path folder_of(const fs::path& file) {
 
 // A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
-  const std::pair<std::string_view, const std::string*> outputs[] = {{"output.metrics", &config.output.metrics},
-                                                                     {"output.timing", &config.output.timing},
-                                                                     {"output.summary", &config.output.summary}};
+  const std::pair<std::string_view, const std::string*> outputs[] = {
+      {"output.metrics", &config.output.metrics},
+      {"output.timing", &config.output.timing},
+      {"output.timing_ranks", &config.output.timing_ranks},
+      {"output.summary", &config.output.summary}};
   for (const auto& [key, name] : outputs) {
-    if (!check.sound({key, "output.dir"})) continue;
+    if (!check.sound({key, "output.dir"}) || name->empty()) continue;
     const fs::path file = fs::path(config.output.dir) / *name;
     const auto fail = [&](std::string_view input, const std::string& what) {
       check.fail({key, "output.dir", input},
@@ -160,9 +162,11 @@ void check_checkpoint_folder(const Checker& check, const FileChecker& files, con
     }
   }
   if (fs::path(dir).lexically_normal() != fs::path(config.output.dir).lexically_normal()) return;
-  const std::pair<std::string_view, const std::string*> outputs[] = {{"output.metrics", &config.output.metrics},
-                                                                     {"output.timing", &config.output.timing},
-                                                                     {"output.summary", &config.output.summary}};
+  const std::pair<std::string_view, const std::string*> outputs[] = {
+      {"output.metrics", &config.output.metrics},
+      {"output.timing", &config.output.timing},
+      {"output.timing_ranks", &config.output.timing_ranks},
+      {"output.summary", &config.output.summary}};
   for (const auto& [key, name] : outputs) {
     if (*name != "latest" && *name != "lock" && *name != "latest.tmp" && !name->starts_with("step_")) continue;
     check.fail({key, "checkpoint.dir"},

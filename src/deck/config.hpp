@@ -193,6 +193,7 @@ struct OutputConfig {
   std::string dir = "out";                ///< folder, created if missing
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
   std::string timing = "timing.csv";      ///< in dir: seconds of each phase of each step, summarised over the ranks
+  std::string timing_ranks;               ///< in dir: seconds of each phase of each step on each rank; empty: none
   std::string summary = "summary.json";   ///< in dir: the whole report
   std::string trace;                      ///< in dir: spans of trace_steps, one file a rank; empty: no trace
   std::string trace_steps;                ///< see parse_trace_steps; empty: the first steps that figures count

@@ -303,6 +303,11 @@ constexpr Field kOutput[] = {
      .slot = slot<&Config::output, &OutputConfig::timing>(),
      .not_empty = true,
      .help = "file in dir, a name without '/': seconds of each step's phases over ranks"},
+    {.key = "timing_ranks",
+     .slot = slot<&Config::output, &OutputConfig::timing_ranks>(),
+     .help =
+         "file in dir, a name without '/': seconds of each step's phases on every rank, which rank 0 keeps in memory, "
+         "72 bytes a step and rank; empty: none"},
     {.key = "summary",
      .slot = slot<&Config::output, &OutputConfig::summary>(),
      .not_empty = true,

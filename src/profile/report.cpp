@@ -148,7 +148,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.hosts = gather.texts(input.host);
   report.ranks = gather.ranks;
   const auto timed = std::span(steps).subspan(static_cast<std::size_t>(report.skipped));
-  report.times = spread_over_ranks(timed, gather);
+  report.times = spread_over_ranks(timed, gather, input.every_rank);
   if (input.methods) report.exchanges = exchange_rows(timed, *input.methods, gather);
   const auto measured = static_cast<double>(report.measured_steps());
   report.collectives = collective_rows(log, measured, gather);

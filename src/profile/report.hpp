@@ -51,6 +51,7 @@ struct ReportInput {
   double flops_per_step = 0;     ///< model FLOPs of the whole job
   double peak_flops = 0;         ///< FLOP/s of one rank; 0: not known, and the report has no MFU
   std::string host{};            ///< of this rank
+  bool every_rank = false;       ///< keep the seconds of each step on each rank; may differ between ranks
   Verification verification{};
   std::vector<CastFigures> casts{};               ///< of this rank; the same tensors in the same order on every rank
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none

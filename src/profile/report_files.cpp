@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "profile/output_file.hpp"
 
 namespace shard8::profile {
@@ -232,6 +233,31 @@ void write_ranks(const std::filesystem::path& path, const Report& report) {
     for (std::size_t i = 0; i < kTimedRows; ++i)
       fmt::format_to(std::back_inserter(rows), "{},{},{},{},{}\n", rank, report.hosts[rank], timed_rows()[i].phase,
                      part_label(timed_rows()[i], !report.emulated.empty()), report.times.by_rank[i][rank]);
+    file.write(rows);
+  }
+  file.close();
+}
+
+void write_timing_ranks(const std::filesystem::path& path, const Report& report) {
+  const auto ranks = static_cast<std::size_t>(report.ranks);
+  const std::vector<float>& every = report.times.every;
+  SHARD8_REQUIRE(every.size() == report.times.steps.size() * kTimedRows * ranks, "{} values of {} steps on {} ranks",
+                 every.size(), report.times.steps.size(), ranks);
+  OutputFile file(path);
+  std::string rows = "step,rank";
+  for (const TimedRow& row : timed_rows()) {
+    rows += ',' + (row.phase == "step" ? "total" : row.phase);  // "step" is the step's number
+    if (!row.part.empty()) rows += '.' + part_label(row, !report.emulated.empty());
+  }
+  file.write(rows + '\n');
+  for (std::size_t step = 0; step < report.times.steps.size(); ++step) {
+    rows.clear();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      fmt::format_to(std::back_inserter(rows), "{},{}", report.first_step + static_cast<std::int64_t>(step), rank);
+      for (std::size_t i = 0; i < kTimedRows; ++i)
+        fmt::format_to(std::back_inserter(rows), ",{}", every[(step * kTimedRows + i) * ranks + rank]);
+      rows += '\n';
+    }
     file.write(rows);
   }
   file.close();

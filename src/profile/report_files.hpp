@@ -27,6 +27,11 @@ inline constexpr int kSummarySchema = 1;
 /// timed_rows(). Throws the errors of OutputFile.
 void write_ranks(const std::filesystem::path& path, const Report& report);
 
+/// Writes a table with a row for each measured step and rank: the step, the rank, then seconds in the order of
+/// timed_rows(), with columns like "data", "forward.gemm" and "total" (the whole step). The caller guarantees that the
+/// report was made with ReportInput::every_rank. Throws the errors of OutputFile.
+void write_timing_ranks(const std::filesystem::path& path, const Report& report);
+
 /// What summary.json contains besides the report.
 struct SummaryInput {
   struct DeckValue {

@@ -91,7 +91,7 @@ std::string part_label(const TimedRow& row, bool emulated) {
   return emulated && row.part == name_of(Part::gemm) ? row.part + " (emulated)" : row.part;
 }
 
-StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather) {
+StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather, bool every) {
   StepSpreads result;
   if (mine.empty()) return result;
   std::vector<double> values, sums(kTimedRows, 0.0);
@@ -105,6 +105,8 @@ StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gat
   result.steps.resize(mine.size());
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
     result.steps[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
+    if (!every) return;
+    for (const double x : by_rank) result.every.push_back(static_cast<float>(x));
   });
   result.by_rank.resize(kTimedRows);
   for_each_gathered(sums, gather, [&](std::size_t i, std::span<const double> by_rank) {

@@ -63,10 +63,13 @@ struct StepSpreads {
   Spreads mean;                ///< of each rank's mean over the steps
   /// Of each row each rank's mean over the steps; empty if there are no steps.
   std::vector<std::vector<double>> by_rank{};
+  /// (steps, kTimedRows, ranks), seconds of each step on each rank; empty unless they were asked for.
+  std::vector<float> every{};
   double longest_s = 0;  ///< seconds of all steps on the slowest rank
 };
-/// `mine` are the steps of this rank. Collective: every rank passes the same number of steps.
-StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather);
+/// `mine` are the steps of this rank. `every` fills StepSpreads::every, and may differ between ranks. Collective: every
+/// rank passes the same number of steps.
+StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather, bool every = false);
 
 /// The p-th percentile, 0 ≤ p ≤ 100, interpolated linearly between the two nearest values; 0 if there are none.
 double percentile(std::vector<double> values, double p);

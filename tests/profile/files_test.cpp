@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -134,6 +135,32 @@ TEST(Timing, a_row_for_each_rank_and_phase) {
     const Spread spread = spread_of(report.times.by_rank[i]);
     EXPECT_NEAR(spread.mean, report.times.mean[i].mean, 1e-12) << i;
     EXPECT_NEAR(spread.max, report.times.mean[i].max, 1e-12) << i;
+  }
+}
+
+TEST(Timing, a_row_for_each_step_and_rank) {
+  const Folder folder;
+  Report report = synthetic_report();
+  EXPECT_TRUE(report.times.every.empty());
+  EXPECT_THROW(write_timing_ranks(folder / "every.csv", report), base::Error);
+  report = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .host = "", .every_rank = true})[0];
+  write_timing_ranks(folder / "every.csv", report);
+  const auto lines = lines_of(folder / "every.csv");
+  const auto steps = report.times.steps.size();
+  ASSERT_EQ(lines.size(), 1u + steps * kRanks);
+  EXPECT_EQ(lines[0].substr(0, 52), "step,rank,data,gather_wait,forward,forward.attention");
+  EXPECT_EQ(lines[0].substr(lines[0].size() - 12), ",other,total");
+  for (std::size_t s = 0; s < steps; ++s) {
+    double longest = 0;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      const std::string& line = lines[1 + s * kRanks + r];
+      EXPECT_TRUE(line.starts_with(std::to_string(report.first_step + static_cast<std::int64_t>(s)) + ',' +
+                                   std::to_string(r) + ','))
+          << line;
+      EXPECT_EQ(std::count(line.begin(), line.end(), ','), 1 + kTimedRows);
+      longest = std::max(longest, std::stod(line.substr(line.rfind(',') + 1)));
+    }
+    EXPECT_NEAR(longest, report.times.steps[s].back().max, 1e-6 * longest);  // a float has 7 digits
   }
 }
 

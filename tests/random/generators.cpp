@@ -389,6 +389,7 @@ constexpr NotDrawn kNotDrawn[] = {
     {"output.dir", "the name of what a run writes"},
     {"output.metrics", "the name of what a run writes"},
     {"output.timing", "the name of what a run writes"},
+    {"output.timing_ranks", "the name of what a run writes"},
     {"output.summary", "the name of what a run writes"},
 };
 

@@ -13,8 +13,8 @@ PHASES = [("data", "", 1), ("gather_wait", "", 8), ("forward", "", 30), ("forwar
 STEPS = 40
 
 
-def run(folder, ranks=4):
-    """A run's output.dir. Times in milliseconds; a step has 107 of them."""
+def run(folder, ranks=4, every=False):
+    """A run's output.dir, with `every` also output.timing_ranks. Times in milliseconds; a step has 107 of them."""
     os.makedirs(folder)
     rows = [{"phase": p, "part": part, "min_s": ms * 9e-4, "mean_s": ms * 1e-3, "max_s": ms * 1.1e-3} for p, part, ms in PHASES]
     collectives = [{"operation": op, "group": group, "group_size": 2, "dtype": "bf16", "bytes": 1024, "calls_per_step": 2.0,
@@ -28,6 +28,14 @@ def run(folder, ranks=4):
                "memory_per_rank": [{"kind": k, "bytes": b << 20} for k, b in
                                    (("weights", 10), ("activations", 50), ("planned_total", 60), ("measured_peak_growth", 66))]}
     write(os.path.join(folder, "summary.json"), json.dumps(summary))
+    if every:
+        names = [(p if p != "step" else "total") + ("." + part if part else "") for p, part, _ in PHASES]
+        table = [",".join(["step", "rank", *names])]
+        table += [",".join(map(str, [step, rank, *(ms * (1 + rank) / 1e3 for _, _, ms in PHASES)]))
+                  for step in range(STEPS) for rank in range(ranks)]
+        write(os.path.join(folder, "every.csv"), "\n".join(table) + "\n")
+        summary["deck"]["output"]["timing_ranks"] = "every.csv"
+        write(os.path.join(folder, "summary.json"), json.dumps(summary))
     lines = ["step,phase,part,min_s,mean_s,max_s,worst_rank"]
     for step in range(STEPS):
         lines += [f"{step},{p},{part},0,{ms * (1 + step % 7 / 20) / 1e3},{ms * (1 + step % 5 / 10) / 1e3},{step % ranks}"

@@ -61,7 +61,7 @@ def with_probe(path, width):
 class InABrowser(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        samples.run("a_run")
+        samples.run("a_run", every=True)
         samples.gemms("a_run/overlap.json")
         samples.study("a_study")
         for folder in ("a_run", "a_study"):
@@ -81,7 +81,7 @@ class InABrowser(unittest.TestCase):
             self.assertEqual((console, requests), ([], set()))
 
     def test_every_picture_is_drawn_and_fits(self):
-        for folder, pictures in (("a_run", 7), ("a_study", 5)):
+        for folder, pictures in (("a_run", 8), ("a_study", 5)):
             for width in (1280, 400):
                 dom, _, _ = browse(with_probe(f"{folder}/report.html", width), 1400, "--virtual-time-budget=3000")
                 _, inner, scroll, shown, bad = re.search(r"<title>(probe\|.*?)</title>", dom)[1].split("|")

@@ -24,7 +24,7 @@ def read(path):
 class Report(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        samples.run("a_run")
+        samples.run("a_run", every=True)
         samples.gemms("a_run/overlap.json")
         samples.study("a_study")
         cls.runs = plot("a_run", "--svg", "svg", "--png", "png", "--peak", "0.5", "--bandwidth", "20")
@@ -36,8 +36,8 @@ class Report(unittest.TestCase):
     def test_both_are_drawn(self):
         self.assertEqual(self.runs.returncode, 0, self.runs.stderr)
         self.assertEqual(self.studies.returncode, 0, self.studies.stderr)
-        for path, keys in (("a_run/report.html", ["phases", "communication", "step_times", "heat_map", "loss", "memory",
-                                                  "roofline"]),
+        for path, keys in (("a_run/report.html", ["phases", "communication", "step_times", "heat_map", "rank_map", "loss",
+                                                  "memory", "roofline"]),
                            ("study.html", ["scaling", "phases", "communication", "loss", "memory"])):
             self.assertEqual(re.findall(r'<section id="(\w+)">', read(path)), keys)
             self.assertEqual(len(self.svgs(path)), 2 * len(keys))  # wide and narrow
@@ -58,6 +58,24 @@ class Report(unittest.TestCase):
         for tip in ("backward: gemm 30 ms", "backward: rest of forward and backward 2 ms", "gather_wait: gather_wait 8 ms",
                     "all_gather shard: exposed 5 ms", "all_gather shard: hidden 15 ms", "all_gather tensor: exposed 10 ms"):
             self.assertIn(f"<title>{tip}</title>", text)
+
+    def test_ranks_over_steps(self):
+        text = read("a_run/report.html")
+        # Computing is 5 + 12 + 3 + 9 + 30 + 4 ms on rank 0, and r + 1 times as much on rank r; 40 columns of one step.
+        self.assertEqual(text.count("<title>rank 0, step 7: 63 ms</title>"), 2)
+        self.assertEqual(text.count("<title>rank 3, step 7: 252 ms</title>"), 2)
+        self.assertIn("at most 48 ms", text)  # gather_wait and reduce_wait
+        self.assertIn("<th>computing, mean ms</th>", text)
+        samples.run("another_run", ranks=2)
+        self.assertEqual(plot("another_run").returncode, 0)
+        text = read("another_run/report.html")
+        self.assertNotIn("rank_map", text)
+        self.assertIn("With output.timing_ranks a run also records every rank", text)
+
+    def test_files_of_their_own_have_legends(self):
+        text = read("svg/phases.svg")
+        self.assertIn(">tensor_comm</text>", text)
+        self.assertIn(">Where the time of a step goes</text>", text)
 
     def test_bars_are_as_long_as_their_values(self):
         svg = self.svgs("a_run/report.html")[0]

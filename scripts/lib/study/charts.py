@@ -11,7 +11,7 @@ def bars(title, rows, colors, unit, width):
     """Stacked horizontal bars. `rows`: [(label, {part: value})]."""
     narrow = width < 500
     longest = max(len(label) for label, _ in rows)
-    left = 0 if narrow else min(230, 14 + LETTER * longest)
+    left = 0 if narrow else min(270, 14 + LETTER * longest)
     high = 42 if narrow else 30
     top = 28 if narrow else 24
     svg = Svg(width, top + high * len(rows) + 8, title)
@@ -80,20 +80,14 @@ def heat_map(title, rows, steps, worst, ranks, width):
     """A row for each phase, a column for each step or, where they are more, for several. `rows`: {phase: [ms]}; the
     colour of a row is full at its own largest value. `worst`: the slowest rank of each step, the upper row."""
     narrow = width < 500
-    left, right = (104, 46) if narrow else (130, 70)
+    left, right = (112, 52) if narrow else (130, 70)
     svg = Svg(width, 24 * (len(rows) + 1) + 40, title)
-    most = int((width - left - right) / (3 if narrow else 4))
-    each = max(1, -(-len(steps) // most))
-    columns = [range(i, min(i + each, len(steps))) for i in range(0, len(steps), each)]
+    columns = blocks(len(steps), int((width - left - right) / (3 if narrow else 4)))
     size = (width - left - right) / len(columns)
-
-    def span(column):
-        first, last = steps[column[0]], steps[column[-1]]
-        return f"step {first}" if first == last else f"steps {first} to {last}"
     svg.text(left - 8, 30, "slowest rank", "end")
     for i, column in enumerate(columns):
         rank = worst[column[0]]
-        svg.rect(left + size * i, 16, size + 0.3, 20, SERIES[1], f"{span(column)}: rank {rank} was slowest",
+        svg.rect(left + size * i, 16, size + 0.3, 20, SERIES[1], f"{span_of('step', steps, column)}: rank {rank} was slowest",
                  0.12 + 0.88 * rank / max(1, ranks - 1))
     svg.text(width - right + 6, 30, f"0..{ranks - 1}", "start", "value")
     for r, (phase, values) in enumerate(rows.items()):
@@ -101,9 +95,47 @@ def heat_map(title, rows, steps, worst, ranks, width):
         svg.text(left - 8, y + 14, phase, "end")
         for i, column in enumerate(columns):
             value = max(values[k] for k in column)
-            svg.rect(left + size * i, y, size + 0.3, 20, SERIES[0], f"{phase}, {span(column)}: {number(value)} ms",
-                     max(0.03, value / high))
+            svg.rect(left + size * i, y, size + 0.3, 20, SERIES[0],
+                     f"{phase}, {span_of('step', steps, column)}: {number(value)} ms", max(0.03, value / high))
         svg.text(width - right + 6, y + 14, f"{number(high)}", "start", "value")
+    svg.text(left, svg.height - 4, f"step {steps[0]}", "start", "name")
+    svg.text(width - right, svg.height - 4, f"step {steps[-1]}", "end", "name")
+    return svg.write()
+
+
+def blocks(count, most):
+    """0 .. count - 1 as at most `most` ranges of one length, the last one perhaps shorter."""
+    each = max(1, -(-count // most))
+    return [range(i, min(i + each, count)) for i in range(0, count, each)]
+
+
+def span_of(word, values, block):
+    """'step 3', or 'steps 3 to 5'."""
+    first, last = values[block[0]], values[block[-1]]
+    return f"{word} {first}" if first == last else f"{word}s {first} to {last}"
+
+
+def rank_map(title, panels, steps, width):
+    """A panel for each quantity, in it a row for each rank and a column for each step, or for several of them.
+    `panels`: {name: [step][rank] in ms}; full colour is the panel's largest value."""
+    left, right, ranks = 62, 4, len(next(iter(panels.values()))[0])
+    rows, columns = blocks(ranks, 16), blocks(len(steps), 90 if width > 500 else 50)
+    high = 16 if len(rows) <= 8 else 10
+    size, panel = (width - left - right) / len(columns), 30 + high * len(rows)
+    svg = Svg(width, panel * len(panels) + 24, title)
+    for p, (name, values) in enumerate(panels.items()):
+        y, most = panel * p + 24, max(max(map(max, values)), 1e-12)
+        svg.text(left, y - 7, name)
+        svg.text(width - right, y - 7, f"at most {number(most)} ms", "end", "value")
+        for r, row in enumerate(rows):
+            label = str(row[0]) if len(row) == 1 else f"{row[0]}–{row[-1]}"
+            if high >= 12 or r % 2 == 0:
+                svg.text(left - 8, y + high * r + high / 2 + 4, label if r or p else f"rank {label}", "end")
+            for c, column in enumerate(columns):
+                value = max(values[k][i] for k in column for i in row)
+                svg.rect(left + size * c, y + high * r, size + 0.3, high - 1, SERIES[0],
+                         f"{span_of('rank', range(ranks), row)}, {span_of('step', steps, column)}: {number(value)} ms",
+                         max(0.03, value / most))
     svg.text(left, svg.height - 4, f"step {steps[0]}", "start", "name")
     svg.text(width - right, svg.height - 4, f"step {steps[-1]}", "end", "name")
     return svg.write()
@@ -115,7 +147,9 @@ def scaling(title, series, width):
     svg = Svg(width, 330 if width > 500 else 280, title)
     ranks = sorted({p["ranks"] for line in series.values() for p in line})
     top = max(p[key] for line in series.values() for p in line for key in ("speedup", "ideal"))
-    low = min(0.7, *(p["speedup"] for line in series.values() for p in line))
+    of_point = {id(p): p["speedup"] / p["tokens_per_s"] for line in series.values() for p in line}
+    top = max(top, *(p["max"] * of_point[id(p)] for line in series.values() for p in line))
+    low = min(0.7, *(p["min"] * of_point[id(p)] for line in series.values() for p in line))
     span = (ranks[0] * 0.85, ranks[-1] * 1.3)
     axes = Axes(svg, span, (low * 0.9, top * 1.25), "ranks", "speed-up", "xy")
     marks = [m for m in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) if low * 0.9 <= m <= top * 1.25]
@@ -124,9 +158,10 @@ def scaling(title, series, width):
     for i, (label, line) in enumerate(series.items()):
         color = SERIES[i % len(SERIES)]
         svg.path([(axes.x(p["ranks"]), axes.y(p["speedup"])) for p in line], color)
+        aside = 5 * (i - (len(series) - 1) / 2) if len(series) <= 5 else 0  # extremes of several curves beside each other
         for p in line:
-            x, scale = axes.x(p["ranks"]), p["speedup"] / p["tokens_per_s"]
-            svg.line(x, axes.y(p["min"] * scale), x, axes.y(p["max"] * scale), "whisker", color)
+            x, scale = axes.x(p["ranks"]), of_point[id(p)]
+            svg.line(x + aside, axes.y(p["min"] * scale), x + aside, axes.y(p["max"] * scale), "whisker", color)
             svg.dot(x, axes.y(p["speedup"]), color,
                     f"{label or 'all'}: {p['ranks']} ranks, {number(p['tokens_per_s'])} tokens/s, speed-up "
                     f"{number(p['speedup'])} of {number(p['ideal'])}, efficiency {100 * p['efficiency']:.0f} %")

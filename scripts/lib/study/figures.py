@@ -81,12 +81,37 @@ def heat_map(run):
             if phase != "step" and any(row[1] > 0 for row in values)}
     worst, ranks, title = [row[3] for row in run.steps["step"]], run.summary["ranks"], "Phases over steps"
     note = ("Each row has its full colour at its own largest value, at its right in milliseconds, mean over ranks. The "
-            "upper row is the slowest rank of the step. A run records mean, extremes and the worst rank of each step, not "
-            "every rank's phases, so there is no row for each rank.")
+            "upper row is the slowest rank of the step.")
+    if not run.every:
+        note += " With output.timing_ranks a run also records every rank's phases."
     return Figure("heat_map", title, note,
                   lambda width: charts.heat_map(title, rows, steps, worst, ranks, width),
                   (["phase", "largest, ms", "mean, ms"],
                    [[p, number(max(v)), number(sum(v) / len(v))] for p, v in rows.items()]))
+
+
+COMPUTE = ("attention", "gemm", "gemm (emulated)", "elementwise")
+
+
+def rank_map(run):
+    """Quantities that differ between ranks, over ranks and steps."""
+    steps, columns = run.every
+
+    def total(names):
+        chosen = [columns[name] for name in names if name in columns]
+        return [[1e3 * sum(values) for values in zip(*ranks)] for ranks in zip(*chosen)] if chosen else None
+    parts = {part: [f"{phase}.{part}" for phase in ("forward", "backward")] for part in (*COMPUTE, "tensor_comm")}
+    panels = {"computing": total([name for part in COMPUTE for name in parts[part]]),
+              "waiting in tensor_comm": total(parts["tensor_comm"]),
+              "waiting in gather_wait and reduce_wait": total(["gather_wait", "reduce_wait"]), "whole step": total(["total"])}
+    panels = {name: values for name, values in panels.items() if values and max(map(max, values)) > 0}
+    title = "Ranks over steps"
+    note = ("A row for each rank, a column for each step; the largest value where a cell has several. Full colour is the "
+            "largest value of a picture. Computing: attention, gemm and elementwise of forward and backward.")
+    means = {name: [sum(column) / len(steps) for column in zip(*values)] for name, values in panels.items()}
+    return Figure("rank_map", title, note, lambda width: charts.rank_map(title, panels, steps, width),
+                  (["rank", *(f"{name}, mean ms" for name in panels)],
+                   [[str(r), *(number(means[name][r]) for name in panels)] for r in range(run.summary["ranks"])]))
 
 
 def step_times(run):
@@ -172,6 +197,8 @@ def figures_of_run(run):
                                        "behind computation."))
     if len(run.steps.get("step", [])) > 1:
         out += [step_times(run), heat_map(run)]
+    if run.every:
+        out.append(rank_map(run))
     if len(run.losses) > 1:
         out.append(losses({run.label: run}))
     return out + [memory({run.label: run})]

@@ -18,7 +18,8 @@ PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
 
 
 class Measured:
-    """One run: `summary`; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]."""
+    """One run: `summary`; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
+    output.timing_ranks: ([step], {column: [step][rank] in s}), or None."""
 
     def __init__(self, folder, label=""):
         whole = os.path.normpath(os.path.abspath(folder))
@@ -28,6 +29,7 @@ class Measured:
         if missing := [key for key in NEEDED if key not in self.summary]:
             raise StudyError(BAD_STUDY, f"{folder}/summary.json: error: it has no '{missing[0]}': is it that of a run?")
         self.steps = self.read_steps(self.name_of("timing", "timing.csv"))
+        self.every = self.read_every(self.name_of("timing_ranks", ""))
         self.losses = self.read_losses(self.name_of("metrics", "metrics.jsonl"))
 
     def name_of(self, key, default):
@@ -43,6 +45,22 @@ class Measured:
                         steps.setdefault(row["phase"], []).append(
                             (int(row["step"]), float(row["mean_s"]), float(row["max_s"]), int(row["worst_rank"])))
         return steps
+
+    @staticmethod
+    def read_every(path):
+        if not os.path.isfile(path):
+            return None
+        steps, columns = [], {}
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                step = int(row.pop("step"))
+                if int(row.pop("rank")) == 0:
+                    steps.append(step)
+                    for name in row:
+                        columns.setdefault(name, []).append([])
+                for name, value in row.items():
+                    columns[name][-1].append(float(value))
+        return (steps, columns) if len(steps) > 1 else None
 
     @staticmethod
     def read_losses(path):

@@ -2,15 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes one HTML file: pictures as inline SVG, each for a wide and a narrow window, in a light and a dark style. No
 script, no other file, no request."""
+import re
 from html import escape
 
 from study.charts import NARROW, WIDE
+from study.svg import LETTER
 
-STYLE = """
-:root { color-scheme: light dark; --text: #1c2024; --soft: #60666e; --faint: #d9dde2; --axis: #9aa1a9; --back: #ffffff;
-  --panel: #f6f7f8; }
+COLORS = """
+:root { color-scheme: light dark; --text: #1c2024; --soft: #60666e; --faint: #d9dde2; --axis: #9aa1a9; --back: #fff; }
 @media (prefers-color-scheme: dark) { :root { --text: #e4e6e9; --soft: #9aa1a9; --faint: #343a41; --axis: #6b727b;
-  --back: #15181b; --panel: #1d2125; } }
+  --back: #15181b; } }
+"""
+MARKS = """
+svg { font: 12px system-ui, "Segoe UI", "Liberation Sans", sans-serif; }
+.grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
+.whisker { stroke-width: 1.5; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
+text { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
+.curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.ideal { fill: none; stroke: var(--axis); stroke-width: 1.5; stroke-dasharray: 5 4; }
+"""
+STYLE = COLORS + MARKS + """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--text); font: 16px/1.55 system-ui, "Segoe UI", "Liberation Sans",
   sans-serif; }
@@ -29,13 +40,8 @@ figcaption { margin: 0 0 14px; max-width: 70ch; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 10px; padding: 0; list-style: none; font-size: 13px;
   color: var(--soft); }
 .legend i { display: inline-block; width: 11px; height: 11px; margin-right: 6px; border-radius: 2px; }
-svg { display: block; max-width: 100%; height: auto; font: 12px system-ui, "Segoe UI", "Liberation Sans", sans-serif; }
+svg { display: block; max-width: 100%; height: auto; }
 .narrow { display: none; }
-.grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
-.whisker { stroke-width: 1.5; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
-text { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
-.curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.ideal { fill: none; stroke: var(--axis); stroke-width: 1.5; stroke-dasharray: 5 4; }
 details { margin: 10px 0 0; font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
 .wrap { overflow-x: auto; } table { border-collapse: collapse; margin: 8px 0 0; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 12px 4px 0; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
@@ -49,10 +55,28 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 """
 
 
+MARGIN = 20  # around a picture in a file of its own
+
+
 def picture(figure):
-    """The text of one picture as a file of its own."""
-    head, rest = figure.draw(WIDE).split(">", 1)
-    return f"{head}><style>{STYLE}</style>{rest}\n"
+    """The text of one picture as a file of its own: title, legend and background, too, for a page of any colour."""
+    x, y, around, parts = MARGIN, 52, 2 * MARGIN, []
+    for name, color in figure.legend:
+        wide = 40 + LETTER * len(name)
+        if x > MARGIN and x + wide > WIDE:
+            x, y = MARGIN, y + 20
+        parts.append(f'<rect x="{x:.0f}" y="{y - 10}" width="11" height="11" rx="2" fill="{color}"/>'
+                     f'<text class="name" x="{x + 17:.0f}" y="{y}">{escape(name)}</text>')
+        x += wide
+    y += 14 if figure.legend else -8
+    inner = figure.draw(WIDE)
+    height = float(re.search(r' height="([0-9.]+)"', inner)[1])
+    return (f'<svg role="img" aria-label="{escape(figure.title)}" viewBox="0 0 {WIDE + around} {y + height + MARGIN:.0f}" '
+            f'width="{WIDE + around}" height="{y + height + MARGIN:.0f}" xmlns="http://www.w3.org/2000/svg">'
+            f'<style>{COLORS}{MARKS}.title {{ font-size: 16px; font-weight: 600; fill: var(--text); }}</style>'
+            f'<rect width="100%" height="100%" style="fill:var(--back)"/>'
+            f'<text class="title" x="{MARGIN}" y="28">{escape(figure.title)}</text>{"".join(parts)}' +
+            inner.replace("<svg ", f'<svg x="{MARGIN}" y="{y}" ', 1) + "</svg>\n")
 
 
 def table(heads, rows):

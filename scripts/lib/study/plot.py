@@ -38,7 +38,7 @@ def facts_of(summary):
             ("Libraries", f"{version.get('mpi')}; HDF5 {version.get('hdf5')}; {version.get('blas')}"),
             ("Mesh", f"{summary['ranks']} ranks = replicate {mesh.get('replicate')} × shard {mesh.get('shard')} × tensor "
                      f"{mesh.get('tensor')}, {run.get('backend')}, {run.get('device')}, {run.get('threads_per_rank')} "
-                     "threads a rank"),
+                     f"thread{'' if run.get('threads_per_rank') == 1 else 's'} a rank"),
             ("Hosts", ", ".join(dict.fromkeys(hosts)) or "-"),
             ("Verification", summary.get("verification", {}).get("status", "-"))]
 
