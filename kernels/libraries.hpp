@@ -44,7 +44,9 @@ class Libraries {
 
   /// The algorithm chosen for one product, for reports. Times are of one run, in microseconds.
   struct Choice {
-    std::string product;  ///< dtypes and shapes as text
+    std::string product;               ///< dtypes and shapes as text
+    std::int64_t m = 0, n = 0, k = 0;  ///< (m, n) = (m, k) · (k, n)
+    std::string dtype, out_dtype;      ///< of the factors ("bf16", of FP8 that of the left one) and of the result
     double flops = 0;
     float microseconds = 0;        ///< of the chosen algorithm; 0: not timed
     float first_microseconds = 0;  ///< of cuBLASLt's first guess; 0: it does not run, or was not timed

@@ -42,6 +42,11 @@ std::vector<Libraries::Choice> Libraries::choices() const {
   std::vector<Choice> choices;
   for (const cuda::LtAlgorithm& a : parts_->gemm.algorithms().list) {
     Choice choice{.product = cuda::describe(a.key),
+                  .m = a.key.rows,
+                  .n = a.key.cols,
+                  .k = a.key.depth,
+                  .dtype = std::string(tensor::name_of(a.key.left.dtype)),
+                  .out_dtype = std::string(tensor::name_of(a.key.out)),
                   .flops = cuda::flops(a.key),
                   .microseconds = a.microseconds,
                   .first_microseconds = a.first_microseconds,

@@ -41,20 +41,6 @@ namespace {
       what);
 }
 
-int bench_gemm(Job& job) {
-  deck::Config config = job.deck.config;
-  config.data.kind = deck::DataKind::synthetic;  // no step is trained
-  config.data.path.clear();
-  config.model.init_file.clear();
-  const base::Logger logger(job.world.rank(), job.world.size());
-  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
-  assembly.open_files();
-  const std::string table = bench::gemm_table(assembly);
-  logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
-  logger.info("{}", table);
-  return 0;
-}
-
 /// "give --json a file in": the remedy where the file of an option cannot be written.
 std::string remedy_of(const char* option) { return fmt::format("give {} a file in", option); }
 
@@ -64,6 +50,33 @@ void write_file(const std::string& path, const std::string& text, const char* op
   profile::OutputFile file(path, profile::OutputFile::Existing::replaced, remedy_of(option));
   file.write(text);
   file.close();
+}
+
+bench::Measured measured_by(const Job& job) {
+  const base::Version version = base::version();
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  return {machine_of(job), std::string(version.number), std::string(version.git_hash),
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+}
+
+int bench_gemm(Job& job, const BenchArguments& arguments) {
+  deck::Config config = job.deck.config;
+  config.data.kind = deck::DataKind::synthetic;  // no step is trained
+  config.data.path.clear();
+  config.model.init_file.clear();
+  const comm::Communicator world = job.world.same();
+  const base::Logger logger(world.rank(), world.size());
+  const bench::Measured measured = measured_by(job);
+  comm::agree_on_root(world, 0, [&] {
+    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
+  });
+  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
+  assembly.open_files();
+  const bench::GemmRows rows = bench::bench_gemm(assembly);
+  logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
+  logger.info("{}", bench::to_text(rows));
+  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(rows, measured) + '\n', "--json"); });
+  return 0;
 }
 
 int bench_checkpoint(Job& job, const BenchArguments& arguments) {
@@ -91,13 +104,6 @@ void check_overlap(const std::string& name, const deck::LoadResult& deck) {
              "{}: error: bench overlap times the exchanges of a tensor group, but mesh.tensor = 1, and a tensor group "
              "of one rank exchanges nothing: set mesh.tensor to 2 or more",
              name);
-}
-
-bench::Measured measured_by(const Job& job) {
-  const base::Version version = base::version();
-  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  return {machine_of(job), std::string(version.number), std::string(version.git_hash),
-          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
 }
 
 int bench_overlap(Job& job, const BenchArguments& arguments) {
@@ -234,7 +240,7 @@ int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   return run_job(argc, argv, deck, [&](Job& job) {
     if (what == "checkpoint") return bench_checkpoint(job, arguments);
     if (what == "overlap") return bench_overlap(job, arguments);
-    return what == "gemm" ? bench_gemm(job) : bench_collective(job, arguments);
+    return what == "gemm" ? bench_gemm(job, arguments) : bench_collective(job, arguments);
   });
 }
 

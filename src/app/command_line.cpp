@@ -124,7 +124,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
   bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
   bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
-  bench->add_option("--json", arguments.json, "checkpoint, overlap, collective: a file for all figures");
+  bench->add_option("--json", arguments.json, "a file for all figures");
   bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
   bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
   bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed in turn")

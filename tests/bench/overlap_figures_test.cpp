@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "bench/gemm.hpp"
 #include "bench/overlap.hpp"
 
 namespace shard8::bench {
@@ -144,6 +145,31 @@ TEST(OverlapText, csv) {
             "2.25,2.0,4.0,2.125,2.0625,3.5,0.75,64.0,3,4,4,2,\"A \"\"fast\"\" one, 2 cores\",0.1.0,abc,"
             "2026-01-02T03:04:05Z");
   EXPECT_NE(second.find(",4.0,,,,,64.0,3,"), std::string::npos) << second;
+}
+
+TEST(GemmText, has_the_keys_that_a_roofline_needs) {
+  GemmRows rows(2);
+  rows[0].product = "bf16 (4096, 512) = e4m3 (4096, 256) x e4m3 (512, 256)";
+  rows[0].m = 4096, rows[0].n = 512, rows[0].k = 256;
+  rows[0].dtype = "e4m3", rows[0].out_dtype = "bf16";
+  rows[0].flops = 2.0 * 4096 * 512 * 256;
+  rows[0].microseconds = 250;
+  rows[0].first_microseconds = 300;
+  rows[0].best_microseconds = 125;
+  const Json json = Json::parse(to_json(rows, {"machine", "0.1.0", "abc", "2026-01-01T00:00:00Z"}));
+  EXPECT_EQ(json["bench"], "gemm");
+  EXPECT_EQ(json["machine"], "machine");
+  ASSERT_EQ(json["rows"].size(), 2u);
+  const Json& row = json["rows"][0];
+  EXPECT_EQ(row["key"], "4096x512x256 e4m3");
+  EXPECT_EQ(row["m"], 4096);
+  EXPECT_EQ(row["k"], 256);
+  EXPECT_EQ(row["dtype"], "e4m3");
+  EXPECT_EQ(row["out_dtype"], "bf16");
+  EXPECT_DOUBLE_EQ(row["product_ms"].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(row["best_ms"].get<double>(), 0.125);
+  EXPECT_TRUE(json["rows"][1]["product_ms"].is_null()) << "not timed";
+  EXPECT_NE(to_text(rows).find("50.0 %"), std::string::npos);
 }
 
 }  // namespace

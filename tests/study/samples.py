@@ -51,6 +51,13 @@ def gemms(path):
     write(path, json.dumps({"machine": "m", "date": "2026-01-01T00:00:00Z", "commit": "abc", "rows": rows}))
 
 
+def gemms_of_devices(path):
+    """What `bench gemm --json` writes: the second product was not timed."""
+    rows = [{"key": "4096x512x256 e4m3", "m": 4096, "n": 512, "k": 256, "dtype": "e4m3", "out_dtype": "fp32", "product_ms": 0.25},
+            {"key": "8x8x8 bf16", "m": 8, "n": 8, "k": 8, "dtype": "bf16", "out_dtype": "bf16", "product_ms": None}]
+    write(path, json.dumps({"bench": "gemm", "machine": "m", "date": "2026-01-01T00:00:00Z", "commit": "abc", "rows": rows}))
+
+
 def study(folder):
     """A study's folder, as scripts/study leaves it: strong scaling of one and two tensor ranks."""
     points, runs = [], []

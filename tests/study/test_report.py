@@ -72,6 +72,25 @@ class Report(unittest.TestCase):
         self.assertNotIn("rank_map", text)
         self.assertIn("With output.timing_ranks a run also records every rank", text)
 
+    def test_products_of_bench_gemm(self):
+        samples.run("of_devices")
+        samples.gemms_of_devices("of_devices/gemm.json")
+        self.assertEqual(plot("of_devices").returncode, 0)
+        text = read("of_devices/report.html")
+        self.assertIn("Products of shard8 bench gemm, m, 2026-01-01", text)
+        # 2 · 4096 · 512 · 256 FLOPs, in 0.25 ms; inputs of one byte, a result of four.
+        self.assertIn("<td>4096x512x256 e4m3</td><td>112</td><td>4.29</td>", text)
+        self.assertNotIn("8x8x8", text)
+        # Runs with overlap: auto keep their choice in overlap.json: it has no times of products.
+        samples.run("with_choice")
+        with open("with_choice/overlap.json", "w", encoding="utf-8") as file:
+            file.write('{"made": {}, "keys": []}')
+        self.assertEqual(plot("with_choice").returncode, 0)
+        self.assertNotIn("roofline", read("with_choice/report.html"))
+        done = plot("with_choice", "--gemms", "with_choice/overlap.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("have no product with product_ms: make them with shard8 bench gemm", done.stderr)
+
     def test_files_of_their_own_have_legends(self):
         text = read("svg/phases.svg")
         self.assertIn(">tensor_comm</text>", text)

@@ -4,6 +4,7 @@
 from dataclasses import dataclass, field
 
 from study import charts
+from study.errors import BAD_STUDY, StudyError
 from study.measured import KINDS, PARTS
 from study.svg import SERIES, number
 
@@ -102,12 +103,13 @@ def rank_map(run):
         return [[1e3 * sum(values) for values in zip(*ranks)] for ranks in zip(*chosen)] if chosen else None
     parts = {part: [f"{phase}.{part}" for phase in ("forward", "backward")] for part in (*COMPUTE, "tensor_comm")}
     panels = {"computing": total([name for part in COMPUTE for name in parts[part]]),
-              "waiting in tensor_comm": total(parts["tensor_comm"]),
-              "waiting in gather_wait and reduce_wait": total(["gather_wait", "reduce_wait"]), "whole step": total(["total"])}
+              "tensor_comm": total(parts["tensor_comm"]),
+              "gather_wait and reduce_wait": total(["gather_wait", "reduce_wait"]), "whole step": total(["total"])}
     panels = {name: values for name, values in panels.items() if values and max(map(max, values)) > 0}
     title = "Ranks over steps"
     note = ("A row for each rank, a column for each step; the largest value where a cell has several. Full colour is the "
-            "largest value of a picture. Computing: attention, gemm and elementwise of forward and backward.")
+            "largest value of a picture. Computing: attention, gemm and elementwise of forward and backward; the others but the whole "
+            "step wait for other ranks.")
     means = {name: [sum(column) / len(steps) for column in zip(*values)] for name, values in panels.items()}
     return Figure("rank_map", title, note, lambda width: charts.rank_map(title, panels, steps, width),
                   (["rank", *(f"{name}, mean ms" for name in panels)],
@@ -176,15 +178,20 @@ BYTES = {"fp32": 4, "bf16": 2, "e4m3": 1, "e5m2": 1, "fp8": 1}
 
 
 def roofline(bench, peak, bandwidth):
-    """Products of `bench overlap --json`: FLOPs 2mnk, bytes of both inputs in their dtype and of the result."""
+    """Products of `bench gemm --json` or `bench overlap --json`: FLOPs 2mnk, bytes of both inputs in their dtype and of
+    the result in its own, or where that is not known in the inputs', at least two."""
     gemms = []
-    for row in bench["rows"]:
+    for row in bench.get("rows", []):
         if row.get("product_ms"):
             m, n, k, size = row["m"], row["n"], row["k"], BYTES.get(row["dtype"], 2)
-            flops, data = 2.0 * m * n * k, size * (m * k + k * n) + max(size, 2) * m * n
+            result = BYTES.get(row.get("out_dtype"), max(size, 2))
+            flops, data = 2.0 * m * n * k, size * (m * k + k * n) + result * m * n
             gemms.append((row["key"], flops / data, flops / (1e9 * row["product_ms"])))
     title = "Roofline of the matrix products"
-    note = (f"Products of shard8 bench overlap, {bench.get('machine', '')}, {bench.get('date', '')[:10]}, commit "
+    if not gemms:
+        raise StudyError(BAD_STUDY, "the times of matrix products have no product with product_ms: make them with "
+                                    "shard8 bench gemm DECK --json FILE or shard8 bench overlap DECK --json FILE")
+    note = (f"Products of shard8 bench {bench.get('bench', 'overlap')}, {bench.get('machine', '')}, {bench.get('date', '')[:10]}, commit "
             f"{bench.get('commit', '')[:12]}. Bytes: both inputs and the result, each once.")
     return Figure("roofline", title, note, lambda width: charts.roofline(title, gemms, peak, bandwidth, width),
                   (["product", "FLOPs a byte", "TFLOP/s"], [[g[0], number(g[1]), number(g[2])] for g in gemms]))

@@ -12,6 +12,9 @@ from study.page import page, picture
 from study.svg import number
 
 
+GEMMS = ["gemm.json", "overlap.json"]  # times of products, looked for in the folder
+
+
 def arguments(words):
     parser = argparse.ArgumentParser(prog="scripts/plot", add_help=False)
     parser.add_argument("folder")
@@ -71,9 +74,11 @@ def work(given):
     measured = read_measured(given.folder)
     one = isinstance(measured, Measured)
     figures = figures_of_run(measured) if one else figures_of_study(measured)
-    gemms = given.gemms or os.path.join(given.folder, "overlap.json")
-    if given.gemms or os.path.isfile(gemms):
-        figures.append(roofline(read_json(gemms), given.peak, given.bandwidth))
+    found = [path for name in GEMMS if os.path.isfile(path := os.path.join(given.folder, name))]
+    if gemms := given.gemms or next(iter(found), None):
+        bench = read_json(gemms)
+        if "rows" in bench or given.gemms:  # a run with overlap: auto keeps its choice under the same name
+            figures.append(roofline(bench, given.peak, given.bandwidth))
     text = page_of_run(measured, figures) if one else page_of_study(measured, figures)
     out = given.out or os.path.join(given.folder, "report.html")
     try:
