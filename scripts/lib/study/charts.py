@@ -80,22 +80,22 @@ def heat_map(title, rows, steps, worst, ranks, width):
     """A row for each phase, a column for each step or, where they are more, for several. `rows`: {phase: [ms]}; the
     colour of a row is full at its own largest value. `worst`: the slowest rank of each step, the upper row."""
     narrow = width < 500
-    left, right = (112, 52) if narrow else (130, 70)
+    left, right = (106, 60) if narrow else (130, 70)
     svg = Svg(width, 24 * (len(rows) + 1) + 40, title)
     columns = blocks(len(steps), int((width - left - right) / (3 if narrow else 4)))
-    size = (width - left - right) / len(columns)
+    places = cells(left, width - right, len(columns))
     svg.text(left - 8, 30, "slowest rank", "end")
     for i, column in enumerate(columns):
         rank = worst[column[0]]
-        svg.rect(left + size * i, 16, size + 0.3, 20, SERIES[1], f"{span_of('step', steps, column)}: rank {rank} was slowest",
+        svg.rect(places[i][0], 16, places[i][1], 20, SERIES[1], f"{span_of('step', steps, column)}: rank {rank} was slowest",
                  0.12 + 0.88 * rank / max(1, ranks - 1))
-    svg.text(width - right + 6, 30, f"0..{ranks - 1}", "start", "value")
+    svg.text(width - right + 6, 30, f"0–{ranks - 1}", "start", "value")
     for r, (phase, values) in enumerate(rows.items()):
         y, high = 40 + 24 * r, max(max(values), 1e-12)
         svg.text(left - 8, y + 14, phase, "end")
         for i, column in enumerate(columns):
             value = max(values[k] for k in column)
-            svg.rect(left + size * i, y, size + 0.3, 20, SERIES[0],
+            svg.rect(places[i][0], y, places[i][1], 20, SERIES[0],
                      f"{phase}, {span_of('step', steps, column)}: {number(value)} ms", max(0.03, value / high))
         svg.text(width - right + 6, y + 14, f"{number(high)}", "start", "value")
     svg.text(left, svg.height - 4, f"step {steps[0]}", "start", "name")
@@ -107,6 +107,12 @@ def blocks(count, most):
     """0 .. count - 1 as at most `most` ranges of one length, the last one perhaps shorter."""
     each = max(1, -(-count // most))
     return [range(i, min(i + each, count)) for i in range(0, count, each)]
+
+
+def cells(left, right, count):
+    """(x, width) of `count` cells side by side, without seams after the rounding of svg.rect."""
+    ends = [round(left + (right - left) * i / count, 1) for i in range(count + 1)]
+    return [(x, after - x) for x, after in zip(ends, ends[1:])]
 
 
 def span_of(word, values, block):
@@ -121,7 +127,7 @@ def rank_map(title, panels, steps, width):
     left, right, ranks = 62, 4, len(next(iter(panels.values()))[0])
     rows, columns = blocks(ranks, 16), blocks(len(steps), 90 if width > 500 else 50)
     high = 16 if len(rows) <= 8 else 10
-    size, panel = (width - left - right) / len(columns), 30 + high * len(rows)
+    places, panel = cells(left, width - right, len(columns)), 30 + high * len(rows)
     svg = Svg(width, panel * len(panels) + 24, title)
     for p, (name, values) in enumerate(panels.items()):
         y, most = panel * p + 24, max(max(map(max, values)), 1e-12)
@@ -133,7 +139,7 @@ def rank_map(title, panels, steps, width):
                 svg.text(left - 8, y + high * r + high / 2 + 4, label if r or p else f"rank {label}", "end")
             for c, column in enumerate(columns):
                 value = max(values[k][i] for k in column for i in row)
-                svg.rect(left + size * c, y + high * r, size + 0.3, high - 1, SERIES[0],
+                svg.rect(places[c][0], y + high * r, places[c][1], high - 1, SERIES[0],
                          f"{span_of('rank', range(ranks), row)}, {span_of('step', steps, column)}: {number(value)} ms",
                          max(0.03, value / most))
     svg.text(left, svg.height - 4, f"step {steps[0]}", "start", "name")

@@ -15,7 +15,7 @@ COLORS = """
 """
 MARKS = """
 svg { font: 12px system-ui, "Segoe UI", "Liberation Sans", sans-serif; }
-.grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
+rect { shape-rendering: crispEdges; } .grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
 .whisker { stroke-width: 1.5; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
 text { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
 .curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
