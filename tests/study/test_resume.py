@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from fake import Fake
+from fake import Fake, write
 
 SIX = "deck: deck.yaml\nfolder: out\nrepeats: 2\nscaling: strong\nsweep: {ranks: [1, 2, 4]}\n"
 NAMES = [f"ranks-{n}_r{r}" for r in (1, 2) for n in (1, 2, 4)]
@@ -49,6 +49,24 @@ class Resume(unittest.TestCase):
         self.assertEqual(len(self.fake.calls("start")), 7)               # the one that was killed began twice
         for name in finished:
             self.assertEqual(self.fake.calls("start").count(name), 1)
+
+    def test_a_run_that_outlives_its_study_counts(self):
+        with open(self.fake.launcher, encoding="utf-8") as file:
+            text = file.read()
+        write(self.fake.launcher, text.replace("shift\n", "trap '' TERM\nshift\n", 1), 0o700)
+        process = self.fake.start(FAKE_SLEEP="3")
+        self.wait_for(lambda: self.fake.calls("start"))
+        process.kill()
+        process.communicate()
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 0, error)
+        self.assertRegex(error, r"ranks-1_r1: ending processes \[[0-9]+\], left by a study that was killed")
+        self.assertIn("6 runs, 1 done, 5 to run", error)
+        self.assertEqual(self.fake.calls("start"), NAMES)
+        with open(self.fake.path("out/ledger.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([(line["event"], line.get("state")) for line in lines[:3]],
+                         [("start", None), ("end", "done"), ("start", None)])
 
     def test_a_signal_stops_it(self):
         process = self.fake.start(FAKE_SLEEP="1")
