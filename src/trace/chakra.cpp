@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -56,25 +58,73 @@ std::uint64_t product_bytes(const Span& s) {
          elements(s.m, s.n) * bytes_of(s.out);
 }
 
-/// The spans that are nodes, in the order in which they were issued.
-std::vector<const Span*> nodes_of(const RankTrace& trace) {
-  std::vector<const Span*> spans;
-  for (const Span& span : trace.spans) {
-    const bool traced =
-        std::any_of(trace.steps.begin(), trace.steps.end(), [&](const Step& step) { return step.number == span.step; });
-    if (traced && (span.is_compute() || span.kind == Span::Kind::collective)) spans.push_back(&span);
+/// Chooses the spans of a rank that matter to its execution trace, and orders them.
+class SpanOrder {
+ public:
+  SpanOrder(const RankTrace& trace, const std::vector<RankGroup>& groups) : trace_(trace) {
+    const RankGroup* const tensor = group_with(groups, "tensor", trace.rank);
+    if (tensor == nullptr) return;
+    const auto& ranks = tensor->ranks;
+    own_ = static_cast<int>(std::find(ranks.begin(), ranks.end(), trace.rank) - ranks.begin());
+    for (const Span& span : trace.spans)
+      if (is_for_peer(span, "push")) pushes_[{span.unit, span.exchange}].push_back(&span);
   }
-  const auto issued = [](const Span* s) { return s->kind == Span::Kind::collective ? s->issued : s->begin; };
-  std::stable_sort(spans.begin(), spans.end(), [&](auto* a, auto* b) { return issued(a) < issued(b); });
-  return spans;
-}
+
+  /// Computation, collectives, and waits for the tokens of a peer: of the traced steps, in the order of their issue.
+  std::vector<const Span*> spans() const {
+    std::vector<std::pair<std::int64_t, const Span*>> timed;
+    // Of the latest work. Work is in the order of the compute stream, parts behind the one that they are nested in.
+    std::int64_t issued = std::numeric_limits<std::int64_t>::min();
+    for (const Span& span : trace_.spans) {
+      const bool traced = std::any_of(trace_.steps.begin(), trace_.steps.end(),
+                                      [&](const Step& step) { return step.number == span.step; });
+      const bool collective = span.kind == Span::Kind::collective;
+      // Without a time of issue, `begin` is one on hosts only.
+      if (span.kind == Span::Kind::work && (span.issued != 0 || !trace_.on_device()))
+        issued = std::max(issued, issued_at(span));
+      if (traced && (collective || span.is_compute() || is_for_peer(span, "wait")))
+        timed.emplace_back(collective ? inputs_complete(span) : issued, &span);
+    }
+    std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<const Span*> spans;
+    for (const auto& [time, span] : timed) spans.push_back(span);
+    return spans;
+  }
+
+ private:
+  static std::int64_t issued_at(const Span& span) { return span.issued != 0 ? span.issued : span.begin; }
+
+  bool is_for_peer(const Span& span, std::string_view name) const {
+    return span.kind == Span::Kind::work && span.name == name && span.peer >= 0 && span.peer != own_;
+  }
+
+  /// When the host had issued all that a collective sends. `pipeline` begins its reduce-scatter when the tokens of the
+  /// first peer are computed; the last peer's are given with the last push.
+  std::int64_t inputs_complete(const Span& collective) const {
+    std::int64_t time = issued_at(collective);
+    const auto pushes = pushes_.find({collective.unit, collective.exchange});
+    if (collective.op != "reduce_scatter" || pushes == pushes_.end()) return time;
+    const std::int64_t over = std::max(collective.end, collective.waited);
+    for (const Span* push : pushes->second)
+      if (push->end > collective.begin && push->begin < over) time = std::max(time, issued_at(*push));
+    return time;
+  }
+
+  const RankTrace& trace_;
+  int own_ = -1;                                                                    ///< index in the tensor group
+  std::map<std::pair<std::string, std::string>, std::vector<const Span*>> pushes_;  ///< by unit and exchange
+};
 
 class NodeWriter {
  public:
-  NodeWriter(const RankTrace& trace, std::string& stream)
-      : trace_(trace), groups_(groups_of(trace.mesh)), stream_(stream) {}
+  NodeWriter(const RankTrace& trace, const std::vector<RankGroup>& groups, std::string& stream)
+      : trace_(trace), groups_(groups), stream_(stream) {}
 
   void add(const Span& span) {
+    if (span.is_wait()) {
+      wait_for_peer(span);
+      return;
+    }
     const bool collective = span.kind == Span::Kind::collective;
     std::vector<std::uint64_t> control, data;
     std::uint64_t& before = collective ? last_collective_ : last_compute_;
@@ -97,7 +147,7 @@ class NodeWriter {
       message.message(node::kAttribute, number("num_ops", attribute::kInt64, static_cast<std::uint64_t>(span.flops)))
           .message(node::kAttribute, number("tensor_size", attribute::kUint64, product_bytes(span)));
     message.append_to(stream_);
-    if (collective && span.waited > 0) under_way_.emplace_back(span.waited, next_);
+    if (collective && span.waited > 0) under_way_.push_back({&span, span.waited, next_});
     ++next_;
   }
 
@@ -113,22 +163,36 @@ class NodeWriter {
         .message(node::kAttribute, text("pg_name", fmt::format("{}", group->number + 1)));
   }
 
+  /// The computation after a wait for the tokens of a peer uses the result of the exchange: `direct` waits for its
+  /// all-gather as a whole only after the last product.
+  void wait_for_peer(const Span& wait) {
+    for (UnderWay& call : under_way_)
+      if (call.span->unit == wait.unit && call.span->exchange == wait.exchange)
+        call.waited = std::min(call.waited, wait.end);
+  }
+
   /// The collectives that had been waited for at `time`, each once.
   std::vector<std::uint64_t> take_waited(std::int64_t time) {
     std::vector<std::uint64_t> ids;
-    std::erase_if(under_way_, [&](const auto& call) {
-      if (call.first > time) return false;
-      ids.push_back(call.second);
+    std::erase_if(under_way_, [&](const UnderWay& call) {
+      if (call.waited > time) return false;
+      ids.push_back(call.node);
       return true;
     });
     return ids;
   }
 
+  struct UnderWay {
+    const Span* span = nullptr;
+    std::int64_t waited = 0;  ///< ns: from then on the compute stream uses the result, or a part of it
+    std::uint64_t node = 0;
+  };
+
   const RankTrace& trace_;
-  std::vector<RankGroup> groups_;
+  const std::vector<RankGroup>& groups_;
   std::string& stream_;
   std::uint64_t next_ = 1, last_compute_ = 0, last_collective_ = 0;
-  std::vector<std::pair<std::int64_t, std::uint64_t>> under_way_;  ///< when it was waited for; its node
+  std::vector<UnderWay> under_way_;
 };
 
 }  // namespace
@@ -140,8 +204,9 @@ std::string chakra_of(const RankTrace& trace) {
       .message(2, number("rank", attribute::kUint64, static_cast<std::uint64_t>(trace.rank)))
       .message(2, number("world_size", attribute::kUint64, static_cast<std::uint64_t>(trace.ranks)))
       .append_to(stream);
-  NodeWriter writer(trace, stream);
-  for (const Span* span : nodes_of(trace)) writer.add(*span);
+  const std::vector<RankGroup> groups = groups_of(trace.mesh);
+  NodeWriter writer(trace, groups, stream);
+  for (const Span* span : SpanOrder(trace, groups).spans()) writer.add(*span);
   return stream;
 }
 

@@ -11,8 +11,9 @@ namespace shard8::trace {
 /// The Chakra execution trace of one rank (mlcommons/chakra, schema/protobuf/et_def.proto): GlobalMetadata, then a Node
 /// for each span of computation and each collective that the traced steps issued, each message behind its length.
 ///
-/// Computation depends on the computation before it and on the collectives that it waited for. A collective depends on
-/// the computation before its issue and on the collective before it: all ranks issue their collectives in one order.
+/// Computation depends on the computation before it and on the collectives that it waited for, as a whole or for the
+/// tokens of a peer. A collective depends on the computation that was issued before it, of a pipeline before its last
+/// push to a peer, and on the collective before it: all ranks issue their collectives in one order.
 /// `comm_size` is what a rank gives to a collective, in bytes: of an all-gather its own rows.
 std::string chakra_of(const RankTrace& trace);
 

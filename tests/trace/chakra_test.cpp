@@ -125,6 +125,87 @@ TEST(Chakra, nodes_and_their_dependencies) {
   EXPECT_EQ(reduction.attributes.at("comm_size").number, 4096u);
 }
 
+/// A rank of a tensor group of three that computes an exchange in parts.
+RankTrace in_parts() {
+  RankTrace trace = example(1);
+  trace.ranks = 3;
+  trace.mesh = {1, 1, 3};
+  trace.spans.clear();
+  return trace;
+}
+
+Span part_of(std::int64_t begin, std::int64_t end, const std::string& exchange, const std::string& name, int peer) {
+  Span span = work(begin, end, "forward", "tensor_comm", name);
+  span.exchange = exchange;
+  span.peer = peer;
+  return span;
+}
+
+TEST(Chakra, products_of_a_peer_depend_on_the_gather) {
+  RankTrace trace = in_parts();
+  Span gather = call(10, 350, "all_gather", "tensor", "qkv_fprop");
+  gather.waited = 410 * kMicro;
+  trace.spans = {work(0, 10, "forward", "elementwise", "norm"),
+                 part_of(10, 20, "qkv_fprop", "push", -1),
+                 part_of(20, 30, "qkv_fprop", "wait", 1),
+                 product(30, 100, "forward", "qkv", "own"),
+                 part_of(100, 150, "qkv_fprop", "wait", 0),
+                 product(150, 250, "forward", "qkv", "first"),
+                 part_of(250, 300, "qkv_fprop", "wait", 2),
+                 product(300, 400, "forward", "qkv", "second"),
+                 part_of(400, 410, "qkv_fprop", "finish", -1),
+                 work(410, 500, "forward", "attention", "attention"),
+                 gather};
+  const std::string bytes = chakra_of(trace);  // nodes refer to it
+  const auto nodes = nodes_of(bytes);
+  ASSERT_EQ(nodes.size(), 6u);
+  EXPECT_EQ(nodes[1].name, "layer 0 qkv_fprop all_gather");
+  EXPECT_EQ(nodes[2].data, std::vector<std::uint64_t>{});
+  EXPECT_EQ(nodes[3].name, "layer 0 qkv first");
+  EXPECT_EQ(nodes[3].data, std::vector{nodes[1].id});
+  EXPECT_EQ(nodes[4].control, std::vector{nodes[3].id});
+  EXPECT_EQ(nodes[5].data, std::vector<std::uint64_t>{});
+}
+
+TEST(Chakra, a_pipeline_reduces_after_the_last_product_of_a_peer) {
+  RankTrace trace = in_parts();
+  trace.spans = {
+      part_of(0, 10, "proj_fprop", "begin", -1),    product(10, 100, "forward", "proj", "first"),
+      part_of(100, 110, "proj_fprop", "push", 2),   product(110, 200, "forward", "proj", "second"),
+      part_of(200, 210, "proj_fprop", "push", 0),   product(210, 300, "forward", "proj", "own"),
+      part_of(300, 310, "proj_fprop", "push", 1),   part_of(310, 400, "proj_fprop", "finish", -1),
+      work(400, 500, "forward", "norm", "rmsnorm"), call(105, 400, "reduce_scatter", "tensor", "proj_fprop")};
+  const std::string bytes = chakra_of(trace);  // nodes refer to it
+  const auto nodes = nodes_of(bytes);
+  ASSERT_EQ(nodes.size(), 5u);
+  const Node& reduction = nodes[2];
+  EXPECT_EQ(reduction.name, "layer 0 proj_fprop reduce_scatter");
+  EXPECT_EQ(reduction.data, std::vector{nodes[1].id});
+  EXPECT_EQ(nodes[3].name, "layer 0 proj own");
+  EXPECT_EQ(nodes[3].data, std::vector<std::uint64_t>{});
+  EXPECT_EQ(nodes[4].data, std::vector{reduction.id});
+}
+
+/// On devices the host is ahead of the stream: it issues a collective before the computation ends that makes its input.
+TEST(Chakra, order_is_that_of_issue) {
+  RankTrace trace = in_parts();
+  trace.device = "gpu";
+  const auto issue = [](Span span, std::int64_t at) {
+    span.issued = at * kMicro;
+    span.issue_ended = (at + 1) * kMicro;
+    return span;
+  };
+  trace.spans = {issue(product(100, 200, "backward", "qkv", "first"), 10),
+                 issue(product(200, 300, "backward", "qkv", "second"), 20),
+                 issue(product(300, 400, "backward", "qkv", "third"), 40),
+                 issue(call(300, 390, "reduce_scatter", "tensor", "qkv_wgrad"), 30)};
+  const std::string bytes = chakra_of(trace);  // nodes refer to it
+  const auto nodes = nodes_of(bytes);
+  ASSERT_EQ(nodes.size(), 4u);
+  EXPECT_EQ(nodes[2].name, "layer 0 qkv_wgrad reduce_scatter");
+  EXPECT_EQ(nodes[2].data, std::vector{nodes[1].id});
+}
+
 TEST(Chakra, groups_are_those_of_the_nodes) {
   const auto groups = nlohmann::json::parse(chakra_groups(example()));
   for (int rank = 0; rank < 4; ++rank) {
