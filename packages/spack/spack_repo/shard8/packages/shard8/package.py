@@ -67,10 +67,14 @@ class Shard8(CMakePackage, CudaPackage):
             self.define("HDF5_ROOT", spec["hdf5"].prefix),
             self.define("SHARD8_BLAS_LIBRARY", spec["openblas"].libs[0]),
             self.define("MPI_CXX_COMPILER", spec["mpi"].mpicxx),
+            self.define("SHARD8_WERROR", False),
+            self.define("SHARD8_CCACHE", False),  # Spack's setting config:ccache decides
         ]
         if spec.satisfies("+cuda"):
             args.append(self.define("NCCL_ROOT", spec["nccl"].prefix))
             args.append(self.define("CUDNN_ROOT", spec["cudnn"].prefix))
+        else:
+            args.append(self.define("CMAKE_CUDA_COMPILER", "NOTFOUND"))  # an nvcc of the machine is not used
         return args
 
     def test_check(self):
