@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -26,7 +26,7 @@ std::string repeated(std::string_view text, std::size_t times) {
 // The message with which load_text refuses a deck. Expects exit code 2 within seconds; a reader whose time grows with
 // the square of the deck's size would take minutes.
 std::string refusal(const std::string& deck, const std::string& name) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the core: time in which other processes have it does not count
   std::string message;
   try {
     load_text(deck, name);
@@ -35,7 +35,7 @@ std::string refusal(const std::string& deck, const std::string& name) {
     EXPECT_EQ(base::to_int(error.code()), 2);
     message = error.what();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << deck.substr(0, 60);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 20) << deck.substr(0, 60);
   EXPECT_LT(message.size(), 100'000u);
   EXPECT_TRUE(message.starts_with(name + ":")) << message.substr(0, 300);
   return message;
