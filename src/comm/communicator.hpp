@@ -129,15 +129,19 @@ class Communicator {
   /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
   /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the
   /// wholes are not written and may have no memory; otherwise they receive every rank's rows. `label`, static text such
-  /// as "fc1_fprop", names the matrix product in errors and in the watchdog's words.
+  /// as "fc1_fprop", names the matrix product in errors and in the watchdog's words. Error(failed) for a ring on a
+  /// device.
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                             std::string_view label) const;
+                                             std::string_view label, Route route = Route::direct) const;
   /// As reduce_scatter of one item, with summands that are given rank by rank. It is called before the whole is
-  /// written: ScatterParts::whole says where. The sums are the bytes of reduce_scatter. Through parts_memory item.whole
-  /// may have no memory. `label` as for all_gather_parts.
-  [[nodiscard]] ScatterParts reduce_scatter_parts(const ReduceScatterItem& item, std::string_view label) const;
+  /// written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through parts_memory
+  /// item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r (modulo the
+  /// ranks), in fp32, then the addend; bf16 is rounded once. `label` and errors as for all_gather_parts.
+  [[nodiscard]] ScatterParts reduce_scatter_parts(const ReduceScatterItem& item, std::string_view label,
+                                                  Route route = Route::direct) const;
 
-  /// On hosts: memory through which all_gather_parts and reduce_scatter_parts of this group go while it is held. A rank
+  /// On hosts: memory through which all_gather_parts and reduce_scatter_parts of this group go directly while it is
+  /// held. A rank
   /// reads its peers' rows in place. `gather_bytes` are for the own rows of all tensors of one all_gather_parts, each
   /// rounded up by tensor::aligned. `scatter_bytes` are for the whole of one reduce_scatter_parts. With 0 bytes these
   /// exchanges go by messages; with too few they are an Error(failed). Two gathers may be under way at a time, and one
@@ -187,6 +191,8 @@ class Communicator {
   /// The most of scratch_bytes() that one reduce-scatter of `items` tensors takes, whose wholes have `whole_bytes`
   /// together, or one all-reduce of `bytes`.
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
+  /// The same of one reduce_scatter_parts round a ring. A gather takes none.
+  static std::size_t ring_scratch_bytes(std::size_t whole_bytes, int group_size, tensor::DType dtype);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 
  private:

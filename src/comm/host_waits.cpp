@@ -30,6 +30,8 @@ std::string HostWaits::Wait::describe(Clock::time_point now) const {
   text += fmt::format(": has waited {:.0f} s for ", std::chrono::duration<double>(now - began_).count());
   const int peer = peer_.load(std::memory_order_relaxed);
   text += peer == kNoPeer ? std::string("other ranks") : fmt::format("rank {} of the group", peer);
+  const int chunk = chunk_.load(std::memory_order_relaxed);
+  if (chunk != kNoPeer) text += fmt::format(", for the rows of rank {}", chunk);
   return text;
 }
 

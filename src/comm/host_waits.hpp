@@ -40,8 +40,12 @@ class HostWaits {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    /// The rank of the group whose message is waited for now, or kNoPeer.
-    void set_peer(int peer) { peer_.store(peer, std::memory_order_relaxed); }
+    /// The rank of the group whose message is waited for now, or kNoPeer. If it passes on the rows of ranks, `chunk` is
+    /// the rank whose rows they are.
+    void set_peer(int peer, int chunk = kNoPeer) {
+      peer_.store(peer, std::memory_order_relaxed);
+      chunk_.store(chunk, std::memory_order_relaxed);
+    }
 
    private:
     friend class HostWaits;
@@ -51,7 +55,7 @@ class HostWaits {
     Subject subject_;
     Clock::time_point began_;
     Wait* outer_ = nullptr;
-    std::atomic<int> peer_ = kNoPeer;
+    std::atomic<int> peer_ = kNoPeer, chunk_ = kNoPeer;
   };
 
   /// While it lives, no wait of this rank is too long: other ranks read or write files, for which there is no limit. It

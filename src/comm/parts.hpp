@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -12,6 +13,12 @@
 /// while the rows of other ranks are on their way.
 
 namespace shard8::comm {
+
+/// How the rows of an exchange by parts travel.
+enum class Route : std::uint8_t {
+  direct,  ///< from each rank to each other one: in memory that they share, or by messages
+  ring     ///< from each rank to one neighbour, which passes them on. By messages, on hosts only
+};
 
 /// Memory of all ranks of a group on one node, which each rank reads and writes directly. While an owner holds it, the
 /// exchanges of its group go through it. See Communicator::parts_memory.
@@ -111,8 +118,9 @@ class ScatterParts {
   /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
   /// one is this rank.
   int destination(int k) const { return (rank_ + k) % size_; }
-  /// item.out = Σ over ranks of their rows for this rank, in rank order, plus item.addend: on hosts it blocks until
-  /// the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must have been given.
+  /// item.out = Σ over ranks of their rows for this rank, plus item.addend, in the order of the route: on hosts it
+  /// blocks until the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must
+  /// have been given.
   void finish();
   bool active() const { return exchange_ != nullptr; }
 

@@ -37,8 +37,8 @@ void die(const std::string& way) {
   if (way.starts_with("stop_")) ::kill(::getpid(), SIGSTOP);
 }
 
-/// Exchanges by parts. In the second of a kind the last rank dies: before it begins one ("before"), or between its begin
-/// and its end ("in").
+/// Exchanges by parts, round a ring if `way` says so. In the second of a kind the last rank dies: before it begins one
+/// ("before"), or between its begin and its end ("in").
 int exchange_parts(const comm::Communicator& group, const std::string& way) {
   std::vector<float> own(1000, 1), whole(1000 * static_cast<std::size_t>(group.size()));
   const auto tensor_of = [](std::vector<float>& v) {
@@ -47,17 +47,18 @@ int exchange_parts(const comm::Communicator& group, const std::string& way) {
   };
   const auto memory = group.parts_memory(own.size() * sizeof(float), whole.size() * sizeof(float));
   const bool last = group.rank() == group.size() - 1, gather = way.find("gather") != std::string::npos;
+  const comm::Route route = way.find("ring") != std::string::npos ? comm::Route::ring : comm::Route::direct;
   for (int i = 0; i < 2; ++i) {
     const bool dies = last && i == 1;
     if (dies && way.find("before") != std::string::npos) die(way);
     if (gather) {
       comm::GatherParts parts =
-          group.all_gather_parts(std::vector{tensor_of(whole)}, std::vector{tensor_of(own)}, "fc1_fprop");
+          group.all_gather_parts(std::vector{tensor_of(whole)}, std::vector{tensor_of(own)}, "fc1_fprop", route);
       if (dies) die(way);
       for (int k = 0; k < group.size(); ++k) parts.await(parts.arrival(k));
       parts.finish();
     } else {
-      comm::ScatterParts parts = group.reduce_scatter_parts({tensor_of(own), tensor_of(whole)}, "fc2_fprop");
+      comm::ScatterParts parts = group.reduce_scatter_parts({tensor_of(own), tensor_of(whole)}, "fc2_fprop", route);
       static_cast<void>(parts.whole());
       if (dies) die(way);
       for (int k = 1; k <= group.size(); ++k) parts.give(parts.destination(k));

@@ -61,6 +61,12 @@ expect stop_in_gather_parts yield 5 "shard8: rank [0-2]: .*in group 'world' on i
 expect stop_before_scatter_parts spin 5 "reduce_scatter for fc2_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank 3 of the group"
 expect kill_before_gather_parts yield any "signal"
 expect kill_in_scatter_parts spin any "signal"
+# Round a ring a rank waits for its neighbour, and says whose rows it waits for.
+expect stop_before_gather_ring_parts yield 5 "all_gather for fc1_fprop in group 'world' on its rank 0 of 4, call 3, 16000 bytes: has waited 2 s for rank 3 of the group, for the rows of rank 3|all_gather for fc1_fprop in group 'world' on its rank [12] of 4, call 3, 16000 bytes: has waited 2 s for rank [01] of the group, for the rows of rank 3"
+expect stop_before_scatter_ring_parts spin 5 "reduce_scatter for fc2_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank [1-3] of the group, for the rows of rank [0-2]"
+expect stop_in_gather_ring_parts yield 5 "all_gather for fc1_fprop in group 'world' on its rank [0-2] of 4, call 3, 16000 bytes: has waited 2 s for rank [0-3] of the group"
+expect kill_before_gather_ring_parts spin any "signal"
+expect kill_in_scatter_ring_parts yield any "signal"
 expect no_start yield any "shard8: on .*: MPI_Init_thread: has waited 2 s for other ranks"
 expect stop_in_split yield 5 "MPI_Comm_split in group 'world' on its rank [0-2] of 4: has waited 2 s"
 # MPI is gone by then: the launcher may give the code of the stopped rank, which it kills.

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Memory that ranks share: it is had and given back, and no rank overwrites what another one reads.
+// Memory that ranks share: it is had and given back, and no rank overwrites what another one reads. Exchanges of ranks
+// that are late, by all routes.
 
 #include <gtest/gtest.h>
 
@@ -133,7 +134,7 @@ TEST(Credits, keep_what_a_slow_rank_reads) {
 }
 
 /// Exchanges of all kinds, with ranks that dawdle at random, and other collectives between.
-void race(const Communicator& group, bool window, int exchanges) {
+void race(const Communicator& group, bool window, int exchanges, Route route = Route::direct) {
   constexpr std::int64_t kRows = 333;
   const auto memory = window ? poisoned_memory(group, 4096 * static_cast<std::size_t>(group.size())) : nullptr;
   std::mt19937 random(static_cast<unsigned>(group.rank()));
@@ -147,10 +148,11 @@ void race(const Communicator& group, bool window, int exchanges) {
     own.fill(group.rank(), i);
     more.fill(group.rank(), i);
     dawdle();
-    GatherParts gather = group.all_gather_parts(std::vector{whole.tensor()}, std::vector{own.tensor()}, "fc1_fprop");
+    GatherParts gather =
+        group.all_gather_parts(std::vector{whole.tensor()}, std::vector{own.tensor()}, "fc1_fprop", route);
     Request request;
     if (i % 7 == 0) request = group.all_reduce(std::vector{more.tensor()}, Communicator::Reduce::sum);
-    ScatterParts scatter = group.reduce_scatter_parts({out.tensor(), summands.tensor()}, "fc2_fprop");
+    ScatterParts scatter = group.reduce_scatter_parts({out.tensor(), summands.tensor()}, "fc2_fprop", route);
     const Tensor sums = scatter.whole();
     for (int k = 0; k < n; ++k) {
       const int rank = gather.arrival(k);
@@ -172,8 +174,10 @@ void race(const Communicator& group, bool window, int exchanges) {
     dawdle();
     scatter.finish();
     for (std::int64_t e = 0; e < kRows; ++e) {
-      float sum = value(0, e, i + group.rank());
-      for (int r = 1; r < n; ++r) sum += value(r, e, i + group.rank());
+      const auto summand = [&](int r) { return value(r, e, i + group.rank()); };
+      const int last = group.rank() + n;
+      float sum = route == Route::ring ? summand((last - 1) % n) : summand(0);
+      for (int k = 1; k < n; ++k) sum += route == Route::ring ? summand((last - 1 - k) % n) : summand(k);
       ASSERT_EQ(out.get(e), sum) << "exchange " << i << ", element " << e;
     }
   }
@@ -182,6 +186,11 @@ void race(const Communicator& group, bool window, int exchanges) {
 TEST(Races, of_dawdling_ranks_in_shared_memory) { race(world(), true, 1000); }
 TEST(Races, of_dawdling_ranks_by_messages) { race(world(), false, 200); }
 TEST(Races, of_spinning_ranks) { race(world(nullptr, Waiting::spin), true, world().size() > 2 ? 20 : 300); }
+
+TEST(Races, of_dawdling_ranks_round_a_ring) { race(world(), false, 200, Route::ring); }
+TEST(Races, of_spinning_ranks_round_a_ring) {
+  race(world(nullptr, Waiting::spin), false, world().size() > 2 ? 20 : 300, Route::ring);
+}
 
 /// What a watchdog of rank 0 says while another rank comes late.
 std::string said_of(const std::function<void(const Communicator&)>& on_rank_0,
@@ -234,6 +243,39 @@ TEST(Watch, names_the_product_and_the_rank_that_is_waited_for) {
     EXPECT_EQ(of_scatter.find("reduce_scatter for fc2_fprop" + place + ", call 1, "), 0u) << of_scatter;
     EXPECT_NE(of_scatter.find("for rank 1 of the group;"), std::string::npos) << of_scatter;
   }
+}
+
+// Rank 0 waits for its neighbour, which waits for the rank that is late.
+TEST(Watch, names_the_neighbour_and_the_rows_that_it_passes_on) {
+  const Communicator all = world();
+  if (all.size() == 1) return;
+  const int n = all.size(), late = n / 2;
+  Buffer own({10}, DType::fp32), whole({10 * n}, DType::fp32), out({10}, DType::fp32);
+  const auto sleep = [&](const Communicator& group) {
+    if (group.rank() == late) std::this_thread::sleep_for(milliseconds(500));
+  };
+  const auto gather = [&](const Communicator& group) {
+    sleep(group);
+    GatherParts parts =
+        group.all_gather_parts(std::vector{whole.tensor()}, std::vector{own.tensor()}, "fc1_fprop", Route::ring);
+    parts.finish();
+  };
+  const auto scatter = [&](const Communicator& group) {
+    sleep(group);
+    ScatterParts parts = group.reduce_scatter_parts({out.tensor(), whole.tensor()}, "fc2_fprop", Route::ring);
+    for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
+    parts.finish();
+  };
+  const std::string of_gather = said_of(gather, gather, false), of_scatter = said_of(scatter, scatter, false);
+  if (all.rank() != 0) return;
+  const std::string place = " in group 'tensor' on its rank 0 of " + std::to_string(n) + ", call 1, ";
+  const auto waits_for = [](int rank, int rows) {
+    return "for rank " + std::to_string(rank) + " of the group, for the rows of rank " + std::to_string(rows) + ";";
+  };
+  EXPECT_EQ(of_gather.find("all_gather for fc1_fprop" + place), 0u) << of_gather;
+  EXPECT_NE(of_gather.find(waits_for(n - 1, late)), std::string::npos) << of_gather;
+  EXPECT_EQ(of_scatter.find("reduce_scatter for fc2_fprop" + place), 0u) << of_scatter;
+  EXPECT_NE(of_scatter.find(waits_for(1, (late + 1) % n)), std::string::npos) << of_scatter;
 }
 
 TEST(Watch, an_exchange_that_an_exception_leaves_behind_does_not_block) {

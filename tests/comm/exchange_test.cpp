@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges whose parts are used one by one, by messages and in memory that ranks share, give the bytes of the
-// collectives that they stand for.
+// Exchanges whose parts are used one by one, by messages, in memory that ranks share and round a ring, give the bytes
+// of the collectives that they stand for. Only the sums of a ring have an order of their own.
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,12 @@ namespace {
 using tensor::DType;
 using tensor::Tensor;
 
-/// A group whose exchanges go by messages, cut into pieces, or in shared memory; and how it waits.
+/// A group whose exchanges go by messages, cut into pieces, or in shared memory; how it waits; and which route they
+/// take.
 struct Way {
   bool window;
   Waiting waiting;
+  Route route = Route::direct;
 
   Communicator group(profile::CollectiveLog* log = nullptr) const {
     return world(log, waiting, Limits{.message_bytes = 1000});
@@ -37,8 +39,13 @@ struct Way {
   }
   static constexpr std::size_t kMemory = std::size_t{1} << 20;
 };
-constexpr Way kWays[] = {
-    {false, Waiting::yield}, {true, Waiting::yield}, {false, Waiting::spin}, {true, Waiting::spin}};
+constexpr Way kWays[] = {{false, Waiting::yield},
+                         {true, Waiting::yield},
+                         {false, Waiting::spin},
+                         {true, Waiting::spin},
+                         {false, Waiting::yield, Route::ring},
+                         {true, Waiting::yield, Route::ring},
+                         {false, Waiting::spin, Route::ring}};
 
 /// Tensors to gather: own rows, and wholes of which one has the own rows already.
 struct Input {
@@ -91,7 +98,7 @@ TEST(GatherParts, are_the_rows_of_an_all_gather) {
     const auto memory = way.memory(group);
     for (int round = 0; round < 2; ++round) {
       Input input(group, 10 * round);
-      GatherParts parts = group.all_gather_parts(input.wholes(), input.owns(), "fc1_fprop");
+      GatherParts parts = group.all_gather_parts(input.wholes(), input.owns(), "fc1_fprop", way.route);
       EXPECT_EQ(parts.arrival(0), group.rank());
       for (int k = 0; k < group.size(); ++k) {
         const int rank = round % 2 == 0 ? parts.arrival(k) : k;
@@ -100,7 +107,7 @@ TEST(GatherParts, are_the_rows_of_an_all_gather) {
       }
       parts.finish();
       EXPECT_FALSE(parts.active());
-      if (memory == nullptr) {
+      if (memory == nullptr || way.route == Route::ring) {
         for (std::size_t i = 0; i < input.own.size(); ++i)
           EXPECT_EQ(input.whole[i].bytes(), plain_all_gather(input.own[i].bytes(), group.size()));
       }
@@ -114,8 +121,8 @@ TEST(GatherParts, of_two_exchanges_at_once_end_in_any_order) {
     const auto memory = way.memory(group);
     for (int round = 0; round < 6; ++round) {
       Input one(group, 100 + round), two(group, 200 + round);
-      GatherParts first = group.all_gather_parts(one.wholes(), one.owns(), "qkv_fprop");
-      GatherParts second = group.all_gather_parts(two.wholes(), two.owns(), "fc1_fprop");
+      GatherParts first = group.all_gather_parts(one.wholes(), one.owns(), "qkv_fprop", way.route);
+      GatherParts second = group.all_gather_parts(two.wholes(), two.owns(), "fc1_fprop", way.route);
       if (round % 2 == 1) std::swap(first, second);
       Input& of_first = round % 2 == 1 ? two : one;
       Input& of_second = round % 2 == 1 ? one : two;
@@ -174,8 +181,56 @@ void give_all(const Communicator& group, ScatterParts& parts, const Buffer& summ
   }
 }
 
+/// The sum of a ring, and of a reduce-scatter of two ranks: the rows of rank r − 1, r − 2, …, r, then the addend.
+void expect_sum_of_ring(const Communicator& group, const Sum& sum, const Tensor& out, int salt, bool adds) {
+  const int n = group.size();
+  const std::int64_t count = out.count(), first = group.rank() * count;
+  Buffer of_rank = sum.whole, expected = sum.out;
+  std::vector<float> total(static_cast<std::size_t>(count));
+  for (int k = 1; k <= n; ++k) {
+    of_rank.fill((group.rank() - k + n) % n, salt);
+    for (std::int64_t i = 0; i < count; ++i) {
+      float& t = total[static_cast<std::size_t>(i)];
+      t = k == 1 ? of_rank.get(first + i) : t + of_rank.get(first + i);
+    }
+  }
+  of_rank.fill(group.rank(), salt + 1);  // the addend
+  for (std::int64_t i = 0; i < count; ++i)
+    expected.set(i, total[static_cast<std::size_t>(i)] + (adds ? of_rank.get(i) : 0));
+  EXPECT_EQ(bytes_of(out), expected.bytes()) << count << " elements of " << name_of(out.dtype);
+}
+
+TEST(ScatterParts, of_a_ring_are_summed_in_its_order) {
+  for (const Waiting waiting : {Waiting::yield, Waiting::spin}) {
+    const Communicator group = world(nullptr, waiting, Limits{.message_bytes = 1000}), of_plain = world();
+    std::size_t largest = 0;
+    int salt = 0;
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      for (const std::int64_t rows : {0, 1, 7, 1000, 20000}) {
+        for (const bool adds : {false, true}) {
+          if (adds && group.size() == 1) continue;
+          Sum plain(group, rows, dtype, ++salt), sum(group, rows, dtype, salt);
+          of_plain.reduce_scatter(plain.out.tensor(), plain.whole.tensor(), plain.item(adds).addend);
+          auto item = sum.item(adds);
+          if (rows == 7) item.out = adds ? item.addend : item.whole.slice(group.rank() * rows, rows);
+          ScatterParts parts = group.reduce_scatter_parts(item, "fc2_fprop", Route::ring);
+          give_all(group, parts, Buffer(sum.whole), salt % 2 == 0);
+          parts.finish();
+          expect_sum_of_ring(group, sum, item.out, salt, adds);
+          if (group.size() <= 2) {
+            EXPECT_EQ(bytes_of(item.out), plain.out.bytes()) << rows << " rows";
+          }
+          largest = std::max(largest, Communicator::ring_scratch_bytes(sum.whole.bytes().size(), group.size(), dtype));
+        }
+      }
+    }
+    EXPECT_EQ(group.scratch_bytes(), largest);
+  }
+}
+
 TEST(ScatterParts, sum_to_the_bytes_of_a_reduce_scatter) {
   for (const Way& way : kWays) {
+    if (way.route == Route::ring) continue;
     const Communicator group = way.group();
     const auto memory = way.memory(group);
     int salt = 0;
@@ -209,8 +264,8 @@ TEST(ScatterParts, are_recorded_with_gathers_as_the_collectives_are) {
       Input input(group, 1);
       Sum sum(group, 100, DType::bf16, 2);
       if (in_parts) {
-        GatherParts gather = group.all_gather_parts(input.wholes(), input.owns(), "fc1_fprop");
-        ScatterParts scatter = group.reduce_scatter_parts(sum.item(false), "fc2_fprop");
+        GatherParts gather = group.all_gather_parts(input.wholes(), input.owns(), "fc1_fprop", way.route);
+        ScatterParts scatter = group.reduce_scatter_parts(sum.item(false), "fc2_fprop", way.route);
         give_all(group, scatter, Buffer(sum.whole), false);
       } else {
         group.all_gather_in_place(input.wholes(), input.owns()).wait();
@@ -232,10 +287,11 @@ TEST(ScatterParts, are_recorded_with_gathers_as_the_collectives_are) {
 TEST(ScatterParts, misused_are_errors) {
   const Communicator group = world();
   if (group.size() == 1) return;
-  for (const bool window : {false, true}) {
-    const auto memory = window ? group.parts_memory(4096, 4096) : nullptr;
+  for (const Way& way : kWays) {
+    const bool window = way.window && way.route == Route::direct;
+    const auto memory = way.window ? group.parts_memory(4096, 4096) : nullptr;
     Sum sum(group, 10, DType::fp32, 1);
-    ScatterParts parts = group.reduce_scatter_parts(sum.item(false), "fc2_fprop");
+    ScatterParts parts = group.reduce_scatter_parts(sum.item(false), "fc2_fprop", way.route);
     if (window) {
       EXPECT_THROW(parts.give((group.rank() + 1) % group.size()), base::Error);  // before whole()
     }

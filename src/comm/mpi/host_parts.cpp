@@ -43,9 +43,8 @@ void HostScatter::give(int rank) {
 }
 
 void HostScatter::finish() {
-  SHARD8_REQUIRE(given_count_ == group_->size,
-                 "reduce_scatter for {} in group '{}': only {} of {} ranks' rows are given", label_, group_->name,
-                 given_count_, group_->size);
+  SHARD8_REQUIRE(all_given(), "reduce_scatter for {} in group '{}': only {} of {} ranks' rows are given", label_,
+                 group_->name, given_count_, group_->size);
   const auto exposed = exposed_;
   const auto entered = Clock::now();
   finishing_ = true;
@@ -59,7 +58,7 @@ bool HostScatter::abandon() noexcept {
 }
 
 bool HostScatter::next_stage() {
-  if (given_count_ < group_->size) return true;  // abandoned
+  if (!all_given()) return true;  // abandoned
   for (int rank = 0; rank < group_->size; ++rank) sources_.push_back(summands(rank));
   if (!item_.addend.empty()) sources_.push_back(item_.addend.data);
   sum_in_order(item_.out.data, sources_, item_.out.count(), item_.out.dtype);

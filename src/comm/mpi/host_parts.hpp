@@ -32,7 +32,7 @@ class HostParts : public PendingCollective {
     HostWaits::Wait wait(group_->engine->waits, named, entered);
     Pause pause(group_->waiting);
     for (; peer; peer = missing()) {
-      wait.set_peer(*peer);
+      wait.set_peer(*peer, chunk());
       group_->engine->advance();
       group_->poll();
       pause();
@@ -41,6 +41,9 @@ class HostParts : public PendingCollective {
   }
 
   void require_rank(int rank, std::string_view call) const;
+  /// The rank whose rows, or the sum for which, the peer that is waited for passes on. HostWaits::kNoPeer: a peer
+  /// passes on nothing.
+  virtual int chunk() const { return HostWaits::kNoPeer; }
 
   /// The k-th peer to send to and to receive from, k = 1 … size − 1: see ScatterParts::destination and
   /// GatherParts::arrival.
@@ -74,7 +77,8 @@ class HostGather : public HostParts, public GatherExchange {
   std::pmr::vector<tensor::Tensor> own_;
 };
 
-/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the summands of all ranks are there and are summed.
+/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the summands of
+/// all ranks are there and are summed.
 class HostScatter : public HostParts, public ScatterExchange {
  public:
   void give(int rank) override;
@@ -85,8 +89,8 @@ class HostScatter : public HostParts, public ScatterExchange {
   HostScatter(std::shared_ptr<Group> group, const Communicator::ReduceScatterItem& item, std::string_view label)
       : HostParts(std::move(group), profile::Collective::reduce_scatter, {&item.whole, 1}, label, Begin::later),
         item_(item),
-        given_(static_cast<std::size_t>(group_->size), 0, &group_->memory),
-        sources_(&group_->memory) {}
+        sources_(&group_->memory),
+        given_(static_cast<std::size_t>(group_->size), 0, &group_->memory) {}
 
   /// Lets a peer have its rows.
   virtual void hand_over(int peer) = 0;
@@ -96,14 +100,18 @@ class HostScatter : public HostParts, public ScatterExchange {
   virtual int absent() const { return peer(); }
   bool ready() override { return finishing_; }
   bool next_stage() override;
+  bool is_given(int rank) const { return given_[static_cast<std::size_t>(rank)] != 0; }
+  bool all_given() const { return given_count_ == group_->size; }
+  /// finish() was called, or abandon().
+  bool finishing() const { return finishing_; }
 
   Communicator::ReduceScatterItem item_;
+  std::pmr::vector<const std::byte*> sources_;  ///< of a sum, in its order
 
  private:
   std::pmr::vector<char> given_;  ///< of each rank: whether its rows were given
   int given_count_ = 0;
   bool finishing_ = false;
-  std::pmr::vector<const std::byte*> sources_;  ///< of the sum: by rank, and the addend
 };
 
 /// An exchange in its group's memory: P(group, arguments...).
@@ -117,6 +125,11 @@ GatherExchangePtr gather_by_messages(const std::shared_ptr<Group>& group, std::s
                                      std::span<const tensor::Tensor> own, std::string_view label);
 ScatterExchangePtr scatter_by_messages(const std::shared_ptr<Group>& group, const Communicator::ReduceScatterItem& item,
                                        std::string_view label);
+/// By messages between neighbours.
+GatherExchangePtr gather_in_ring(const std::shared_ptr<Group>& group, std::span<const tensor::Tensor> whole,
+                                 std::span<const tensor::Tensor> own, std::string_view label);
+ScatterExchangePtr scatter_in_ring(const std::shared_ptr<Group>& group, const Communicator::ReduceScatterItem& item,
+                                   std::string_view label);
 /// In memory that the ranks share.
 GatherExchangePtr gather_in_window(const std::shared_ptr<Group>& group, const std::shared_ptr<SharedWindow>& window,
                                    std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,

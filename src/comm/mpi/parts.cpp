@@ -57,39 +57,49 @@ class LoneScatter final : public ScatterExchange {
   Item item_;
 };
 
+void require_direct(Route route, std::string_view operation, std::string_view label, const Group& group) {
+  SHARD8_REQUIRE(route == Route::direct, "{} for {} in group '{}': no ring passes on the memory of devices", operation,
+                 label, group.name);
+}
+
 }  // namespace
 
 GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
-                                           std::string_view label) const {
+                                           std::string_view label, Route route) const {
   SHARD8_REQUIRE(own.size() == whole.size(), "all_gather for {} in group '{}': own rows of {} tensors are given for {}",
                  label, name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) require_shard(whole[i], own[i]);
   if (DeviceGroup* const on_device = size_ == 1 ? nullptr : group_->on_device("all_gather")) {
+    require_direct(route, "all_gather", label, *group_);
     for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
     return {on_device->all_gather_parts(whole, own, label), rank_, size_};
   }
   const auto window = group_->window.lock();
-  if (window != nullptr && window->gathers())
+  if (window != nullptr && window->gathers() && route == Route::direct)
     return {gather_in_window(group_, window, whole, own, label), rank_, size_};
   for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
   if (size_ == 1) return {GatherExchangePtr(make_exchange<LoneGather>(group_, whole, own)), rank_, size_};
+  if (route == Route::ring) return {gather_in_ring(group_, whole, own, label), rank_, size_};
   return {gather_by_messages(group_, whole, own, label), rank_, size_};
 }
 
-ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_view label) const {
+ScatterParts Communicator::reduce_scatter_parts(const Item& item, std::string_view label, Route route) const {
   require_item(item, *group_);
   if (DeviceGroup* const on_device = size_ == 1 ? nullptr : group_->on_device("reduce_scatter")) {
+    require_direct(route, "reduce_scatter", label, *group_);
     require_data(item.whole, *group_, "reduce_scatter");
     return {on_device->reduce_scatter_parts(item, label), rank_, size_};
   }
   const auto window = group_->window.lock();
-  if (window != nullptr && window->scatters()) return {scatter_in_window(group_, window, item, label), rank_, size_};
+  if (window != nullptr && window->scatters() && route == Route::direct)
+    return {scatter_in_window(group_, window, item, label), rank_, size_};
   require_data(item.whole, *group_, "reduce_scatter");
   if (size_ == 1) {
     SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter for {} in group '{}' of one rank with an addend", label,
                    name());
     return {ScatterExchangePtr(make_exchange<LoneScatter>(group_, item)), rank_, size_};
   }
+  if (route == Route::ring) return {scatter_in_ring(group_, item, label), rank_, size_};
   return {scatter_by_messages(group_, item, label), rank_, size_};
 }
 

@@ -137,13 +137,29 @@ void PendingCollective::note_peer(int peer) {
   peers_.push_back(peer);
 }
 
-void PendingCollective::send(const std::byte* data, std::size_t bytes, int to) {
+void PendingCollective::post_sends(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes,
+                                   int to) {
   for (std::size_t first = 0; first < bytes; first += group_->engine->limits.message_bytes) {
     const auto n = static_cast<int>(std::min(group_->engine->limits.message_bytes, bytes - first));
-    check_mpi(MPI_Isend(data + first, n, MPI_BYTE, to, tag(), group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
+    check_mpi(MPI_Isend(data + first, n, MPI_BYTE, to, tag(), group_->comm, &list.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend", name_of(op_), group_.get());
-    note_peer(to);
+    if (&list == &requests_) note_peer(to);
   }
+}
+
+void PendingCollective::send(const std::byte* data, std::size_t bytes, int to) {
+  post_sends(requests_, data, bytes, to);
+}
+
+void PendingCollective::send_aside(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes,
+                                   int to) {
+  post_sends(list, data, bytes, to);
+}
+
+bool PendingCollective::wait_for(std::pmr::vector<MPI_Request>& list, int to) {
+  requests_.swap(list);
+  peers_.assign(requests_.size(), to);
+  return requests_.empty();
 }
 
 void PendingCollective::receive(std::byte* data, std::size_t bytes, int from) {

@@ -70,6 +70,10 @@ class PendingCollective {
   /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
   void send(const std::byte* data, std::size_t bytes, int to);
   void receive(std::byte* data, std::size_t bytes, int from);
+  /// As send(), but the messages are added to `list`: no stage waits for them until wait_for(list).
+  void send_aside(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes, int to);
+  /// In next_stage(), which posts nothing else: the stage waits for these messages to `to`. True if there are none.
+  bool wait_for(std::pmr::vector<MPI_Request>& list, int to);
   /// The k-th peer to receive from and to send to, k = 1 … size − 1. Ranks begin with different peers, so that no rank
   /// gets the messages of all others at once.
   int source(int k) const { return (group_->rank + k) % group_->size; }
@@ -91,6 +95,7 @@ class PendingCollective {
   bool test_messages();
   void wait_for_messages(Clock::time_point entered);
   void note_peer(int peer);
+  void post_sends(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes, int to);
   int tag() const;
 
   profile::Collective op_;

@@ -55,7 +55,50 @@ void combine(std::byte* out, std::span<const std::byte* const> sources, std::int
   }
 }
 
+template <class Out, class T>
+void add(Out* out, const float* begin, std::span<const std::byte* const> sources, std::int64_t count) {
+  const std::size_t first_source = begin == nullptr ? 1 : 0;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (count >= kThreadsPay)
+#endif
+  for (std::int64_t first = 0; first < count; first += kBlock) {
+    std::array<float, kBlock> sum;
+    const std::int64_t n = std::min(kBlock, count - first);
+    const auto add_source = [&](std::size_t s, bool adds) {
+      const T* const source = reinterpret_cast<const T*>(sources[s]) + first;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto x = static_cast<float>(source[i]);
+        sum[static_cast<std::size_t>(i)] = adds ? sum[static_cast<std::size_t>(i)] + x : x;
+      }
+    };
+    if (begin == nullptr)
+      add_source(0, false);
+    else
+      std::copy_n(begin + first, n, sum.begin());
+    for (std::size_t s = first_source; s < sources.size(); ++s) add_source(s, true);
+    for (std::int64_t i = 0; i < n; ++i) out[first + i] = static_cast<Out>(sum[static_cast<std::size_t>(i)]);
+  }
+}
+
+template <class T>
+void add(std::byte* out, tensor::DType out_dtype, const float* begin, std::span<const std::byte* const> sources,
+         std::int64_t count) {
+  if (out_dtype == tensor::DType::fp32)
+    add<float, T>(reinterpret_cast<float*>(out), begin, sources, count);
+  else
+    add<tensor::BFloat16, T>(reinterpret_cast<tensor::BFloat16*>(out), begin, sources, count);
+}
+
 }  // namespace
+
+void add_in_order(std::byte* out, tensor::DType out_dtype, const float* begin,
+                  std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype) {
+  if (count == 0) return;
+  if (dtype == tensor::DType::fp32)
+    add<float>(out, out_dtype, begin, sources, count);
+  else
+    add<tensor::BFloat16>(out, out_dtype, begin, sources, count);
+}
 
 void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype) {
   if (count > 0) combine(out, sources, count, dtype, Add{});

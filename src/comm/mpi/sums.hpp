@@ -13,6 +13,12 @@ namespace shard8::comm {
 /// the end. fp32 or bf16. out may be one of the sources.
 void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
+/// out[i] = begin[i] + sources[0][i] + sources[1][i] + …, added in that order in fp32. Sources are of `dtype`, out is
+/// of `out_dtype`; both are fp32 or bf16. `begin` may be null: then the sum begins with sources[0]. out may be `begin`,
+/// or one of the sources if it has their dtype.
+void add_in_order(std::byte* out, tensor::DType out_dtype, const float* begin,
+                  std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
+
 /// The same with the larger of two; NaN wins. i32, too, as signed integers.
 void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
