@@ -87,6 +87,8 @@ struct TraceArguments {
 
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
+/// Error(deck) if the deck of the file `path` has methods of overlap that this build lacks.
+void check_methods(const std::string& path, const deck::LoadResult& deck);
 
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
+#include "deck/overlap.hpp"
 #include "deck/table.hpp"
 #include "io/io_thread.hpp"
 #include "tensor/exec.hpp"
@@ -35,6 +36,17 @@ void print_warnings(const deck::LoadResult& deck) {
                "shard8: warning: overlap.splits = {} has no effect: this program was built for hosts, which multiply "
                "the tokens of each rank on their own\n",
                c.overlap.splits);
+}
+
+void check_methods(const std::string& path, const deck::LoadResult& deck) {
+  if (!tensor::kDevice) return;
+  std::string problems;
+  for (const std::string_view key : deck::ring_overlap_keys(deck.config))
+    problems += fmt::format(
+        "{}{}: error: overlap.{} = ring, but this program was built for CUDA devices, and a ring passes tokens on "
+        "between hosts: set overlap.{} to {}",
+        problems.empty() ? "" : "\n", path, key, key, deck::instead_of_ring(key));
+  if (!problems.empty()) base::fail(base::ExitCode::deck, "{}", problems);
 }
 
 namespace {
@@ -69,6 +81,7 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
     fmt::print("{}\n", deck.config.mesh.ranks());
     return 0;
   }
+  check_methods(arguments.path, deck);
   print_warnings(deck);
   if (!deck.config.model.init_file.empty()) {
     io::IoThread io;
@@ -122,6 +135,7 @@ int plan_command(const PlanArguments& arguments) {
   const DeckArguments& given = arguments.deck;
   const auto deck = arguments.sweep ? deck::load(given.path, given.overrides, given.ranks)
                                     : load_for_ranks(given, "plan", ", or list all meshes with --sweep");
+  check_methods(given.path, deck);
   print_warnings(deck);
   const int threads = std::max(1, threads_from_environment());
   if (arguments.sweep) return plan_sweep(arguments, deck, threads);

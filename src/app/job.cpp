@@ -27,6 +27,7 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
   deck::LoadResult deck;
   comm::agree(world, [&] {
     deck = deck::load_text(text, arguments.path, arguments.overrides, world.size());
+    check_methods(arguments.path, deck);
     if (arguments.check) arguments.check(deck);
   });
   if (world.rank() == 0) print_warnings(deck);

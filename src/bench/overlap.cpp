@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bench/overlap_timing.hpp"
+#include "deck/overlap.hpp"
 #include "profile/spread.hpp"
 
 namespace shard8::bench {
@@ -63,11 +64,13 @@ std::optional<double> OverlapRow::hidden() const {
 }
 
 deck::Config overlap_bench_deck(deck::Config config) {
-  const std::int64_t splits = config.overlap.splits;
-  config.overlap = {};
+  deck::Config all = config;
+  all.overlap = {};
+  all.overlap.enable = true;
+  all.overlap.splits = config.overlap.splits;
   config.overlap.enable = true;
-  config.overlap.splits = splits;
-  return config;
+  for (const std::string_view key : deck::ring_overlap_keys(config)) deck::set_overlap_key(all, key, "ring");
+  return all;
 }
 
 OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,

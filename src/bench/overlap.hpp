@@ -58,7 +58,8 @@ struct OverlapBench {
   std::vector<OverlapRow> rows;
 };
 
-/// The deck of which overlap is timed: every key of the group overlap is on, whatever the products' sizes.
+/// The deck of which overlap is timed: every key of the group overlap is on, whatever the products' sizes. A key that
+/// is ring stays so.
 deck::Config overlap_bench_deck(deck::Config config);
 
 /// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks, beside its product.

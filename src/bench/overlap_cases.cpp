@@ -107,7 +107,7 @@ class Cases {
       model::column_linear_forward(*run.context, l.y, l.x, {l.w, {}}, scratch, e);
     };
     c.flags = [=, run = run_, &l, &least = m_.least] {
-      model::GatheringByParts gathering(*run.context, e.name, least.gathered, least.gathered_cast, token);
+      model::GatheringByParts gathering(*run.context, e, least.gathered, least.gathered_cast, token);
       const std::int64_t tokens = x.rows() / run.ranks();
       gathering.in_order_of_arrival(*run.context, e.splits, run.ranks(), [&](int rank, const Operand& some) {
         run.fprop_of_tokens(l.y, x, l.w, rank * tokens, some.rows() * tokens);
@@ -136,7 +136,7 @@ class Cases {
     c.sequential = [=] { forward(off); };
     c.overlapped = [=] { forward(e); };
     c.flags = [=, run = run_, &m = m_] {
-      model::GatheringByParts gathering(*run.context, e.name, m.least.gathered, {}, token);
+      model::GatheringByParts gathering(*run.context, e, m.least.gathered, {}, token);
       const std::int64_t tokens = m.head_chunks.gathered_first();
       const auto ranks = static_cast<int>(m.head_chunks.size(0) / tokens);
       gathering.in_order_of_arrival(*run.context, e.splits, ranks, [&](int rank, const Operand& some) {
@@ -164,7 +164,7 @@ class Cases {
     c.sequential = [=] { forward({e.name}); };
     c.overlapped = [=] { forward(e); };
     c.flags = [=, run = run_, &l, &scratch, &least = m_.least] {
-      model::ScatteringByParts scattering(*run.context, e.name, l.y.slice(0, 1), least.partial, {});
+      model::ScatteringByParts scattering(*run.context, e, l.y.slice(0, 1), least.partial, {});
       const std::int64_t tokens = l.y.rows();
       for (int k = 1; k <= run.ranks(); ++k) {
         const int rank = scattering.destination(k);

@@ -14,6 +14,7 @@
 #include "deck/choices.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
+#include "deck/overlap.hpp"
 #include "deck/trace_steps.hpp"
 
 namespace shard8::deck {
@@ -136,6 +137,18 @@ void check_mesh(const Checker& check, const Config& config) {
       fmt::format("the tokens of a micro-batch are spread over the tensor ranks: {}, or data.micro_batch a multiple "
                   "of {}",
                   check.tensor_ranks(micro * seq), mesh.tensor / std::gcd(seq, mesh.tensor)));
+}
+
+void check_ring(const Checker& check, const Config& config) {
+  if (!check.sound({"overlap.enable", "mesh.tensor", "mesh.device"}) || config.mesh.device != Device::cuda) return;
+  for (const std::string_view key : ring_overlap_keys(config)) {
+    const std::string path = fmt::format("overlap.{}", key);
+    if (check.sound({path}))
+      check.fail({path, "mesh.device"},
+                 fmt::format("{} does not go with {}", check.shown(path), check.shown("mesh.device")),
+                 fmt::format("a ring passes tokens on between hosts: set overlap.{} to {}, or leave mesh.device out",
+                             key, instead_of_ring(key)));
+  }
 }
 
 void check_overlap(const Checker& check, const Config& config) {
@@ -312,6 +325,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   check_model(check, reading.config);
   check_mesh(check, reading.config);
   check_overlap(check, reading.config);
+  check_ring(check, reading.config);
   check_weights(check, reading.config);
   check_fp8(check, reading.config);
   check_training(check, reading.config);

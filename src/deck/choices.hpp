@@ -72,11 +72,11 @@ struct Choices<OverlapMethod> {
 };
 template <>
 struct Choices<GatherMethod> {
-  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "direct"};
+  static constexpr std::array<std::string_view, 4> names = {"auto", "off", "direct", "ring"};
 };
 template <>
 struct Choices<ScatterMethod> {
-  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "pipeline"};
+  static constexpr std::array<std::string_view, 4> names = {"auto", "off", "pipeline", "ring"};
 };
 
 /// The name that a value has in a deck.

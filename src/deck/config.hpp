@@ -21,8 +21,8 @@ enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 enum class CheckpointFiles { rank, node };
 enum class OverlapMethod { automatic, off, bulk };
-enum class GatherMethod { automatic, off, direct };
-enum class ScatterMethod { automatic, off, pipeline };
+enum class GatherMethod { automatic, off, direct, ring };
+enum class ScatterMethod { automatic, off, pipeline, ring };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.

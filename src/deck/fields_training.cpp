@@ -51,18 +51,20 @@ constexpr Field kOverlap[] = {
              "run times the exchange with its method and alone, and keeps the faster"},
     {.key = "qkv_fprop",
      .slot = overlap<&OverlapConfig::qkv_fprop>(),
-     .help = "the gather of qkv's input; direct: the product of each rank's tokens runs as soon as they are there; "
-             "auto: direct or off"},
+     .help =
+         "the gather of qkv's input; direct: the product of each rank's tokens runs as soon as they are there; "
+         "ring, on hosts: the same, but each rank's tokens travel from neighbour to neighbour; auto: direct or off"},
     {.key = "proj_fprop",
      .slot = overlap<&OverlapConfig::proj_fprop>(),
      .help = "the reduce-scatter of proj's output; pipeline: each rank's tokens leave as soon as their product is "
-             "done; auto: pipeline or off"},
+             "done; ring, on hosts: sums travel from neighbour to neighbour, and each rank adds its product; auto: "
+             "pipeline or off"},
     {.key = "fc1_fprop",
      .slot = overlap<&OverlapConfig::fc1_fprop>(),
-     .help = "the gather of fc1's input; direct: as for qkv_fprop; auto: direct or off"},
+     .help = "the gather of fc1's input; direct, ring: as for qkv_fprop; auto: direct or off"},
     {.key = "fc2_fprop",
      .slot = overlap<&OverlapConfig::fc2_fprop>(),
-     .help = "the reduce-scatter of fc2's output; pipeline: as for proj_fprop; auto: pipeline or off"},
+     .help = "the reduce-scatter of fc2's output; pipeline, ring: as for proj_fprop; auto: pipeline or off"},
     {.key = "qkv_dgrad",
      .slot = overlap<&OverlapConfig::qkv_dgrad>(),
      .help = "the gather of qkv's input for wgrad; bulk: while dgrad computes; auto: bulk or off"},
@@ -85,7 +87,8 @@ constexpr Field kOverlap[] = {
     {.key = "head_fprop",
      .slot = overlap<&OverlapConfig::head_fprop>(),
      .help = "the gather of the head's input; direct: the head's first tokens are multiplied as they arrive, and the "
-             "others arrive beside them; auto: direct or off"},
+             "others arrive beside them; ring, on hosts: the first tokens travel from neighbour to neighbour; auto: "
+             "direct or off"},
     {.key = "head_dgrad",
      .slot = overlap<&OverlapConfig::head_dgrad>(),
      .help = "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "

@@ -18,7 +18,19 @@ namespace shard8::deck {
 
 namespace {
 
-constexpr std::string_view kAuto = "auto";
+constexpr std::string_view kAuto = "auto", kRing = "ring";
+
+/// The keys with this value.
+std::vector<std::string_view> keys_with(const Config& config, std::string_view value) {
+  std::vector<std::string_view> keys;
+  if (!config.overlap.enable || config.mesh.tensor == 1) return keys;
+  for (const Field& field : overlap_fields()) {
+    const auto* choice = std::get_if<ChoiceAccess>(&field.slot);
+    if (choice != nullptr && choice->names[static_cast<std::size_t>(choice->get(config))] == value)
+      keys.push_back(field.key);
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -74,11 +86,18 @@ std::string describe_overlap(const Config& config) {
       if (on) add(large_enough(config, beside) ? names : small, name);
     if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", method, names);
   };
-  list("direct", {{"qkv_fprop", o.qkv_fprop != GatherMethod::off, Linear::qkv},
-                  {"fc1_fprop", o.fc1_fprop != GatherMethod::off, Linear::fc1},
-                  {"head_fprop", o.head_fprop != GatherMethod::off, Linear::head}});
-  list("pipeline", {{"proj_fprop", o.proj_fprop != ScatterMethod::off, Linear::proj},
-                    {"fc2_fprop", o.fc2_fprop != ScatterMethod::off, Linear::fc2}});
+  const auto direct = [](GatherMethod key) { return key != GatherMethod::off && key != GatherMethod::ring; };
+  const auto pipeline = [](ScatterMethod key) { return key != ScatterMethod::off && key != ScatterMethod::ring; };
+  list("direct", {{"qkv_fprop", direct(o.qkv_fprop), Linear::qkv},
+                  {"fc1_fprop", direct(o.fc1_fprop), Linear::fc1},
+                  {"head_fprop", direct(o.head_fprop), Linear::head}});
+  list("pipeline",
+       {{"proj_fprop", pipeline(o.proj_fprop), Linear::proj}, {"fc2_fprop", pipeline(o.fc2_fprop), Linear::fc2}});
+  list("ring", {{"qkv_fprop", o.qkv_fprop == GatherMethod::ring, Linear::qkv},
+                {"proj_fprop", o.proj_fprop == ScatterMethod::ring, Linear::proj},
+                {"fc1_fprop", o.fc1_fprop == GatherMethod::ring, Linear::fc1},
+                {"fc2_fprop", o.fc2_fprop == ScatterMethod::ring, Linear::fc2},
+                {"head_fprop", o.head_fprop == GatherMethod::ring, Linear::head}});
   list("bulk", {{"qkv_dgrad", o.qkv_dgrad != OverlapMethod::off, Linear::qkv},
                 {"proj_dgrad", o.proj_dgrad != OverlapMethod::off && fc2_wgrad_can_wait(config), Linear::fc2},
                 {"fc1_dgrad", o.fc1_dgrad != OverlapMethod::off, Linear::fc1},
@@ -95,15 +114,11 @@ std::string describe_overlap(const Config& config) {
   return text;
 }
 
-std::vector<std::string_view> auto_overlap_keys(const Config& config) {
-  std::vector<std::string_view> keys;
-  if (!config.overlap.enable || config.mesh.tensor == 1) return keys;
-  for (const Field& field : overlap_fields()) {
-    const auto* choice = std::get_if<ChoiceAccess>(&field.slot);
-    if (choice != nullptr && choice->names[static_cast<std::size_t>(choice->get(config))] == kAuto)
-      keys.push_back(field.key);
-  }
-  return keys;
+std::vector<std::string_view> auto_overlap_keys(const Config& config) { return keys_with(config, kAuto); }
+std::vector<std::string_view> ring_overlap_keys(const Config& config) { return keys_with(config, kRing); }
+
+std::string_view instead_of_ring(std::string_view key) {
+  return key == "proj_fprop" || key == "fc2_fprop" ? "pipeline" : "direct";
 }
 
 void set_overlap_key(Config& config, std::string_view key, std::string_view value) {

@@ -25,6 +25,11 @@ double product_gflop(const Config& config, OverlapLinear linear);
 /// Whether overlap.min_gflop lets an exchange run beside a product of this linear.
 bool large_enough(const Config& config, OverlapLinear linear);
 
+/// The keys of the group overlap that are ring, in the order of the table. None if nothing can overlap.
+std::vector<std::string_view> ring_overlap_keys(const Config& config);
+/// What to set a key that is ring to where there is no ring: direct or pipeline.
+std::string_view instead_of_ring(std::string_view key);
+
 /// Which exchanges run beside products, for the report's header. A key that is auto counts as its method, and the text
 /// says so.
 std::string describe_overlap(const Config& config);
@@ -32,7 +37,7 @@ std::string describe_overlap(const Config& config);
 /// The keys of the group overlap that are auto, in the order of the table. None if nothing can overlap: overlap.enable
 /// is false, or mesh.tensor is 1.
 std::vector<std::string_view> auto_overlap_keys(const Config& config);
-/// Sets a key of the group overlap that has a method, to "auto", "off" or the method's name. std::logic_error for
+/// Sets a key of the group overlap that has a method, to "auto", "off" or the name of a method. std::logic_error for
 /// another key or value.
 void set_overlap_key(Config& config, std::string_view key, std::string_view value);
 

@@ -14,17 +14,17 @@ namespace shard8::model {
 
 /// The head's input of all tokens, gathered from the tensor group, as the head's chunks read it.
 ///
-/// With the method direct two gathers begin at once. The first one brings the tokens of each rank that the first chunk
-/// needs (HeadChunks::gathered_first); they are multiplied as they arrive. The second one brings the other tokens, if
-/// there are any, while the first chunk is computed. Later chunks cannot follow the order of arrival: each rank has a
-/// part of the vocabulary, so all ranks compute the same tokens at the same time.
+/// With the methods direct and ring two gathers begin at once. The first one brings the tokens of each rank that the
+/// first chunk needs (HeadChunks::gathered_first); they are multiplied as they arrive. The second one brings the other
+/// tokens, if there are any, while the first chunk is computed. Later chunks cannot follow the order of arrival: each
+/// rank has a part of the vocabulary, so all ranks compute the same tokens at the same time.
 class HeadInput {
  public:
   /// Multiplies tokens x (k, H) of a chunk, which are rows `row` … `row` + k − 1 of it.
   using Multiply = std::function<void(std::int64_t row, const tensor::Tensor& x)>;
 
-  /// Gathers `local` (T_local, H) into `whole` (tokens, H). With the method direct the gathers only begin; then neither
-  /// may change until the second chunk is computed. With one tensor rank `whole` is not used.
+  /// Gathers `local` (T_local, H) into `whole` (tokens, H). Unless the exchange is off, the gathers only begin; then
+  /// neither may change until the second chunk is computed. With one tensor rank `whole` is not used.
   HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
             const tensor::Tensor& whole, const tensor::Tensor& local);
 

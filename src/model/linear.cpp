@@ -75,11 +75,11 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 /// `partial` (tokens, n) is scratch.
 void fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial, const Operand& x,
                        const LinearWeights& w, const Tensor& addend, const TensorExchange& scatter) {
-  if (scatter.method != ExchangeMethod::pipeline) {
+  if (!scatter.hidden()) {
     fprop_of_ranks(context, partial, x, {w.weight, {}});
     return reduce_scatter_tokens(context, scatter.name, local, partial, addend);
   }
-  ScatteringByParts scattering(context, scatter.name, local, partial, addend);
+  ScatteringByParts scattering(context, scatter, local, partial, addend);
   const std::int64_t tokens = local.rows();
   for (int k = 1; k <= context.tensor_group.size(); ++k) {
     const int rank = scattering.destination(k);
@@ -148,9 +148,9 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch, const TensorExchange& gather) {
   const profile::TraceSite site = site_of(context, gather.name);
-  if (gather.method != ExchangeMethod::direct)
+  if (!gather.hidden())
     return fprop_of_ranks(context, y, start_gather(context, gather.name, scratch, x.by_rows).wait(context), w);
-  GatheringByParts gathering(context, gather.name, scratch.gathered, scratch.gathered_cast, x.by_rows);
+  GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows);
   const std::int64_t tokens = x.by_rows.rows();
   gathering.in_order_of_arrival(context, gather.splits, context.tensor_group.size(),
                                 [&](int rank, const Operand& some) {

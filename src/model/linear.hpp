@@ -64,7 +64,7 @@ struct OutputGradient {
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
 
-/// Writes y (tokens, out/T) of x (T_local, in). `gather` is off or direct.
+/// Writes y (tokens, out/T) of x (T_local, in). `gather` is off, direct or ring.
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
@@ -74,7 +74,7 @@ void column_linear_backward(const Context& context, const tensor::Tensor& dx, co
                             const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                             const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
-/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off or pipeline.
+/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring.
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
                         const tensor::Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter);
 

@@ -125,8 +125,7 @@ bool ModuleOperations::scaled_by_itself() const { return !recipe_.delayed() || o
 
 // Collectives of the tensor group.
 
-std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols,
-                                            bool beside_products, bool by_parts) {
+Operation::Collective ModuleOperations::gather_call(const Format& format, std::int64_t rows, std::int64_t cols) const {
   const std::int64_t elements = rows * cols * dims_.tensor;
   const bool blocks = format.scaling != tensor::Scaling::none && format.scaling != tensor::Scaling::tensor;
   Operation::Collective c{profile::Collective::all_gather, Group::tensor, dims_.tensor};
@@ -135,17 +134,43 @@ std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t r
     c.parts.push_back(
         {tensor::scale_dtype(format.scaling), static_cast<std::uint64_t>(fp8::scale_bytes(format.scaling, elements))});
   c.items = blocks ? 2 : 1;
-  c.by_parts = by_parts;
-  const auto index = out_.collective(c, beside_products ? Stream::gather : Stream::compute);
+  return c;
+}
+
+Operation::Collective ModuleOperations::reduce_scatter_call() const {
+  Operation::Collective c{profile::Collective::reduce_scatter, Group::tensor, dims_.tensor};
+  c.parts.push_back({dims_.compute, plain(dims_.tokens() * dims_.hidden)});
+  return c;
+}
+
+std::optional<int> ModuleOperations::issue(const Operation::Collective& collective,
+                                           std::optional<Stream> beside_products) {
+  const auto index = out_.collective(collective, beside_products.value_or(Stream::compute));
   return beside_products ? index : std::nullopt;
 }
 
-std::optional<int> ModuleOperations::reduce_scatter(bool beside_products, bool by_parts) {
-  Operation::Collective c{profile::Collective::reduce_scatter, Group::tensor, dims_.tensor};
-  c.parts.push_back({dims_.compute, plain(dims_.tokens() * dims_.hidden)});
-  c.by_parts = by_parts;
-  const auto index = out_.collective(c, beside_products ? Stream::reduce : Stream::compute);
-  return beside_products ? index : std::nullopt;
+std::optional<int> ModuleOperations::gather(const Format& format, std::int64_t rows, std::int64_t cols,
+                                            bool beside_products) {
+  return issue(gather_call(format, rows, cols), beside_products ? std::optional(Stream::gather) : std::nullopt);
+}
+
+std::optional<int> ModuleOperations::gather_by_parts(const TensorExchange& exchange, const Format& format,
+                                                     std::int64_t rows, std::int64_t cols) {
+  Operation::Collective c = gather_call(format, rows, cols);
+  c.by_parts = exchange.hidden();
+  c.ring = exchange.route() == comm::Route::ring;
+  return issue(c, exchange.hidden() ? std::optional(Stream::gather) : std::nullopt);
+}
+
+std::optional<int> ModuleOperations::reduce_scatter(bool beside_products) {
+  return issue(reduce_scatter_call(), beside_products ? std::optional(Stream::reduce) : std::nullopt);
+}
+
+std::optional<int> ModuleOperations::reduce_scatter_by_parts(const TensorExchange& exchange) {
+  Operation::Collective c = reduce_scatter_call();
+  c.by_parts = true;
+  c.ring = exchange.route() == comm::Route::ring;
+  return issue(c, Stream::reduce);
 }
 
 void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
@@ -154,7 +179,7 @@ void ModuleOperations::reduce(std::uint64_t bytes, DType dtype) {
   out_.collective(c, Stream::compute);
 }
 
-/// The products beside a direct gather on rank 0, of `tokens` tokens of each of the first `ranks` ranks. With splits,
+/// The products beside a gather by parts on rank 0, of `tokens` tokens of each of the first `ranks` ranks. With splits,
 /// ranks in the middle of the group may compute one more (for_each_arrival).
 void ModuleOperations::by_arrival(const TensorExchange& gather, std::int64_t ranks, std::int64_t tokens,
                                   const std::function<void(std::int64_t tokens)>& product) const {
@@ -199,13 +224,12 @@ const ColumnExchanges& ModuleOperations::column(Linear linear) const {
   return linear == Linear::qkv ? dims_.overlap.qkv : dims_.overlap.fc1;
 }
 
-/// A direct gather is waited for part by part; the list has one wait, behind the products.
+/// A gather by parts is waited for part by part; the list has one wait, behind the products.
 void ModuleOperations::column_forward(Linear linear) {
   const Matrix x = input(linear);
   const TensorExchange& exchange = column(linear).forward;
-  const bool direct = exchange.hidden();
-  const auto gathering = gather(format(x, false), x.rows, x.cols, direct, direct);
-  if (!direct) return fprop(linear, dims_.biases(), false);
+  const auto gathering = gather_by_parts(exchange, format(x, false), x.rows, x.cols);
+  if (!exchange.hidden()) return fprop(linear, dims_.biases(), false);
   by_arrival(exchange, dims_.tensor, dims_.tokens_local(),
              [&](std::int64_t tokens) { fprop_of_tokens(linear, tokens, dims_.biases(), false); });
   out_.wait(gathering);
@@ -249,7 +273,7 @@ void ModuleOperations::pipeline(Linear linear) {
   std::optional<int> scattering;
   for (int k = 1; k <= dims_.tensor; ++k) {
     fprop_of_tokens(linear, dims_.tokens_local(), false, false);
-    if (k == 1) scattering = reduce_scatter(true, true);
+    if (k == 1) scattering = reduce_scatter_by_parts(row(linear).forward);
   }
   out_.wait(scattering);
 }

@@ -216,7 +216,7 @@ void ModuleOperations::head(bool accumulate) {
   const HeadChunks chunks = HeadChunks::make(dims_, options_.device);
   const bool direct = dims_.overlap.head_gather.hidden();
   const std::int64_t first_rows = direct ? chunks.gathered_first() : rows;
-  const auto gathering = gather({dims_.compute}, first_rows, dims_.hidden, direct, direct);
+  const auto gathering = gather_by_parts(dims_.overlap.head_gather, {dims_.compute}, first_rows, dims_.hidden);
   std::optional<int> others, scattering;
   if (first_rows < rows) others = gather({dims_.compute}, rows - first_rows, dims_.hidden, true);
   for (std::int64_t first = 0, n = 0; first < chunks.tokens; first += n) {

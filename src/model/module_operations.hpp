@@ -80,9 +80,15 @@ class ModuleOperations {
 
   /// A collective beside products runs on the stream gather or reduce, and its index is returned for the wait; others
   /// have their place on the compute stream.
-  std::optional<int> gather(const Format& format, std::int64_t rows, std::int64_t cols, bool beside_products = false,
-                            bool by_parts = false);
-  std::optional<int> reduce_scatter(bool beside_products = false, bool by_parts = false);
+  std::optional<int> gather(const Format& format, std::int64_t rows, std::int64_t cols, bool beside_products = false);
+  /// `exchange` is direct, ring or off.
+  std::optional<int> gather_by_parts(const TensorExchange& exchange, const Format& format, std::int64_t rows,
+                                     std::int64_t cols);
+  operation::Collective gather_call(const Format& format, std::int64_t rows, std::int64_t cols) const;
+  operation::Collective reduce_scatter_call() const;
+  std::optional<int> issue(const operation::Collective& collective, std::optional<Stream> beside_products);
+  std::optional<int> reduce_scatter(bool beside_products = false);
+  std::optional<int> reduce_scatter_by_parts(const TensorExchange& exchange);
   void reduce(std::uint64_t bytes, tensor::DType dtype);
 
   void by_arrival(const TensorExchange& gather, std::int64_t ranks, std::int64_t tokens,

@@ -92,6 +92,7 @@ struct Collective {
   std::vector<Part> parts{};
   int items = 1;                ///< tensors in this one call
   bool by_parts = false;        ///< its parts are used one by one: comm::Communicator::parts_memory on hosts
+  bool ring = false;            ///< by parts, round a ring of neighbours
   bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
   std::uint64_t bytes() const;  ///< of all parts
 };

@@ -14,7 +14,7 @@ namespace shard8::model {
 namespace {
 
 std::string_view name_of(ExchangeMethod method) {
-  constexpr std::array<std::string_view, 4> names{"off", "bulk", "direct", "pipeline"};
+  constexpr std::array<std::string_view, 5> names{"off", "bulk", "direct", "pipeline", "ring"};
   return names[static_cast<std::size_t>(method)];
 }
 
@@ -26,19 +26,24 @@ Overlap Overlap::make(const deck::Config& deck) {
   const deck::OverlapConfig& keys = deck.overlap;
   using Linear = deck::OverlapLinear;
   using Method = ExchangeMethod;
-  // Every key has one method beside off and auto. `beside`: the linear whose product runs beside the exchange.
+  // auto is the first method of a key. `beside`: the linear whose product runs beside the exchange.
   const auto set = [&](TensorExchange& exchange, bool on, Linear beside, Method method) {
     if (on && deck::large_enough(deck, beside)) exchange.method = method;
   };
-  const auto direct = [&](TensorExchange& exchange, deck::GatherMethod key, Linear beside) {
-    set(exchange, key != deck::GatherMethod::off, beside, Method::direct);
+  const auto gather = [&](TensorExchange& exchange, deck::GatherMethod key, Linear beside) {
+    const bool ring = key == deck::GatherMethod::ring;
+    set(exchange, key != deck::GatherMethod::off, beside, ring ? Method::ring : Method::direct);
     if (tensor::kDevice) exchange.splits = static_cast<int>(keys.splits);
   };
-  direct(overlap.qkv.forward, keys.qkv_fprop, Linear::qkv);
-  direct(overlap.fc1.forward, keys.fc1_fprop, Linear::fc1);
-  direct(overlap.head_gather, keys.head_fprop, Linear::head);
-  set(overlap.proj.forward, keys.proj_fprop != deck::ScatterMethod::off, Linear::proj, Method::pipeline);
-  set(overlap.fc2.forward, keys.fc2_fprop != deck::ScatterMethod::off, Linear::fc2, Method::pipeline);
+  gather(overlap.qkv.forward, keys.qkv_fprop, Linear::qkv);
+  gather(overlap.fc1.forward, keys.fc1_fprop, Linear::fc1);
+  gather(overlap.head_gather, keys.head_fprop, Linear::head);
+  const auto scatter = [&](TensorExchange& exchange, deck::ScatterMethod key, Linear beside) {
+    const bool ring = key == deck::ScatterMethod::ring;
+    set(exchange, key != deck::ScatterMethod::off, beside, ring ? Method::ring : Method::pipeline);
+  };
+  scatter(overlap.proj.forward, keys.proj_fprop, Linear::proj);
+  scatter(overlap.fc2.forward, keys.fc2_fprop, Linear::fc2);
   const auto bulk = [&](TensorExchange& exchange, deck::OverlapMethod key, Linear beside, bool possible = true) {
     set(exchange, key != deck::OverlapMethod::off && possible, beside, Method::bulk);
   };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/parts.hpp"
 #include "deck/config.hpp"
 #include "profile/exchange.hpp"
 
@@ -9,10 +10,11 @@ namespace shard8::model {
 
 /// How an exchange of the tensor group overlaps with matrix products.
 enum class ExchangeMethod : std::uint8_t {
-  off,      ///< it runs alone
-  bulk,     ///< the whole exchange runs beside a whole product that does not need it
-  direct,   ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
-  pipeline  ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
+  off,       ///< it runs alone
+  bulk,      ///< the whole exchange runs beside a whole product that does not need it
+  direct,    ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
+  pipeline,  ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
+  ring       ///< as direct or pipeline, but rows or sums of rows travel from neighbour to neighbour; on hosts
 };
 
 /// One exchange of the tensor group.
@@ -22,6 +24,10 @@ struct TensorExchange {
   int splits = 0;  ///< direct: see for_each_arrival; 0 on hosts, whose products are of one rank
 
   bool hidden() const { return method != ExchangeMethod::off; }
+  /// How its rows travel if it goes part by part.
+  comm::Route route() const { return method == ExchangeMethod::ring ? comm::Route::ring : comm::Route::direct; }
+  /// Whether it goes part by part through memory that the ranks share, if they can.
+  bool shares_memory() const { return hidden() && route() == comm::Route::direct; }
 };
 
 /// The exchanges of a column-parallel linear.
@@ -41,7 +47,8 @@ struct RowExchanges {
 };
 
 /// How the exchanges of the tensor group overlap with matrix products. Results do not depend on it: the same products
-/// and sums are computed, in another order.
+/// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' summands in another
+/// order.
 ///
 /// The backward of a model meets row-parallel linears in the order fc2, proj of the last layer, fc2, proj of the layer
 /// below, and so on. A gather of dy for one of them has no product of its own linear to run beside, because all of them

@@ -61,13 +61,13 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   return {name, tensors.whole, context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts())};
 }
 
-GatheringByParts::GatheringByParts(const Context& context, Exchange name, const Tensor& whole,
+GatheringByParts::GatheringByParts(const Context& context, const TensorExchange& exchange, const Tensor& whole,
                                    const fp8::CastBuffer& whole_cast, const Operand& local)
-    : name_(name), local_(local) {
-  auto part = context.timer.exchange(name, "push");
+    : name_(exchange.name), local_(local) {
+  auto part = context.timer.exchange(name_, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
-  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name));
+  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route());
 }
 
 Operand GatheringByParts::wait(const Context& context, int rank) {
@@ -125,11 +125,11 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
   return {name, context.tensor_group.reduce_scatter({&item, 1})};
 }
 
-ScatteringByParts::ScatteringByParts(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
-                                     const Tensor& addend)
-    : name_(name) {
-  auto part = context.timer.exchange(name, "begin");
-  parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name));
+ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,
+                                     const Tensor& partial, const Tensor& addend)
+    : name_(exchange.name) {
+  auto part = context.timer.exchange(name_, "begin");
+  parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name_), exchange.route());
   whole_ = parts_.whole();
 }
 

@@ -7,6 +7,7 @@
 
 #include "fp8/cast_buffer.hpp"
 #include "model/context.hpp"
+#include "model/overlap.hpp"
 #include "profile/exchange.hpp"
 
 namespace shard8::model {
@@ -63,7 +64,7 @@ void for_each_arrival(int rank, int size, int splits, int ranks, const Read& rea
 /// start_gather_tokens, and must not change until finish().
 class GatheringByParts {
  public:
-  GatheringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
+  GatheringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& whole,
                    const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
   /// Calls multiply(first rank, tokens) as for_each_arrival() calls `read`, each time when all of the tokens are there.
   template <class Multiply>
@@ -120,7 +121,7 @@ class ScatteringByParts {
  public:
   /// `local`, `partial` and `addend` as for reduce_scatter_tokens; none may change until finish(), but by the caller's
   /// products.
-  ScatteringByParts(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+  ScatteringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
                     const tensor::Tensor& partial, const tensor::Tensor& addend);
   /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
   const tensor::Tensor& whole() const { return whole_; }

@@ -70,9 +70,9 @@ UserBuffers user_buffers(const Setup& setup) {
     if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
     return buffers;
   }
-  if (d.overlap.head_gather.hidden())
+  if (d.overlap.head_gather.shares_memory())
     buffers.gather = tensor::aligned(size(d.compute, model::HeadChunks::make(d).gathered_first() * d.hidden));
-  if (d.overlap.qkv.forward.hidden() || d.overlap.fc1.forward.hidden()) {
+  if (d.overlap.qkv.forward.shares_memory() || d.overlap.fc1.forward.shares_memory()) {
     const fp8::Recipe& recipe = setup.weights.recipe;
     if (recipe.layers < setup.config.model.layers)
       buffers.gather = std::max(buffers.gather, tensor::aligned(size(d.compute, own)));
@@ -83,7 +83,7 @@ UserBuffers user_buffers(const Setup& setup) {
                                 tensor::aligned(size(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
     }
   }
-  if (d.overlap.proj.forward.hidden() || d.overlap.fc2.forward.hidden())
+  if (d.overlap.proj.forward.shares_memory() || d.overlap.fc2.forward.shares_memory())
     buffers.scatter = size(d.compute, d.tokens() * d.hidden);
   return buffers;
 }

@@ -115,6 +115,16 @@ TEST(BenchOverlap, shapes) {
   for (const OverlapRow& row : bench.rows) EXPECT_EQ(row.exchange_bytes, kTokens * hidden * 2) << row.key;
 }
 
+TEST(BenchOverlap, rings) {
+  if (tensor::kDevice) return;
+  deck::Config config = config_of({.compute = "bf16"});
+  config.overlap.qkv_fprop = config.overlap.head_fprop = deck::GatherMethod::ring;
+  config.overlap.fc2_fprop = deck::ScatterMethod::ring;
+  Keys keys = kAll;
+  for (const char* key : {"qkv_fprop", "head_fprop", "fc2_fprop"}) keys[key] = "ring";
+  expect_rows(bench_of(overlap_bench_deck(config)), keys);
+}
+
 TEST(BenchOverlap, recipes) {
   for (const auto& [recipe, gradient, scale_bytes] :
        {std::tuple{"delayed", "e5m2", 0}, {"current", "e5m2", 0}, {"block", "e4m3", 4}, {"mxfp8", "e4m3", 4}}) {

@@ -226,6 +226,23 @@ TEST(Load, warns_of_splits_that_change_nothing) {
   }
 }
 
+TEST(Load, a_ring_does_not_go_with_devices) {
+  std::vector<std::string> given = {"overlap.enable=true", "mesh.tensor=2", "overlap.fc1_fprop=ring",
+                                    "overlap.fc2_fprop=ring"};
+  EXPECT_TRUE(load_text(kLeastDeck, "a.yaml", given).warnings.empty());
+  given.push_back("mesh.device=cuda");
+  try {
+    load_text(kLeastDeck, "a.yaml", given);
+    FAIL() << "no error";
+  } catch (const base::Error& e) {
+    const std::string message = e.what();
+    EXPECT_NE(message.find("overlap.fc1_fprop = ring does not go with mesh.device = cuda"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("set overlap.fc1_fprop to direct"), std::string::npos) << message;
+    EXPECT_NE(message.find("set overlap.fc2_fprop to pipeline"), std::string::npos) << message;
+  }
+}
+
 TEST(Load, warns_of_keys_that_nothing_reads) {
   const auto warnings = [](const char* deck, std::vector<std::string> overrides) {
     return load_text(deck, "a.yaml", overrides).warnings;

@@ -150,7 +150,7 @@ std::string run(const deck::ModelConfig& config, DType compute, model::ExchangeM
   return bytes + bytes_of(dx);
 }
 
-TEST(HeadInput, DirectChangesNoBit) {
+TEST(HeadInput, DirectAndRingChangeNoBit) {
   using Method = model::ExchangeMethod;
   for (const Case& c : cases()) {
     for (const auto& [arch, compute] :
@@ -161,6 +161,9 @@ TEST(HeadInput, DirectChangesNoBit) {
       const std::string plain = run(config, compute, Method::off, false);
       EXPECT_TRUE(run(config, compute, Method::direct, false) == plain) << "by messages";
       EXPECT_TRUE(run(config, compute, Method::direct, true) == plain) << "in a window";
+      if (!tensor::kDevice) {
+        EXPECT_TRUE(run(config, compute, Method::ring, false) == plain) << "round a ring";
+      }
     }
   }
 }

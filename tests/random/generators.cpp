@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "base/error.hpp"
+#include "deck/choices.hpp"
 #include "deck/layout.hpp"
+#include "tensor/exec.hpp"
 #include "tests/random/random_deck.hpp"
 
 // A generator for each key of the deck. Sizes are small, so that a deck takes about a second. Wherever the checks allow
@@ -139,10 +142,13 @@ deck::Recompute draw_recompute(Draw& draw) {
   return draw.one_of({deck::Recompute::none, deck::Recompute::selective, deck::Recompute::full});
 }
 
-/// A method of the deck's group overlap: auto, off or the one method that the key has.
+/// A method of the deck's group overlap: auto, off or one that the key has. Devices have no ring, which is the last
+/// one.
 template <class Method>
 Method draw_method(Draw& draw) {
-  return static_cast<Method>(draw.between(0, 2));
+  constexpr auto& kNames = deck::Choices<Method>::names;
+  return static_cast<Method>(
+      draw.between(0, std::ssize(kNames) - (tensor::kDevice && kNames.back() == "ring" ? 2 : 1)));
 }
 
 std::int64_t draw_splits(const Config& c, Draw& draw) { return draw.between(0, c.mesh.tensor - 1); }

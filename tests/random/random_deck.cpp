@@ -5,12 +5,22 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "deck/echo.hpp"
 #include "deck/fields.hpp"
 #include "deck/load.hpp"
 
 namespace shard8::test {
+
+namespace {
+
+bool sums_in_ring(const deck::OverlapConfig& o) {
+  return o.enable && (o.proj_fprop == deck::ScatterMethod::ring || o.fc2_fprop == deck::ScatterMethod::ring);
+}
+
+}  // namespace
 
 Schedule schedule_of(const deck::Config& c) {
   return {.recompute = c.model.recompute,
@@ -29,7 +39,15 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   c.fsdp.gather = s.gather;
   c.fp8.weights = s.weights;
   c.precision.deterministic = s.deterministic;
-  c.overlap = s.overlap;
+  const deck::OverlapConfig given = std::exchange(c.overlap, s.overlap);
+  // In a ring of more than two ranks sums have an order of their own, so they go round a ring in both schedules or in
+  // none.
+  if (c.mesh.tensor > 2 && (sums_in_ring(given) || sums_in_ring(s.overlap))) {
+    c.overlap.enable = given.enable;
+    c.overlap.min_gflop = given.min_gflop;
+    c.overlap.proj_fprop = given.proj_fprop;
+    c.overlap.fc2_fprop = given.fc2_fprop;
+  }
   return c;
 }
 

@@ -56,6 +56,7 @@ struct RandomDeck {
 deck::Config restarted(const RandomDeck& deck);
 
 Schedule schedule_of(const deck::Config& config);
+/// The deck with these keys, but for keys of the group overlap that would change bits on its mesh: those stay.
 deck::Config with_schedule(deck::Config config, const Schedule& schedule);
 
 /// Draws one key of the deck. Generators run in the order of the table: later ones may read the keys of earlier ones.

@@ -71,6 +71,9 @@ inline constexpr const char* kOverlaps[] = {
     "overlap: {enable: true, qkv_wgrad: off, fc1_dgrad: off, head_dgrad: bulk, fc2_dgrad: off, "
     "qkv_fprop: off, fc2_fprop: off, head_fprop: direct}\n",
 };
+/// All that can be a ring, on hosts. With more than two tensor ranks its sums have other bits.
+inline constexpr const char* kRing =
+    "overlap: {enable: true, qkv_fprop: ring, proj_fprop: ring, fc1_fprop: ring, fc2_fprop: ring, head_fprop: ring}\n";
 
 /// The variants for as many ranks as the program has.
 inline std::vector<Variant> here(std::vector<Variant> variants) {

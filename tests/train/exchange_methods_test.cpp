@@ -36,6 +36,11 @@ TEST(ExchangeMethods, forward) {
   config.overlap.enable = true;
   EXPECT_EQ(method_of(config, Exchange::qkv_fprop), "direct");
   EXPECT_EQ(method_of(config, Exchange::fc2_fprop), "pipeline");
+  config.overlap.qkv_fprop = config.overlap.head_fprop = deck::GatherMethod::ring;
+  config.overlap.proj_fprop = deck::ScatterMethod::ring;
+  for (const Exchange e : {Exchange::qkv_fprop, Exchange::head_fprop, Exchange::proj_fprop})
+    EXPECT_EQ(method_of(config, e), "ring") << name_of(e);
+  EXPECT_EQ(method_of(config, Exchange::fc1_fprop), "direct");
 }
 
 /// What a recomputation overwrites cannot be read by a product that was deferred.

@@ -21,8 +21,12 @@ struct Variant {
   int micro_batch;
   bool reshard;
   const char* recompute;
-  bool overlap = false;
+  const char* overlap = "";  ///< keys of the deck's group
 };
+
+constexpr const char* kAuto = "enable: true";
+constexpr const char* kRing =
+    "enable: true, qkv_fprop: ring, proj_fprop: ring, fc1_fprop: ring, fc2_fprop: ring, head_fprop: ring";
 
 std::string name_of(const Variant& v) {
   return fmt::format("mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}, overlap {}", v.mesh[0], v.mesh[1],
@@ -37,7 +41,7 @@ model: {{arch: {}, hidden: 64, ffn: {}, layers: 2, heads: 4, kv_heads: {}, vocab
 mesh: {{replicate: {}, shard: {}, tensor: {}}}
 precision: {{compute: fp32}}
 fsdp: {{reshard_after_forward: {}}}
-overlap: {{enable: {}}}
+overlap: {{{}}}
 optimizer: {{lr: 0.003, min_lr: 0.0003, warmup: 4}}
 data: {{kind: tokens, path: "{}:/tokens", batch: 8, micro_batch: {}}}
 run: {{steps: 20}}
@@ -118,7 +122,8 @@ std::vector<Variant> all_variants(const Mesh& mesh) {
   for (const int micro_batch : {1, 3, 0})
     for (const bool reshard : {true, false})
       for (const char* recompute : {"none", "selective", "full"})
-        variants.push_back({mesh, micro_batch, reshard, recompute, mesh[2] > 1 && reshard});
+        variants.push_back({mesh, micro_batch, reshard, recompute, mesh[2] > 1 && reshard ? kAuto : ""});
+  if (mesh[2] > 1 && !tensor::kDevice) variants.push_back({mesh, 1, true, "selective", kRing});
   return variants;
 }
 
@@ -130,8 +135,10 @@ std::vector<Variant> covering_variants(const Mesh& mesh, std::size_t number) {
   std::vector<Variant> variants;
   for (std::size_t i = 2 * number; i < 2 * number + 2; ++i) {
     const std::size_t m = i / 3 % 3, r = i % 3;
-    variants.push_back({mesh, kMicroBatches[m], (m + r) % 2 == 0, kRecompute[r], mesh[2] > 1 && i % 2 == 1});
+    variants.push_back(
+        {mesh, kMicroBatches[m], (m + r) % 2 == 0, kRecompute[r], mesh[2] > 1 && i % 2 == 1 ? kAuto : ""});
   }
+  if (mesh[2] > 1 && !tensor::kDevice) variants.push_back({mesh, 3, true, "full", kRing});
   return variants;
 }
 

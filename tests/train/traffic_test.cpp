@@ -66,6 +66,7 @@ TEST(Plan, IsWhatARunDid) {
     for (const char* clip : {", clip: 1.0", ", clip: 0"}) expect_plan(v, "", clip);
     if (v.mesh[2] == 1) continue;
     for (const char* overlap : test::kOverlaps) expect_plan(v, overlap, v.tied ? ", clip: 0" : ", clip: 1.0");
+    if (!tensor::kDevice) expect_plan(v, test::kRing, v.tied ? ", clip: 0" : ", clip: 1.0");
   }
 }
 

@@ -25,7 +25,7 @@ class Pools {
   /// back; otherwise it is held until an operation waits for the collective with this index.
   void issue(const Collective& c, std::optional<int> index = {}) {
     const std::size_t bytes = scratch_bytes(c);
-    if (bytes == 0 || c.by_parts) return;
+    if (bytes == 0 || (c.by_parts && !c.ring)) return;
     auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
     if (index) under_way_.emplace(*index, std::move(block));
   }
@@ -48,6 +48,8 @@ class Pools {
  private:
   static std::size_t scratch_bytes(const Collective& c) {
     const auto bytes = static_cast<std::size_t>(c.bytes());
+    if (c.op == profile::Collective::reduce_scatter && c.ring)
+      return Communicator::ring_scratch_bytes(bytes, c.ranks, c.parts.front().dtype);
     if (c.op == profile::Collective::reduce_scatter)
       return Communicator::reduce_scatter_scratch_bytes(bytes, c.ranks, c.items);
     if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
