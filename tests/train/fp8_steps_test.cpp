@@ -133,8 +133,8 @@ void expect_same_in(const comm::Communicator& group, const std::vector<double>& 
 
 void expect_same_on_all_ranks(test::Training& training) {
   const auto hash = test::hash_weights(training).part;
-  expect_same_in(training.mesh().data, {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xffffffffU)},
-                 "hash");
+  for (const comm::Communicator* group : {&training.mesh().shard, &training.mesh().replicate})
+    expect_same_in(*group, {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xffffffffU)}, "hash");
   const auto scales = test::weight_scales(training);
   if (!scales.empty()) expect_same_in(training.mesh().world, {scales.begin(), scales.end()}, "scales");
 }
