@@ -77,6 +77,30 @@ class HostGather : public HostParts, public GatherExchange {
   std::pmr::vector<tensor::Tensor> own_;
 };
 
+/// An all-gather by messages, which writes the rows of all ranks into `whole`.
+class GatherIntoWhole : public HostGather {
+ protected:
+  GatherIntoWhole(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole,
+                  std::span<const tensor::Tensor> own, std::string_view label)
+      : HostGather(std::move(group), whole, own, label), whole_(whole.begin(), whole.end(), &group_->memory) {}
+
+  std::byte* rows(std::size_t i, int rank) const override {
+    return own_[i].empty() ? nullptr : whole_[i].data + static_cast<std::size_t>(rank) * own_[i].bytes();
+  }
+  /// Receives the rows that rank `made`, from rank `source`.
+  void receive_rows(int made, int source) {
+    for (std::size_t i = 0; i < own_.size(); ++i) receive(rows(i, made), own_[i].bytes(), source);
+  }
+  void copy_own_rows() {
+    for (std::size_t i = 0; i < own_.size(); ++i) group_->copy(rows(i, group_->rank), own_[i]);
+  }
+  /// k of from(k) = rank; 0 for this rank.
+  int distance_of(int rank) const { return from(rank); }
+
+ private:
+  std::pmr::vector<tensor::Tensor> whole_;
+};
+
 /// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the summands of
 /// all ranks are there and are summed.
 class HostScatter : public HostParts, public ScatterExchange {

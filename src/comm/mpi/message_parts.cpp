@@ -13,34 +13,28 @@ namespace {
 using Item = Communicator::ReduceScatterItem;
 using tensor::Tensor;
 
-class MessageGather final : public HostGather {
+class MessageGather final : public GatherIntoWhole {
  public:
   MessageGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own,
                 std::string_view label)
-      : HostGather(std::move(group), whole, own, label),
-        whole_(whole.begin(), whole.end(), &group_->memory),
-        ends_(&group_->memory) {
+      : GatherIntoWhole(std::move(group), whole, own, label), ends_(&group_->memory) {
     ends_.push_back(0);
     for (int k = 1; k < group_->size; ++k) {
-      for (std::size_t i = 0; i < own_.size(); ++i) receive(rows(i, from(k)), own_[i].bytes(), from(k));
+      receive_rows(from(k), from(k));
       ends_.push_back(requests_.size());
     }
     for (int k = 1; k < group_->size; ++k) {
       for (const Tensor& t : own_) send(t.data, t.bytes(), to(k));
     }
-    for (std::size_t i = 0; i < own_.size(); ++i) group_->copy(rows(i, group_->rank), own_[i]);
+    copy_own_rows();
   }
 
   void give_back() noexcept override { PendingCollective::give_back<MessageGather>(this); }
 
  private:
-  std::byte* rows(std::size_t i, int rank) const override {
-    return own_[i].empty() ? nullptr : whole_[i].data + static_cast<std::size_t>(rank) * own_[i].bytes();
-  }
-
   std::optional<int> missing(int peer) override {
     if (done()) return std::nullopt;
-    const auto k = static_cast<std::size_t>((group_->rank - peer + group_->size) % group_->size);
+    const auto k = static_cast<std::size_t>(distance_of(peer));
     for (std::size_t r = ends_[k - 1]; r < ends_[k]; ++r) {
       int complete = 0;
       check_mpi(MPI_Test(&requests_[r], &complete, MPI_STATUS_IGNORE), "MPI_Test", label_, group_.get());
@@ -49,7 +43,6 @@ class MessageGather final : public HostGather {
     return std::nullopt;
   }
 
-  std::pmr::vector<Tensor> whole_;
   std::pmr::vector<std::size_t> ends_;  ///< [k]: behind the receives from from(k) in requests_; [0] is 0
 };
 

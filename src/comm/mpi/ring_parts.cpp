@@ -16,35 +16,25 @@ using tensor::DType;
 using tensor::Tensor;
 
 /// Rows travel from rank r to r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
-class RingGather final : public HostGather {
+class RingGather final : public GatherIntoWhole {
  public:
   RingGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own,
              std::string_view label)
-      : HostGather(std::move(group), whole, own, label),
-        whole_(whole.begin(), whole.end(), &group_->memory),
-        sends_(&group_->memory) {
+      : GatherIntoWhole(std::move(group), whole, own, label), sends_(&group_->memory) {
     for (const Tensor& t : own_) send_aside(sends_, t.data, t.bytes(), to(1));
     receive_next();
-    for (std::size_t i = 0; i < own_.size(); ++i) group_->copy(rows(i, group_->rank), own_[i]);
+    copy_own_rows();
   }
 
   bool staged() const override { return arrived_ < group_->size - 1; }
   void give_back() noexcept override { PendingCollective::give_back<RingGather>(this); }
 
  private:
-  std::byte* rows(std::size_t i, int rank) const override {
-    return own_[i].empty() ? nullptr : whole_[i].data + static_cast<std::size_t>(rank) * own_[i].bytes();
-  }
-
-  void receive_next() {
-    const int chunk = from(arrived_ + 1);
-    for (std::size_t i = 0; i < own_.size(); ++i) receive(rows(i, chunk), own_[i].bytes(), from(1));
-  }
+  void receive_next() { receive_rows(from(arrived_ + 1), from(1)); }
 
   std::optional<int> missing(int rank) override {
-    const int k = (group_->rank - rank + group_->size) % group_->size;
     advance();
-    return arrived_ >= k ? std::nullopt : std::optional(from(1));
+    return arrived_ >= distance_of(rank) ? std::nullopt : std::optional(from(1));
   }
   int chunk() const override { return staged() ? from(arrived_ + 1) : HostWaits::kNoPeer; }
 
@@ -58,7 +48,6 @@ class RingGather final : public HostGather {
     return false;
   }
 
-  std::pmr::vector<Tensor> whole_;
   std::pmr::vector<MPI_Request> sends_;
   int arrived_ = 0;  ///< peers whose rows are there
 };
