@@ -294,6 +294,12 @@ STUDY
   [[ $(events start) == 5 ]] || fail "not five starts"
 }
 
+# Between two jobs of an array none runs for a moment. The queue of the last call stays in queue.log.
+runs_and_waits() {
+  squeue --array --format='%.8F %.3K %.10T %.6D %R' >queue.log
+  grep -q RUNNING queue.log && grep -q PENDING queue.log
+}
+
 # inputs/studies/twelve.yaml, killed while its jobs run and wait, then asked to stop, then resumed.
 case_study.twelve() {
   local study=("$SHARD8_SOURCES/scripts/study" "$SHARD8_SOURCES/inputs/studies/twelve.yaml" --slurm --wait)
@@ -301,10 +307,10 @@ case_study.twelve() {
   export SHARD8_LAUNCH_OPTIONS=--cpu-bind=none  # jobs share nodes, so no core is that of all ranks
   start_study killed.log
   wait_for 300 "three runs" has_ends 3
+  wait_for 60 "a job that runs and one that waits" runs_and_waits
   kill -KILL "$pid"
   wait "$pid" || true
-  squeue --array --format='%.8F %.3K %.10T %.6D %R' | tee queue.log
-  grep -q RUNNING queue.log && grep -q PENDING queue.log || fail "no job runs, or none waits"
+  cat queue.log
   start_study stopped.log
   wait_for 60 "the queue" grep -q 'in the queue' stopped.log
   once stopped.log '12 runs, [0-9]+ done, [1-9][0-9]* in the queue, 0 to submit'
