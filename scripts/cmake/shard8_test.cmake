@@ -63,6 +63,9 @@ function(shard8_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(SHARD8_SANITIZE)
+    math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")  # chosen: they are three times as slow
+  endif()
 
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES

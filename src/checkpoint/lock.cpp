@@ -11,12 +11,14 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/digest.hpp"
 
 namespace shard8::checkpoint {
 
@@ -64,6 +66,43 @@ State state_of(const std::optional<LockHolder>& holder, const LockHolder& self) 
   }
   return start_of_process(holder->pid) == holder->start ? State::alive : State::dead;
 }
+
+/// The right to replace one text of a lock. It is a file beside the lock with the hash of that text in its name, made
+/// with O_EXCL: one process has it, on network file systems, too, and however long it is stopped between its look at
+/// the lock and its write. A text comes once only (process, start, beats), so who claims it later finds another one.
+class Claim {
+ public:
+  Claim(const std::string& lock, const std::string& found)
+      : path_(fmt::format("{}.claim-{:016x}", lock, io::digest64(std::as_bytes(std::span(found))))) {}
+  ~Claim() {
+    if (is_ours_) ::unlink(path_.c_str());
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+  /// False if another process has made it.
+  bool make(const LockHolder& self) {
+    const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+      if (errno == EEXIST) return false;
+      cannot(path_, "create", errno);
+    }
+    is_ours_ = true;
+    const std::string text = lock_text(self);
+    const auto put = ::write(descriptor, text.data(), text.size());
+    const int error = put < 0 ? errno : ENOSPC;
+    ::close(descriptor);
+    if (put != static_cast<ssize_t>(text.size())) cannot(path_, "write", error);
+    return true;
+  }
+  std::optional<std::string> text() const { return text_at(path_); }
+  /// Of a claimer that died with it.
+  void remove() const { ::unlink(path_.c_str()); }
+
+ private:
+  std::string path_;
+  bool is_ours_ = false;
+};
 
 }  // namespace
 
@@ -154,16 +193,22 @@ bool Lock::take_over() {
     case State::dead:
       break;
   }
+  Claim claim(path_, found);
+  if (!claim.make(self_)) {
+    const auto claimer = claim.text();
+    if (!claimer) return false;  // it is done
+    const auto taker = parse_lock(*claimer);
+    if (state_of(taker, self_) == State::alive) refuse(path_, describe(taker), "which takes it over at this moment");
+    if (state_of(taker, self_) == State::unknown) watch(found, describe(taker));
+    if (claim.text() == claimer) claim.remove();
+    return false;
+  }
   if (::stat(path_.c_str(), &there) != 0 || opened.st_ino != there.st_ino || opened.st_dev != there.st_dev ||
       text_at(path_) != found) {
     return false;
   }
   write();
   if (::ftruncate(descriptor_, static_cast<off_t>(text_.size())) != 0) cannot(path_, "truncate", errno);
-  if (has_flock_) return true;
-  // Without flock() two processes may have come so far together: the one that wrote last has it.
-  std::this_thread::sleep_for(std::chrono::duration<double>(options_.poll_s));
-  if (!is_ours()) refuse(path_, "another process", "which took it at the same moment");
   return true;
 }
 

@@ -50,7 +50,9 @@ struct LockOptions {
 ///
 /// A lock that is there is taken over if its holder is dead. On this machine (the same boot and the same process ids)
 /// this is seen at once, from the process id and the start time. Elsewhere the heartbeat is watched: it is a counter in
-/// the file, and no clocks are compared. The file is also locked with flock(), where the file system has that.
+/// the file, and no clocks are compared. The file is also locked with flock(), where the file system has that. Of
+/// several processes that find the same dead holder, the one that makes DIR/lock.claim-HASH (O_EXCL, with the hash of
+/// the text that it replaces) takes the lock over, and removes that file.
 class Lock {
  public:
   /// Takes the lock of a folder that exists. Error(checkpoint) names the holder if it lives; Error(environment) if the

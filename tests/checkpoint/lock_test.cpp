@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/lock.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,9 +13,11 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "io/digest.hpp"
 #include "tests/io/files.hpp"
 
 namespace shard8 {
@@ -70,6 +73,11 @@ class Holder {
  private:
   pid_t pid_ = 0;
 };
+
+/// The file that a process makes before it replaces a text of the lock.
+std::string claim_of(const test::TempFolder& folder, const std::string& text) {
+  return folder / fmt::format("lock.claim-{:016x}", io::digest64(std::as_bytes(std::span(text))));
+}
 
 /// A holder that cannot be examined from here.
 LockHolder elsewhere() {
@@ -262,6 +270,35 @@ TEST(Lock, SaysWhyItCannotBeTaken) {
                      {"Is a directory"});
 }
 
+/// A process was stopped or killed while it took the lock of a dead one over.
+TEST(Lock, OfAHolderThatAnotherTakesOver) {
+  const test::TempFolder folder;
+  const std::string dead = checkpoint::lock_text(elsewhere());
+  const std::string claim = claim_of(folder, dead);
+  LockHolder other = checkpoint::this_process("run 2");
+  for (const bool alive : {true, false}) {
+    test::write_bytes(folder / "lock", dead);
+    other.start -= alive ? 0 : 1;
+    test::write_bytes(claim, checkpoint::lock_text(other));
+    if (alive) {
+      test::expect_error([&] { const Lock lock(folder.path(), "run 1", kShort); }, ExitCode::checkpoint,
+                         {"(run run 2), which takes it over at this moment"});
+      EXPECT_TRUE(fs::exists(claim));
+      EXPECT_EQ(test::read_bytes(folder / "lock"), dead);
+    } else {
+      const Lock lock(folder.path(), "run 1", kShort);
+      EXPECT_FALSE(fs::exists(claim));
+    }
+  }
+  for (const std::string& text : {std::string(), checkpoint::lock_text(elsewhere())}) {
+    test::write_bytes(folder / "lock", dead);
+    test::write_bytes(claim, text);
+    const double seconds = seconds_of([&] { const Lock lock(folder.path(), "run 1", kShort); });
+    EXPECT_GE(seconds, 2 * kShort.limit_s);
+    EXPECT_FALSE(fs::exists(claim));
+  }
+}
+
 /// Many processes find the lock of a dead one: one gets it.
 TEST(Lock, OneOfManyTakesIt) {
   constexpr int kProcesses = 8;
@@ -271,6 +308,7 @@ TEST(Lock, OneOfManyTakesIt) {
       LockHolder dead = here ? checkpoint::this_process("run 0") : elsewhere();
       dead.start -= here ? 1 : 0;
       test::write_bytes(folder / "lock", checkpoint::lock_text(dead));
+      const auto end_of_watch = std::chrono::steady_clock::now() + Seconds(kShort.limit_s);
       int go[2] = {}, results[2] = {};
       ASSERT_EQ(::pipe(go), 0);
       ASSERT_EQ(::pipe(results), 0);
@@ -281,8 +319,11 @@ TEST(Lock, OneOfManyTakesIt) {
         ::close(go[1]);
         char result = 'n', end = 0;
         std::optional<Lock> lock;
+        LockOptions options = kShort;  // all end their watch at one time
+        options.limit_s = Seconds(end_of_watch - std::chrono::steady_clock::now()).count();
+        options.poll_s = options.limit_s;
         try {
-          lock.emplace(folder.path(), "run " + std::to_string(i), kShort);
+          lock.emplace(folder.path(), "run " + std::to_string(i), options);
           result = 'y';
         } catch (const base::Error& error) {
           if (error.code() != ExitCode::checkpoint) result = 'e';
@@ -297,6 +338,7 @@ TEST(Lock, OneOfManyTakesIt) {
       for (const pid_t child : children) ::waitpid(child, nullptr, 0);
       EXPECT_EQ(std::count(all.begin(), all.end(), 'y'), 1) << all;
       EXPECT_EQ(std::count(all.begin(), all.end(), 'e'), 0) << all;
+      EXPECT_FALSE(fs::exists(claim_of(folder, checkpoint::lock_text(dead)))) << all;
     }
   }
 }
