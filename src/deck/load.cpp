@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deck/load.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -41,6 +42,16 @@ void refuse_what_is_no_text(std::string_view text, const std::string& name) {
   }
 }
 
+/// A file for scripts/study has the top-level keys 'deck', with the name of one, and 'study' or 'sweep'.
+void refuse_a_study(const RawDeck& deck, const std::string& name) {
+  const auto has = [&](std::string_view key) {
+    return std::any_of(deck.groups.begin(), deck.groups.end(), [&](const auto& g) { return g.name.text == key; });
+  };
+  if (!has("deck") || !(has("study") || has("sweep"))) return;
+  base::fail(base::ExitCode::deck,
+             "{}: error: this is a study, which scripts/study runs; give the deck that its key 'deck' names", name);
+}
+
 }  // namespace
 
 std::string read_deck_file(const std::string& path) {
@@ -70,6 +81,7 @@ bool read_all(Diagnostics& errors, Reading& reading, std::string_view text, cons
   const int source = errors.add_source({name, split_lines(text)});
   const RawDeck deck =
       syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text)) : read_namelist(errors, source, text);
+  refuse_a_study(deck, name);
   const RawDeck changes = read_overrides(errors, overrides);
   read_fields(errors, reading, deck);
   read_fields(errors, reading, changes);

@@ -10,6 +10,7 @@
 #include "kernels/adamw.hpp"
 #include "model/transformer.hpp"
 #include "model/unit_operations.hpp"
+#include "train/trainer.hpp"
 #include "train/update.hpp"
 
 namespace shard8::train {
@@ -55,7 +56,7 @@ class StepOperations {
     quantize_weights();
     if (!updates_.gather_before) begin_next_step();
     if (!clips()) norm_of_update();
-    sum_of_hosts(Group::data, setup_.mesh.data_ranks());  // the loss
+    sum_of_hosts(Group::world, setup_.mesh.ranks(), Trainer::kAsked);  // the loss, and who asks to stop
   }
   const std::vector<int>& ahead() const { return out_.ahead(); }
 
@@ -119,11 +120,11 @@ class StepOperations {
   }
 
   /// A double that the hosts sum by MPI.
-  void sum_of_hosts(Group group, int ranks) {
+  void sum_of_hosts(Group group, int ranks, std::uint64_t doubles = 1) {
     out_.site = {};
     out_.phase = Phase::reduce_wait;
     Operation::Collective c{Collective::all_reduce, group, ranks};
-    c.parts.push_back({DType::u8, sizeof(double)});
+    c.parts.push_back({DType::u8, doubles * sizeof(double)});
     c.host_values = true;
     out_.collective(c, Stream::compute);
   }
