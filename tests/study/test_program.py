@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small study with the program itself: weak scaling on one and two ranks."""
 import csv
+import json
 import os
 import subprocess
 import unittest
@@ -51,6 +52,19 @@ class WithTheProgram(unittest.TestCase):
                          ["done", "unfinished", "done", "done", "done"])
         self.assertEqual(done_twice("killed"), [])
         self.assertEqual(processes("killed", name), {})
+
+    def test_runs_have_checkpoints_of_their_own(self):
+        write("deck.yaml", DECK + "checkpoint: {dir: all, every: 4}\n")
+        write("study.yaml", "deck: deck.yaml\nfolder: own\nset: {optimizer.decay_steps: 100}\n"
+                            "sweep: {ranks: 1, run.steps: [8, 12]}\n")
+        done = study()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for steps in (8, 12):
+            with open(f"own/steps-{steps}/results/metrics.jsonl", encoding="utf-8") as file:
+                self.assertEqual([json.loads(line)["step"] for line in file], list(range(steps)))
+            self.assertTrue(os.path.isdir(f"own/steps-{steps}/results/checkpoints/step_{steps:08d}"))
+        self.assertFalse(os.path.exists("all"))
+        self.assertIn("0 to run", study().stderr)
 
     def test_words_of_the_program(self):
         write("deck.yaml", DECK)

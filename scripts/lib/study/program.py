@@ -8,6 +8,8 @@ import re
 import subprocess
 from dataclasses import dataclass
 
+import yaml
+
 from study.errors import BAD_STUDY, ENVIRONMENT, StudyError
 
 
@@ -63,6 +65,7 @@ class Program:
         if "+dirty" in self.version or "unknown" in self.version:
             self.identity += " " + digest_of_file(self.path)[:16]
         self.deck_digest = digest_of_file(deck)
+        self.names_checkpoints = self.deck_names_checkpoints()
 
     def ask(self, *arguments):
         """Exit code, standard output and error of a command of the program that starts no MPI."""
@@ -72,6 +75,16 @@ class Program:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StudyError(ENVIRONMENT, f"'{self.path} {arguments[0]}' does not answer: {error}") from None
         return done.returncode, done.stdout, done.stderr
+
+    def deck_names_checkpoints(self):
+        """Whether the deck sets checkpoint.dir. The runs of a study would go on from each other's checkpoints there."""
+        code, out, _ = self.ask("convert", self.deck, "--to", "yaml")
+        try:
+            groups = yaml.safe_load(out) if code == 0 else None
+        except yaml.YAMLError:
+            groups = None
+        group = groups.get("checkpoint") if isinstance(groups, dict) else None
+        return bool(isinstance(group, dict) and group.get("dir"))  # `check` says what is wrong with a deck
 
     def check(self, run, name):
         """What the results of a run must belong to. Throws StudyError(BAD_STUDY) with the program's own words."""
@@ -99,4 +112,5 @@ class Program:
 
     def arguments(self, run, folder):
         """The arguments of `shard8 run` for a run that writes into `folder`."""
-        return [self.deck, *run.overrides, f"output.dir={folder}"]
+        own = [f"checkpoint.dir={folder}/checkpoints"] if self.names_checkpoints else []
+        return [self.deck, *run.overrides, f"output.dir={folder}", *own]

@@ -110,6 +110,9 @@ class Reader:
         name = key.value
         if name.startswith("output."):
             self.errors.at(key, f"'{name}' is set by the study itself", "each run writes into a folder of its own")
+        elif name == "checkpoint.dir":
+            self.errors.at(key, "'checkpoint.dir' is set by the study itself",
+                           "each run writes checkpoints into its own folder, so that none goes on from another's")
         elif name == RANKS:
             if swept:
                 return True
