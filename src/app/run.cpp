@@ -93,6 +93,8 @@ class Run {
     if (steps_.first >= steps_.end) {
       logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
                    compare_off_ ? " and to compare" : "", steps_.end);
+      logger_.info("VERIFICATION: {}",
+                   config().verify.configured() ? "NOT CHECKED: no step was trained" : "NOT CONFIGURED");
       return base::to_int(base::ExitCode::ok);
     }
     output_.start(steps_.first);
