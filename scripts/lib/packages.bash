@@ -23,10 +23,16 @@ GoogleMock|header:gmock/gmock.h|libgmock-dev|googletest
 TABLE
 }
 
-# Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster).
+# Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster) or a browser.
 optional_packages=(ccache)
 slurm_packages=(slurm-wlm munge)
-if [[ "${CI:-}" == true ]]; then optional_packages+=("${slurm_packages[@]}"); fi
+browser_packages=(chromium)
+if [[ "${CI:-}" == true ]]; then
+  optional_packages+=("${slurm_packages[@]}")
+  # Any of these will do.
+  have "${SHARD8_BROWSER:-chromium}" || have chromium-browser || have google-chrome ||
+    optional_packages+=("${browser_packages[@]}")
+fi
 
 # Those of the packages $@ that are not installed.
 debian_missing() {
