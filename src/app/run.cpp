@@ -97,7 +97,7 @@ class Run {
                    config().verify.configured() ? "NOT CHECKED: no step was trained" : "NOT CONFIGURED");
       return base::to_int(base::ExitCode::ok);
     }
-    output_.start(steps_.first);
+    if (const std::string lost = output_.start(steps_.first, id_); !lost.empty()) logger_.warn("{}", lost);
     output_.keep_overlap(overlap_.plan);
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
@@ -157,6 +157,7 @@ class Run {
   train::RunDescription description() const {
     train::RunDescription run = describe_run(deck_);
     run.overlap = overlap_.plan;
+    run.id = id_;
     return run;
   }
 
@@ -167,6 +168,7 @@ class Run {
       const comm::HostWaits::Unlimited files(world().waits());
       point = train::restore(restart_, *assembly_, describe_run(deck_), say());
     }
+    id_ = point ? point->manifest.run : train::new_run_id(world());
     if (point) {
       steps_.first = point->manifest.step;
       restarted_from_ =
@@ -238,7 +240,8 @@ class Run {
                                          r.learning_rate,
                                          r.tokens,
                                          r.seconds,
-                                         static_cast<double>(r.tokens) / r.seconds};
+                                         static_cast<double>(r.tokens) / r.seconds,
+                                         id_};
       output_.metrics(metrics);
       progress->step(metrics);
     };
@@ -374,6 +377,7 @@ class Run {
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
   OverlapDecision overlap_;
+  std::string id_;                    ///< of the training; a run that goes on has that of its checkpoint
   std::string restarted_from_;        ///< empty for a new run
   std::vector<std::string> remarks_;  ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;

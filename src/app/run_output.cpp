@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_output.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <vector>
 
@@ -41,7 +43,8 @@ void RunOutput::check(bool overlap_is_kept) const {
   comm::agree(world_, [&] { profile::require_writable(trace); });
 }
 
-void RunOutput::start(std::int64_t first_step) {
+std::string RunOutput::start(std::int64_t first_step, std::string_view run) {
+  std::string lost;
   comm::agree_on_root(world_, 0, [&] {
     require_standard_output();
     for (const std::string& name : files_of_the_end(config_)) profile::remove_output(path(name));
@@ -49,14 +52,16 @@ void RunOutput::start(std::int64_t first_step) {
     auto existing = profile::OutputFile::Existing::replaced;
     if (first_step > 0) {
       existing = profile::OutputFile::Existing::continued;
-      if (fs::is_regular_file(file))  // the file itself, where `file` is a link
-        io::write_durably(fs::canonical(file).string(),
-                          profile::metrics_before(io::text_of(file.string()), first_step));
+      if (fs::is_regular_file(file)) {
+        const auto kept = profile::metrics_before(io::text_of(file.string()), first_step, run);
+        io::write_durably(fs::canonical(file).string(), kept.text);  // the file itself, where `file` is a link
+        if (const std::string loss = kept.loss(); !loss.empty()) lost = fmt::format("{}: {}", file.string(), loss);
+      }
     }
     metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
   });
-  if (config_.trace.empty()) return;
-  comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
+  if (!config_.trace.empty()) comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
+  return lost;
 }
 
 void RunOutput::keep_overlap(const std::string& plan) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
@@ -24,9 +25,10 @@ class RunOutput {
   /// Error if a file could not be written. Changes no file. `overlap_is_kept`: keep_overlap() may write one.
   void check(bool overlap_is_kept) const;
   /// Replaces the files of an earlier run. The metrics of a run that goes on are cut back to the steps before
-  /// `first_step`. Called when the start is over and the header is printed, so a run that fails while it starts changes
-  /// no file.
-  void start(std::int64_t first_step);
+  /// `first_step` of the training `run`. Returns on rank 0 what the user should know of lines that are left out or
+  /// missing. Called when the start is over and the header is printed, so a run that fails while it starts changes no
+  /// file.
+  std::string start(std::int64_t first_step, std::string_view run);
   /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
   void keep_overlap(const std::string& plan) const;
   /// For a line of each step. On rank 0, after start() and before write().

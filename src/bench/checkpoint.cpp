@@ -75,6 +75,11 @@ class Folder {
   bool owns_ = false;
 };
 
+train::RunDescription with_id(train::RunDescription run, const Communicator& world) {
+  run.id = train::new_run_id(world);
+  return run;
+}
+
 class Bench {
  public:
   Bench(train::Assembly& assembly, const CheckpointSettings& settings)
@@ -84,7 +89,7 @@ class Bench {
         folder_(world_, settings.dir),
         tensors_(train::state_tensors(assembly.setup(), assembly.trainer().state())),
         checkpoint_folder_(world_, folder_.path() + "/checkpoints", say()),
-        checkpoints_(assembly, checkpoint_folder_, settings.run, nullptr, say()) {
+        checkpoints_(assembly, checkpoint_folder_, with_id(settings.run, world_), nullptr, say()) {
     for (const auto& t : tensors_) {
       for (const auto& part : t.parts) {
         loaded_bytes_ += part.local.bytes();

@@ -3,7 +3,6 @@
 #include "profile/metrics.hpp"
 
 #include <fmt/format.h>
-#include <charconv>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,10 @@
 
 namespace shard8::profile {
 namespace {
+
+std::string count(std::int64_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
 
 constexpr double kRewriteInterval_s = 0.1;  ///< chosen: a line that changes faster cannot be read
 constexpr double kLastStepWeight = 0.1;     ///< chosen: the mean step time follows about the last ten steps
@@ -26,6 +29,7 @@ std::string to_json_line(const StepMetrics& metrics) {
   line["tokens"] = metrics.tokens;
   line["step_s"] = metrics.step_s;
   line["tokens_per_s"] = metrics.tokens_per_s;
+  line["run"] = metrics.run;
   return line.dump();
 }
 
@@ -77,18 +81,43 @@ void Progress::end_line() {
   line_open_ = false;
 }
 
-std::string metrics_before(std::string_view text, std::int64_t first) {
-  constexpr std::string_view kBegin = R"({"step":)";
-  std::string kept;
-  while (true) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return kept;
+std::string KeptMetrics::loss() const {
+  std::string said;
+  if (of_others > 0)
+    said = count(of_others, "line of another training is", "lines of another training are") + " left out";
+  if (missing > 0) {
+    if (!said.empty()) said += "; ";
+    said += fmt::format("{} no line that can be read, the first is step {}", count(missing, "step has", "steps have"),
+                        first_missing);
+  }
+  return said;
+}
+
+KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run) {
+  KeptMetrics kept;
+  std::int64_t next = -1;  // the step whose line should come; -1 before the first one
+  const auto skip_to = [&](std::int64_t step) {
+    if (next < 0 || step <= next) return;
+    if (kept.missing == 0) kept.first_missing = next;
+    kept.missing += step - next;
+  };
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const std::string_view line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
-    std::int64_t step = first;
-    if (line.starts_with(kBegin)) std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step);
-    if (step < first) kept += line;
+    const auto read = nlohmann::json::parse(line, nullptr, false);
+    if (!read.is_object()) continue;
+    const auto step = read.find("step"), of = read.find("run");
+    if (step == read.end() || !step->is_number_integer() || *step >= first) continue;
+    if (of != read.end() && *of != run) {
+      ++kept.of_others;
+      continue;
+    }
+    skip_to(*step);
+    next = static_cast<std::int64_t>(*step) + 1;
+    kept.text += line;
   }
+  skip_to(first);
+  return kept;
 }
 
 }  // namespace shard8::profile

@@ -21,6 +21,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;  ///< of this step
   double step_s = 0;        ///< seconds
   double tokens_per_s = 0;
+  std::string_view run{};  ///< which training the step is of: checkpoint::Manifest::run
 };
 
 /// One JSON object without a newline, with the members of StepMetrics in their order. A number has the fewest digits
@@ -40,8 +41,19 @@ class MetricsFile {
   OutputFile file_;
 };
 
-/// The lines of a metrics.jsonl for the steps before `first`, as they are. A line that is cut short is left out.
-std::string metrics_before(std::string_view text, std::int64_t first);
+/// What a run that goes on keeps of a metrics.jsonl.
+struct KeptMetrics {
+  std::string text;              ///< the lines, as they are
+  std::int64_t of_others = 0;    ///< lines left out, of steps that another training has done
+  std::int64_t missing = 0;      ///< steps without a line, from the first one that has a line on
+  std::int64_t first_missing = 0;
+  /// What the user should know, for a message; empty if nothing is lost.
+  std::string loss() const;
+};
+
+/// The lines of a metrics.jsonl for the steps before `first` of the training `run`. A line without a run counts as one
+/// of this training. Lines that cannot be read are left out.
+KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run);
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
 /// Other outputs get a line for the first and the last step and for every `log_every`-th step.

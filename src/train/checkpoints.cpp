@@ -27,17 +27,6 @@ namespace {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// 16 hexadecimal digits that no other run has.
-std::string new_run_id(const comm::Communicator& world) {
-  std::string id;
-  comm::agree_on_root(world, 0, [&] {
-    std::random_device random;
-    id = fmt::format("{:08x}{:08x}", random(), random());
-  });
-  world.broadcast(id, 0);
-  return id;
-}
-
 /// The ranks of this rank's node, ordered as in the world.
 comm::Communicator make_node_group(const comm::Communicator& world) {
   std::string mine;
@@ -65,6 +54,16 @@ void require_shared(const std::string& folder, const std::string& run) {
 }
 
 }  // namespace
+
+std::string new_run_id(const comm::Communicator& world) {
+  std::string id;
+  comm::agree_on_root(world, 0, [&] {
+    std::random_device random;
+    id = fmt::format("{:08x}{:08x}", random(), random());
+  });
+  world.broadcast(id, 0);
+  return id;
+}
 
 /// The lock of a folder, whose heartbeat a thread counts.
 class CheckpointFolder::Heartbeat {
@@ -134,11 +133,10 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
       tensors_(state_tensors(assembly.setup(), assembly.trainer().state())) {
   const deck::Config& config = assembly.setup().config;
   const comm::Communicator& world = assembly.mesh().world;
-  const std::string run_id = from != nullptr ? from->run : new_run_id(world);
   comm::agree(world, [&] { snapshot_ = std::make_unique<checkpoint::Snapshot>(tensors_, assembly.setup().place); });
   if (config.checkpoint.files == deck::CheckpointFiles::node) node_.emplace(make_node_group(world));
   writer_ = std::make_unique<checkpoint::Writer>(world, node_ ? &*node_ : nullptr, tensors_, *snapshot_, assembly.io(),
-                                                 folder.directory(), common(run, run_id), config.checkpoint.keep,
+                                                 folder.directory(), common(run), config.checkpoint.keep,
                                                  [&folder] { return folder.lost(); });
   // A thread that writes on hosts takes its time from those that train; on a device these only wait.
   if (async_ && !tensor::kDevice) writer_->use_direct_io();
@@ -164,12 +162,12 @@ void Checkpoints::finish_retention(const Manifest& from) {
 
 Checkpoints::~Checkpoints() { assembly_.trainer().before_change({}); }
 
-Manifest Checkpoints::common(const RunDescription& run, const std::string& run_id) const {
+Manifest Checkpoints::common(const RunDescription& run) const {
   const deck::Config& config = assembly_.setup().config;
   Manifest m;
   m.program = run.program;
   m.git_hash = run.git_hash;
-  m.run = run_id;
+  m.run = run.id;
   m.replicate = config.mesh.replicate;
   m.shard = config.mesh.shard;
   m.tensor = config.mesh.tensor;

@@ -23,7 +23,11 @@ struct RunDescription {
   std::string program, git_hash;
   std::vector<checkpoint::ManifestKey> deck;
   std::string overlap{};  ///< as in SavedChoices
+  std::string id{};       ///< checkpoint::Manifest::run; used where a checkpoint is written
 };
+
+/// 16 hexadecimal digits for a new training, which no other one has. The same on all ranks. Collective.
+std::string new_run_id(const comm::Communicator& world);
 
 /// Tells the user something; called on rank 0.
 using Say = std::function<void(const std::string&)>;
@@ -116,7 +120,7 @@ class Checkpoints {
   void note(const checkpoint::Outcome& outcome);
   void failed(const std::string& why);
   void finish_retention(const checkpoint::Manifest& from);
-  checkpoint::Manifest common(const RunDescription& run, const std::string& run_id) const;
+  checkpoint::Manifest common(const RunDescription& run) const;
 
   Assembly& assembly_;
   const CheckpointFolder& folder_;

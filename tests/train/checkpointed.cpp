@@ -23,7 +23,9 @@ CheckpointedTraining::CheckpointedTraining(const deck::Config& config, MPI_Comm 
   const auto points = train::find_restart(config, config.checkpoint.dir, training.mesh().world, description, say());
   const auto point = train::restore(points, training.assembly(), description, say());
   if (point) first = point->manifest.step;
-  checkpoints.emplace(training.assembly(), folder, description, point ? &point->manifest : nullptr, say());
+  train::RunDescription writes = description;
+  writes.id = point ? point->manifest.run : train::new_run_id(training.mesh().world);
+  checkpoints.emplace(training.assembly(), folder, writes, point ? &point->manifest : nullptr, say());
 }
 
 train::Say CheckpointedTraining::say() {
