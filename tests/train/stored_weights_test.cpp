@@ -38,7 +38,9 @@ Checkpoint trained(deck::Config config, const std::string& folder, std::vector<t
   config.checkpoint.dir = folder;
   test::Training training(config, MPI_COMM_WORLD);
   const train::CheckpointFolder place(training.mesh().world, folder, quiet);
-  train::Checkpoints checkpoints(training.assembly(), place, {"shard8 test", "none", keys_of(config)}, nullptr, quiet);
+  train::RunDescription run{"shard8 test", "none", keys_of(config)};
+  run.id = train::new_run_id(training.mesh().world);
+  train::Checkpoints checkpoints(training.assembly(), place, run, nullptr, quiet);
   training.run(0, 2);
   EXPECT_TRUE(checkpoints.write_now(2));
   hashes = test::hashes_of(training);
