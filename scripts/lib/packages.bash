@@ -26,12 +26,10 @@ TABLE
 # Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster) or a browser.
 optional_packages=(ccache)
 slurm_packages=(slurm-wlm munge)
-browser_packages=(chromium)
 if [[ "${CI:-}" == true ]]; then
   optional_packages+=("${slurm_packages[@]}")
-  # Any of these will do.
-  have "${SHARD8_BROWSER:-chromium}" || have chromium-browser || have google-chrome ||
-    optional_packages+=("${browser_packages[@]}")
+  # tests/study/test_browser.py takes the first of these programs that is installed.
+  have "${SHARD8_BROWSER:-chromium}" || have chromium-browser || have google-chrome || optional_packages+=(chromium)
 fi
 
 # Those of the packages $@ that are not installed.

@@ -93,11 +93,15 @@ class Run {
     if (steps_.first >= steps_.end) {
       logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
                    compare_off_ ? " and to compare" : "", steps_.end);
-      logger_.info("VERIFICATION: {}",
-                   config().verify.configured() ? "NOT CHECKED: no step was trained" : "NOT CONFIGURED");
+      using Status = profile::Verification::Status;
+      std::string verdict = profile::to_text(config().verify.configured()
+                                                 ? profile::Verification{Status::not_checked, "no step was trained"}
+                                                 : profile::Verification{});
+      verdict.pop_back();  // its end of line
+      logger_.info("{}", verdict);
       return base::to_int(base::ExitCode::ok);
     }
-    if (const std::string lost = output_.start(steps_.first, id_); !lost.empty()) logger_.warn("{}", lost);
+    if (const std::string warning = output_.start(steps_.first, id_); !warning.empty()) logger_.warn("{}", warning);
     output_.keep_overlap(overlap_.plan);
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();

@@ -44,7 +44,7 @@ void RunOutput::check(bool overlap_is_kept) const {
 }
 
 std::string RunOutput::start(std::int64_t first_step, std::string_view run) {
-  std::string lost;
+  std::string warning;
   comm::agree_on_root(world_, 0, [&] {
     require_standard_output();
     for (const std::string& name : files_of_the_end(config_)) profile::remove_output(path(name));
@@ -55,13 +55,14 @@ std::string RunOutput::start(std::int64_t first_step, std::string_view run) {
       if (fs::is_regular_file(file)) {
         const auto kept = profile::metrics_before(io::text_of(file.string()), first_step, run);
         io::write_durably(fs::canonical(file).string(), kept.text);  // the file itself, where `file` is a link
-        if (const std::string loss = kept.loss(); !loss.empty()) lost = fmt::format("{}: {}", file.string(), loss);
+        if (const std::string text = kept.warning(); !text.empty())
+          warning = fmt::format("{}: {}", file.string(), text);
       }
     }
     metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
   });
   if (!config_.trace.empty()) comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
-  return lost;
+  return warning;
 }
 
 void RunOutput::keep_overlap(const std::string& plan) const {

@@ -24,10 +24,10 @@ class RunOutput {
 
   /// Error if a file could not be written. Changes no file. `overlap_is_kept`: keep_overlap() may write one.
   void check(bool overlap_is_kept) const;
-  /// Replaces the files of an earlier run. The metrics of a run that goes on are cut back to the steps before
-  /// `first_step` of the training `run`. Returns on rank 0 what the user should know of lines that are left out or
-  /// missing. Called when the start is over and the header is printed, so a run that fails while it starts changes no
-  /// file.
+  /// Removes or empties the files that an earlier run left in output.dir. Only metrics.jsonl keeps its lines of steps
+  /// before `first_step`, if these are of the training whose id is `run`. Returns on rank 0 a warning about lines of
+  /// other trainings and about missing lines, on other ranks and without such lines an empty text. To be called after
+  /// all else that can fail at start-up, so that a run which cannot start changes no file.
   std::string start(std::int64_t first_step, std::string_view run);
   /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
   void keep_overlap(const std::string& plan) const;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 
 namespace shard8::base {
@@ -59,6 +61,10 @@ bool is_utf8(std::string_view text) {
     i += bytes;
   }
   return true;
+}
+
+std::string count(std::int64_t n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
 }  // namespace shard8::base

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,8 @@ std::string quotable(std::string_view text);
 
 /// True if the bytes are UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates.
 bool is_utf8(std::string_view text);
+
+/// The number with its noun: "1 step", "3 steps".
+std::string count(std::int64_t n, std::string_view one, std::string_view many);
 
 }  // namespace shard8::base

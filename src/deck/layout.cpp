@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "deck/choices.hpp"
 #include "deck/number.hpp"
 #include "deck/overlap.hpp"
@@ -15,9 +16,7 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-std::string count(std::int64_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
+using base::count;
 
 std::string describe_model(const ModelConfig& m) {
   return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv), vocab {}, seq {}{}", to_string(m.arch),

@@ -8,12 +8,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
+
 namespace shard8::profile {
 namespace {
-
-std::string count(std::int64_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
 
 constexpr double kRewriteInterval_s = 0.1;  ///< chosen: a line that changes faster cannot be read
 constexpr double kLastStepWeight = 0.1;     ///< chosen: the mean step time follows about the last ten steps
@@ -81,14 +79,14 @@ void Progress::end_line() {
   line_open_ = false;
 }
 
-std::string KeptMetrics::loss() const {
+std::string KeptMetrics::warning() const {
   std::string said;
   if (of_others > 0)
-    said = count(of_others, "line of another training is", "lines of another training are") + " left out";
+    said = base::count(of_others, "line of another training is", "lines of another training are") + " left out";
   if (missing > 0) {
     if (!said.empty()) said += "; ";
-    said += fmt::format("{} no line that can be read, the first is step {}", count(missing, "step has", "steps have"),
-                        first_missing);
+    said += fmt::format("{} no line that can be read, the first is step {}",
+                        base::count(missing, "step has", "steps have"), first_missing);
   }
   return said;
 }

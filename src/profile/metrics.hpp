@@ -21,7 +21,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;  ///< of this step
   double step_s = 0;        ///< seconds
   double tokens_per_s = 0;
-  std::string_view run{};  ///< which training the step is of: checkpoint::Manifest::run
+  std::string_view run{};  ///< name of the training that did the step; train::new_run_id() makes it
 };
 
 /// One JSON object without a newline, with the members of StepMetrics in their order. A number has the fewest digits
@@ -41,18 +41,18 @@ class MetricsFile {
   OutputFile file_;
 };
 
-/// What a run that goes on keeps of a metrics.jsonl.
+/// The part of a metrics.jsonl that stays when a run restarts from a checkpoint, and what was found on the way.
 struct KeptMetrics {
-  std::string text;              ///< the lines, as they are
-  std::int64_t of_others = 0;    ///< lines left out, of steps that another training has done
-  std::int64_t missing = 0;      ///< steps without a line, from the first one that has a line on
-  std::int64_t first_missing = 0;
-  /// What the user should know, for a message; empty if nothing is lost.
-  std::string loss() const;
+  std::string text;                ///< the lines that stay, unchanged and in their order
+  std::int64_t of_others = 0;      ///< how many lines were dropped because their `run` is that of another training
+  std::int64_t missing = 0;        ///< how many steps between the first line that stays and the restart have no line
+  std::int64_t first_missing = 0;  ///< the first of these steps
+  /// A warning that names the dropped lines and the missing steps; empty if there are neither.
+  std::string warning() const;
 };
 
-/// The lines of a metrics.jsonl for the steps before `first` of the training `run`. A line without a run counts as one
-/// of this training. Lines that cannot be read are left out.
+/// Drops from the text of a metrics.jsonl all lines of step `first` and later ones, lines whose `run` is another one,
+/// and lines that are no JSON object with a step. A line without the key `run` stays: earlier versions wrote none.
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run);
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.

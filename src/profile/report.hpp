@@ -108,4 +108,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
 /// The text printed at the end of a run: the tables, then the block of figures. Rows of emulated products are labelled.
 std::string to_text(const Report& report);
 
+/// The verdict as the last line of a report says it: "VERIFICATION: PASSED", with a line end.
+std::string to_text(const Verification& verification);
+
 }  // namespace shard8::profile

@@ -117,27 +117,23 @@ void figures(Out out, const Report& report) {
   fmt::format_to(out, "Figure of Merit (FOM): {} tokens/s\n", figure(report.tokens_per_s));
 }
 
-void verification(Out out, const Verification& v) {
+}  // namespace
+
+std::string to_text(const Verification& v) {
   switch (v.status) {
     case Verification::Status::passed:
-      fmt::format_to(out, "VERIFICATION: PASSED\n");
-      return;
+      return "VERIFICATION: PASSED\n";
     case Verification::Status::failed:
-      fmt::format_to(out, "VERIFICATION: FAILED: {}\n", v.why);
-      return;
+      return fmt::format("VERIFICATION: FAILED: {}\n", v.why);
     case Verification::Status::not_reached:
-      fmt::format_to(out, "VERIFICATION: NOT REACHED\n");
-      return;
+      return "VERIFICATION: NOT REACHED\n";
     case Verification::Status::not_checked:
-      fmt::format_to(out, "VERIFICATION: NOT CHECKED: {}\n", v.why);
-      return;
+      return fmt::format("VERIFICATION: NOT CHECKED: {}\n", v.why);
     case Verification::Status::not_configured:
-      fmt::format_to(out, "VERIFICATION: NOT CONFIGURED\n");
-      return;
+      break;
   }
+  return "VERIFICATION: NOT CONFIGURED\n";
 }
-
-}  // namespace
 
 std::string to_text(const Report& report) {
   std::string text;
@@ -156,7 +152,7 @@ std::string to_text(const Report& report) {
     checkpoints(out, report);
   }
   if (report.compare_off) text += to_text(*report.compare_off);
-  verification(out, report.verification);
+  text += to_text(report.verification);
   return text;
 }
 

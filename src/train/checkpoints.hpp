@@ -23,10 +23,11 @@ struct RunDescription {
   std::string program, git_hash;
   std::vector<checkpoint::ManifestKey> deck;
   std::string overlap{};  ///< as in SavedChoices
-  std::string id{};       ///< checkpoint::Manifest::run; used where a checkpoint is written
+  std::string id{};       ///< name of the training (new_run_id()); only Checkpoints needs it, for its manifests
 };
 
-/// 16 hexadecimal digits for a new training, which no other one has. The same on all ranks. Collective.
+/// A name for a training that starts: 64 random bits as 16 hexadecimal digits, drawn by rank 0 and returned on every
+/// rank. Runs that go on from its checkpoints keep the name. Collective.
 std::string new_run_id(const comm::Communicator& world);
 
 /// Tells the user something; called on rank 0.

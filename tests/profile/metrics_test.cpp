@@ -35,7 +35,8 @@ TEST(Metrics, a_line_keeps_order_and_every_bit) {
   const auto line = ordered_json::parse(to_json_line(m));
   std::vector<std::string> keys;
   for (const auto& item : line.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s", "run"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"step", "loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s", "run"}));
   EXPECT_EQ(line["run"], "00000000cafe0001");
   EXPECT_EQ(line["step"], 17);
   EXPECT_EQ(line["tokens"], 4096);
@@ -56,20 +57,20 @@ std::string lines(std::int64_t first, std::int64_t end, std::string_view run) {
 TEST(Metrics, a_run_that_goes_on_keeps_the_steps_before_it) {
   const KeptMetrics kept = metrics_before(lines(0, 9, "a"), 6, "a");
   EXPECT_EQ(kept.text, lines(0, 6, "a"));
-  EXPECT_EQ(kept.loss(), "");
+  EXPECT_EQ(kept.warning(), "");
   // The first run wrote its steps elsewhere.
   EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").text, lines(4, 6, "a"));
-  EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").loss(), "");
-  EXPECT_EQ(metrics_before("", 6, "a").loss(), "");
+  EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").warning(), "");
+  EXPECT_EQ(metrics_before("", 6, "a").warning(), "");
 }
 
 TEST(Metrics, lines_of_another_training_are_left_out) {
   const KeptMetrics all = metrics_before(lines(0, 3, "b"), 6, "a");
   EXPECT_EQ(all.text, "");
-  EXPECT_EQ(all.loss(), "3 lines of another training are left out");
+  EXPECT_EQ(all.warning(), "3 lines of another training are left out");
   const KeptMetrics some = metrics_before(lines(0, 2, "a") + lines(2, 3, "b") + lines(3, 8, "a"), 6, "a");
   EXPECT_EQ(some.text, lines(0, 2, "a") + lines(3, 6, "a"));
-  EXPECT_EQ(some.loss(),
+  EXPECT_EQ(some.warning(),
             "1 line of another training is left out; 1 step has no line that can be read, the first is step 2");
   const std::string without = "{\"step\":0,\"loss\":1.5}\n";  // by hand, or by a version that wrote no run
   EXPECT_EQ(metrics_before(without, 1, "a").text, without);
@@ -78,10 +79,10 @@ TEST(Metrics, lines_of_another_training_are_left_out) {
 TEST(Metrics, steps_whose_lines_are_missing_or_broken_are_told) {
   std::string broken = lines(0, 2, "a") + "{\"step\":2,\"lo\n[3]\n\n" + lines(4, 5, "a");
   EXPECT_EQ(metrics_before(broken, 5, "a").text, lines(0, 2, "a") + lines(4, 5, "a"));
-  EXPECT_EQ(metrics_before(broken, 5, "a").loss(), "2 steps have no line that can be read, the first is step 2");
+  EXPECT_EQ(metrics_before(broken, 5, "a").warning(), "2 steps have no line that can be read, the first is step 2");
   const std::string cut = lines(0, 5, "a").substr(0, lines(0, 5, "a").size() - 3);
-  EXPECT_EQ(metrics_before(cut, 4, "a").loss(), "");
-  EXPECT_EQ(metrics_before(cut, 5, "a").loss(), "1 step has no line that can be read, the first is step 4");
+  EXPECT_EQ(metrics_before(cut, 4, "a").warning(), "");
+  EXPECT_EQ(metrics_before(cut, 5, "a").warning(), "1 step has no line that can be read, the first is step 4");
   EXPECT_EQ(metrics_before(cut, 5, "a").text, lines(0, 4, "a"));
 }
 
