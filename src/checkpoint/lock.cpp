@@ -67,9 +67,60 @@ State state_of(const std::optional<LockHolder>& holder, const LockHolder& self) 
   return start_of_process(holder->pid) == holder->start ? State::alive : State::dead;
 }
 
-/// The right to replace one text of a lock. It is a file beside the lock with the hash of that text in its name, made
-/// with O_EXCL: one process has it, on network file systems, too, and however long it is stopped between its look at
-/// the lock and its write. A text comes once only (process, start, beats), so who claims it later finds another one.
+/// Writes all of `text` to the beginning of a file and makes it durable, so that other hosts see it.
+void put(int descriptor, const std::string& text, const std::string& path) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const auto written = ::pwrite(descriptor, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) cannot(path, "write", written < 0 ? errno : EIO);
+    done += static_cast<std::size_t>(written);
+  }
+  if (::fsync(descriptor) != 0) cannot(path, "fsync", errno);
+}
+
+/// Makes a file with flock() and `text` and returns its descriptor, or -1 if something is at `path` already. The file
+/// is written before it gets its name (Linux's O_TMPFILE), so a process that is killed here leaves no file without
+/// text, whose maker nobody could examine. A file system without O_TMPFILE, such as NFS, has an empty file for a
+/// moment.
+int make_file(const std::string& path, const std::string& text, bool& has_flock) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  int descriptor = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor >= 0) {
+    has_flock = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    try {
+      put(descriptor, text, path);
+    } catch (const base::Error&) {
+      ::close(descriptor);
+      throw;
+    }
+    const std::string opened = fmt::format("/proc/self/fd/{}", descriptor);
+    if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return descriptor;
+    const int error = errno;
+    ::close(descriptor);
+    if (error == EEXIST) return -1;
+  }
+  descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    if (errno == EEXIST) return -1;
+    cannot(path, "create", errno);
+  }
+  // If another process has locked it, that one saw the file while it was empty, and gives way when it is not.
+  has_flock = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  try {
+    put(descriptor, text, path);
+  } catch (const base::Error&) {
+    ::close(descriptor);
+    ::unlink(path.c_str());
+    throw;
+  }
+  return descriptor;
+}
+
+/// The right to take a lock over from a dead holder. Of several processes that found the same holder dead, one has it:
+/// the one that makes the file LOCK.claim-HASH, where HASH is that of the lock's text. No text of a lock comes twice,
+/// since it holds the process, its start and its beats. So a process that was stopped for a long time between reading
+/// the lock and claiming it may get the claim too, but it then finds another text in the lock and gives up.
 class Claim {
  public:
   Claim(const std::string& lock, const std::string& found)
@@ -80,23 +131,19 @@ class Claim {
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
-  /// False if another process has made it.
+  /// Makes the file in the name of `self`, which has the right until the object is destroyed. False if another process
+  /// has the right.
   bool make(const LockHolder& self) {
-    const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-      if (errno == EEXIST) return false;
-      cannot(path_, "create", errno);
-    }
-    is_ours_ = true;
-    const std::string text = lock_text(self);
-    const auto put = ::write(descriptor, text.data(), text.size());
-    const int error = put < 0 ? errno : ENOSPC;
+    bool has_flock = false;
+    const int descriptor = make_file(path_, lock_text(self), has_flock);
+    if (descriptor < 0) return false;
     ::close(descriptor);
-    if (put != static_cast<ssize_t>(text.size())) cannot(path_, "write", error);
+    is_ours_ = true;
     return true;
   }
+  /// The text of the file, whoever made it; nothing if there is none.
   std::optional<std::string> text() const { return text_at(path_); }
-  /// Of a claimer that died with it.
+  /// Removes the file of another process, which died before it could.
   void remove() const { ::unlink(path_.c_str()); }
 
  private:
@@ -150,19 +197,10 @@ void Lock::beat() {
 
 /// Makes the file; false if there is one.
 bool Lock::create() {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    if (errno == EEXIST) return false;
-    cannot(path_, "create", errno);
-  }
-  // If another process has locked it, that one saw the file while it was still empty, and gives way when it is not.
-  has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  try {
-    write();
-  } catch (const base::Error&) {
-    ::unlink(path_.c_str());
-    throw;
-  }
+  const std::string text = lock_text(self_);
+  descriptor_ = make_file(path_, text, has_flock_);
+  if (descriptor_ < 0) return false;
+  text_ = text;
   return true;
 }
 
@@ -229,15 +267,8 @@ void Lock::watch(const std::string& found, const std::string& who) {
 
 void Lock::write() {
   const std::string text = lock_text(self_);
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const auto put = ::pwrite(descriptor_, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) cannot(path_, "write", put < 0 ? errno : EIO);
-    done += static_cast<std::size_t>(put);
-  }
+  put(descriptor_, text, path_);
   text_ = text;
-  if (::fsync(descriptor_) != 0) cannot(path_, "fsync", errno);  // other hosts see it
 }
 
 bool Lock::is_ours() const {

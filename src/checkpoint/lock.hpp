@@ -48,11 +48,12 @@ struct LockOptions {
 /// The right to write to a checkpoint directory. One process holds it until the object is destroyed or the process
 /// dies.
 ///
-/// A lock that is there is taken over if its holder is dead. On this machine (the same boot and the same process ids)
-/// this is seen at once, from the process id and the start time. Elsewhere the heartbeat is watched: it is a counter in
-/// the file, and no clocks are compared. The file is also locked with flock(), where the file system has that. Of
-/// several processes that find the same dead holder, the one that makes DIR/lock.claim-HASH (O_EXCL, with the hash of
-/// the text that it replaces) takes the lock over, and removes that file.
+/// The lock is the file DIR/lock, which names its holder. A lock whose holder is dead is taken over. If the holder ran
+/// on this machine (the same boot and the same process ids), its process id and start time tell at once whether it
+/// lives. The holder on another machine counts a heartbeat in the file: it is dead if the count does not change for
+/// limit_s, and no clocks are compared. The file is also locked with flock(), where the file system has that. Several
+/// processes may find the same dead holder; the first one to make the file DIR/lock.claim-HASH, HASH being that of the
+/// dead holder's text, takes the lock over and then removes that file.
 class Lock {
  public:
   /// Takes the lock of a folder that exists. Error(checkpoint) names the holder if it lives; Error(environment) if the

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/lock.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -226,6 +227,33 @@ TEST(Lock, WithoutAHolderIsWatched) {
     });
     EXPECT_GE(seconds, kShort.limit_s);
   }
+}
+
+/// A process may be killed at any moment, so the file must not be there without its text.
+TEST(Lock, IsNeverSeenWithoutItsText) {
+  const test::TempFolder folder;
+  const int unnamed = ::open(folder.path().c_str(), O_RDWR | O_TMPFILE, 0666);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no O_TMPFILE";
+  ::close(unnamed);
+  constexpr int kRounds = 300;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int i = 0; i < kRounds; ++i) const Lock lock(folder.path(), "run of the child", kLong);
+    ::_exit(0);
+  }
+  int seen = 0, bad = 0, status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const int file = ::open((folder / "lock").c_str(), O_RDONLY);
+    if (file < 0) continue;
+    std::string text(1024, '\0');
+    const auto got = ::read(file, text.data(), text.size());
+    ::close(file);
+    ++seen;
+    if (got <= 0 || !checkpoint::parse_lock(text.substr(0, static_cast<std::size_t>(got)))) ++bad;
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_GT(seen, 0);
+  EXPECT_EQ(bad, 0) << "of " << seen;
 }
 
 TEST(Lock, IsLost) {
