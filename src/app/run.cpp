@@ -176,8 +176,10 @@ class Run {
     if (point) {
       steps_.first = point->manifest.step;
       restarted_from_ =
-          fmt::format("{}, step {} of {}, written on the mesh {} x {} x {}", point->folder, point->manifest.step,
-                      steps_.end, point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
+          fmt::format("{}, step {}{}, written on the mesh {} x {} x {}", point->folder, point->manifest.step,
+                      point->manifest.step > steps_.end ? fmt::format(", beyond run.steps = {}", steps_.end)
+                                                        : fmt::format(" of {}", steps_.end),
+                      point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
       remarks_ = point->remarks;
       if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
@@ -341,13 +343,20 @@ class Run {
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
-    if (stop_) logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved));
+    if (stop_)
+      logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved, earlier_checkpoint()));
     logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
     output_.write(report, what_ran);
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
     comm::agree_on_root(world(), 0, require_standard_output);
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
+  }
+
+  /// The step of the last checkpoint that this run has written, or else of the one from which it went on.
+  std::optional<std::int64_t> earlier_checkpoint() const {
+    if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;
+    return restarted_from_.empty() ? std::nullopt : std::optional(steps_.first);
   }
 
   profile::CompareOff compare() {

@@ -82,10 +82,12 @@ train::Stopping::Sources StopRequests::sources(const comm::Communicator& world) 
   return sources;
 }
 
-std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint) {
-  return fmt::format("stopped by {} before step {} of {}; {}", train::name_of(reason), next, steps,
-                     checkpoint ? "a checkpoint of this run is there: run again to go on"
-                                : "without a checkpoint of this run: it cannot go on from here");
+std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
+                      std::optional<std::int64_t> earlier) {
+  std::string rest = "without a checkpoint of this run: it cannot go on from here";
+  if (earlier) rest = fmt::format("no checkpoint was written here: run again to go on from that of step {}", *earlier);
+  if (checkpoint) rest = "a checkpoint of this run is there: run again to go on";
+  return fmt::format("stopped by {} before step {} of {}; {}", train::name_of(reason), next, steps, rest);
 }
 
 base::ExitCode stop_code(bool checkpoint) { return checkpoint ? ExitCode::stopped : ExitCode::failed; }

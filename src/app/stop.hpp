@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -46,10 +47,14 @@ class StopRequests {
   base::StopSignals signals_;
 };
 
-/// The line of a report on a run that stopped before step number `next` of `steps`.
-std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint);
+/// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: one was written of
+/// the state where it stopped. `earlier`: the step of the last one from which the run could go on otherwise, if there
+/// is one.
+std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
+                      std::optional<std::int64_t> earlier);
 
-/// The exit code of a run that stopped.
+/// The exit code of a run that stopped: `failed` where this stop wrote no checkpoint, even if there is an earlier one,
+/// so that a job which is queued again for every code `stopped` does not repeat the same steps for ever.
 base::ExitCode stop_code(bool checkpoint);
 
 }  // namespace shard8::app

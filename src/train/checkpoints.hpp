@@ -112,6 +112,8 @@ class Checkpoints {
   /// Waits for the checkpoint that is being written.
   void finish();
 
+  /// The step of the last checkpoint that this object has written, if any.
+  std::optional<std::int64_t> last() const { return last_step_ < 0 ? std::nullopt : std::optional(last_step_); }
   /// Of this rank.
   const profile::CheckpointCounts& counts() const { return counts_; }
 

@@ -128,6 +128,17 @@ TEST_F(TakenName, ByAFile) {
   EXPECT_EQ(fs::path(test::newest_checkpoint(checkpoints())).filename(), "step_00000008");
 }
 
+/// The write of a run that stops fails: an earlier checkpoint is there, and the run goes on from that one.
+TEST_F(TakenName, AtAStop) {
+  test::write_bytes(checkpoints() / "step_00000006.tmp", "mine");
+  const auto end = run({"run.stop_after=2"});
+  EXPECT_EQ(end.code, 5) << end.output;
+  expect_says(end, {"no checkpoint was written: ", "stopped by run.stop_after before step 6 of ",
+                    "; no checkpoint was written here: run again to go on from that of step 4"});
+  fs::remove(checkpoints() / "step_00000006.tmp");
+  expect_whole(run(), folder());
+}
+
 /// `latest` is for people: without it a checkpoint is one all the same.
 TEST_F(TakenName, LatestIsAFolder) {
   fs::remove(checkpoints() / "latest");
