@@ -56,6 +56,8 @@ struct Environment::Life {
   std::atomic<bool> finalizing = false;  // MPI_Finalize was called: MPI_Abort may find no communicator any more
   bool over = false;
   std::atomic<std::thread::id> ender{};  // the thread that ends the job
+  std::terminate_handler before = nullptr;
+  static inline std::atomic<Life*> living = nullptr;
 
   [[noreturn]] void end_job(int code, std::string_view message) {
     std::thread::id nobody;
@@ -76,6 +78,25 @@ struct Environment::Life {
     ::_exit(code);
   }
 
+  // An exception that nobody can catch: it left a thread or a destructor, as a device does that fails while an error of
+  // its own unwinds the stack.
+  [[noreturn]] static void at_terminate() {
+    auto code = base::ExitCode::failed;
+    std::string message = "ended without a reason that is known";
+    try {
+      if (const auto error = std::current_exception()) std::rethrow_exception(error);
+    } catch (const base::Error& e) {
+      code = e.code();
+      message = e.what();
+    } catch (const std::exception& e) {
+      message = e.what();
+    } catch (...) {
+      message = "an exception of unknown type was thrown";
+    }
+    if (Life* const life = living) life->end_job(base::to_int(code), message);
+    std::abort();
+  }
+
   // After exit(), which runs no destructors of main's variables.
   static void at_exit(int status, void* self) {
     auto* const life = static_cast<Life*>(self);
@@ -91,6 +112,8 @@ struct Environment::Life {
 
 Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimits& limits)
     : life_(new Life), world_(world) {
+  Life::living = life_;
+  life_->before = std::set_terminate(&Life::at_terminate);
   set_hang_limits(limits);
   prepare_mpi();
   int provided = MPI_THREAD_SINGLE;
@@ -120,6 +143,8 @@ Environment::~Environment() {
   life_->finalizing = true;
   MPI_Finalize();
   life_->over = true;
+  std::set_terminate(life_->before);
+  Life::living = nullptr;
 }
 
 void Environment::set_hang_limits(const HangLimits& limits) {

@@ -25,7 +25,17 @@ namespace {
 
 using namespace shard8;
 
+struct ThrowsAtItsEnd {
+  ~ThrowsAtItsEnd() { base::fail(base::ExitCode::environment, "the device is lost"); }
+};
+
 void die(const std::string& way) {
+  if (way == "destructor") {
+    const ThrowsAtItsEnd inside;
+    base::fail(base::ExitCode::checkpoint, "cannot read block 7");
+  }
+  if (way == "thread") std::thread([] { base::fail(base::ExitCode::environment, "the disk is lost"); }).join();
+
   if (way == "error" || way == "abort_hangs") base::fail(base::ExitCode::checkpoint, "cannot read block 7");
   if (way == "ok_error") base::fail(base::ExitCode::ok, "an error that calls itself ok");
   if (way == "exception") throw std::runtime_error("a plain exception");

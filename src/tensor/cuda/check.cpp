@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor/cuda/check.hpp"
 
+#include <mutex>
 #include <string>
+
 #include "base/error.hpp"
 #include "base/short_path.hpp"
 
@@ -44,12 +46,42 @@ ExitCode code_of(cudaError_t status) {
   }
 }
 
+/// Whether every later call of this process gives the same status: a kernel has failed, and the context is lost.
+bool is_lasting(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// `message`, or the first one for which this was called.
+std::string first_of(const std::string& message) {
+  static std::mutex mutex;
+  static std::string first;
+  const std::lock_guard guard(mutex);
+  if (first.empty()) first = message;
+  return first;
+}
+
 }  // namespace
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
-  base::fail(code_of(status), "cuda: {} gave {} ({}: {}) on {} at {}:{}{}", expression, static_cast<int>(status),
-             cudaGetErrorName(status), cudaGetErrorString(status), current_device(), base::short_path(file), line,
-             advice(status));
+  const std::string message = fmt::format(
+      "cuda: {} gave {} ({}: {}) on {} at {}:{}{}", expression, static_cast<int>(status), cudaGetErrorName(status),
+      cudaGetErrorString(status), current_device(), base::short_path(file), line, advice(status));
+  base::fail(code_of(status), "{}", is_lasting(status) ? first_of(message) : message);
 }
 
 }  // namespace shard8::tensor::cuda

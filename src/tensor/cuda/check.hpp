@@ -8,7 +8,8 @@ namespace shard8::tensor::cuda {
 
 /// Throws base::Error with the expression, CUDA's number, name and text of the status, the current device, and
 /// folder/file:line. The code is environment for what the machine lacks (a device, a driver, memory, code for the
-/// device), else failed. This header includes neither fmt nor base, so that device code can include it.
+/// device), else failed. After a fault of a kernel every call fails; then the message is that of the first one. This
+/// header includes neither fmt nor base, so that device code can include it.
 [[noreturn]] void cuda_failed(cudaError_t status, const char* expression, const char* file, int line);
 
 inline void check(cudaError_t status, const char* expression, const char* file, int line) {
