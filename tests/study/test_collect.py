@@ -4,7 +4,7 @@
 import csv
 import unittest
 
-from fake import Fake
+from fake import Fake, write
 
 
 def rows(path):
@@ -51,6 +51,17 @@ class Collect(unittest.TestCase):
         code, out, error = self.fake.run("--collect")
         self.assertEqual((code, self.fake.calls("start")), (0, before), error)
         self.assertIn("efficiency", out)
+
+    def test_a_baseline_that_moves_is_told(self):
+        fake = Fake("moves")
+        fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep:\n  - {ranks: [2, 4], model.heads: 8}\n"
+                   "  - {ranks: 4, model.heads: 7}\n  - {ranks: [2, 4], model.heads: 6}\n")
+        self.assertNotIn("is done: speed-up", fake.run()[2])
+        fake.study("deck: deck.yaml\nfolder: out2\nscaling: strong\nset: {x.y: 1}\nsweep: {ranks: [2, 4], x.z: [1]}\n")
+        fake.run()
+        write(fake.path("out2/ranks-2/results/summary.json"), "{")
+        error = fake.run("--collect")[2]
+        self.assertIn("scaling: of {'x.z': '1'} no run on 2 ranks is done: speed-up and efficiency are over 4 ranks", error)
 
     def test_a_batch_that_grows_is_no_strong_scaling(self):
         fake = Fake("grows")

@@ -54,6 +54,12 @@ class Expansion(unittest.TestCase):
         for name in names:
             self.assertRegex(name, r"^[A-Za-z0-9._+-]{1,140}$")
 
+    def test_names_of_points_that_would_be_the_same_differ(self):
+        runs = expand(read("deck: deck.yaml\nsweep:\n  - {a.x: [1, 2], a.y: 3}\n  - {a.x: 1_y-3}\n"))
+        self.assertEqual(len({r.name for r in runs}), 3)
+        self.assertRegex(runs[0].name, r"^x-1_y-3_[0-9a-f]{8}$")
+        self.assertEqual(runs[1].name, "x-2_y-3")
+
     def test_keys_that_end_alike_are_named_whole(self):
         runs = expand(read("deck: deck.yaml\nsweep: {data.seed: [1, 2], run.seed: [1, 2]}\n"))
         self.assertEqual(runs[0].name, "data.seed-1_run.seed-1")

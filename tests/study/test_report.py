@@ -132,3 +132,26 @@ class Report(unittest.TestCase):
         with open("half/summary.json", "w", encoding="utf-8") as file:
             file.write(read("a_run/summary.json")[:100])
         self.assertIn("it is not whole", plot("half").stderr)
+        samples.run("damaged")
+        for name, text in (("timing.csv", "step,phase,part\n0,forward\n"), ("metrics.jsonl", '{"step": 1}\n')):
+            whole = read(f"damaged/{name}")
+            samples.write(f"damaged/{name}", text)
+            done = plot("damaged")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"damaged/{name}: error: it is damaged", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+            samples.write(f"damaged/{name}", whole)
+
+    def test_an_ideal_for_each_first_number_of_ranks(self):
+        from study.figures import ideals
+        from study.measured import MeasuredStudy
+        point = lambda ranks, first: {"ranks": ranks, "ideal": ranks / first}
+        series = {"a": [point(1, 1), point(2, 1)], "b": [point(2, 2), point(8, 2)], "c": [point(2, 2), point(4, 2)]}
+        self.assertEqual(ideals(series), {"ideal from 1": series["a"], "ideal from 2": series["b"]})
+        self.assertEqual(ideals({"a": series["a"]}), {"ideal": series["a"]})
+        samples.run("named/seed_r1/results")
+        samples.run("named/seed_r2/results")
+        samples.write("named/study.json", '{"runs": ["seed_r1", "seed_r2"], "points": [], "repeats": 1}')
+        self.assertEqual(list(MeasuredStudy("named").firsts()), ["seed_r1", "seed_r2"])
+        samples.write("named/study.json", '{"runs": ["seed_r1", "seed_r2"], "points": [], "repeats": 2}')
+        self.assertEqual(list(MeasuredStudy("named").firsts()), ["seed"])

@@ -95,7 +95,7 @@ class Resume(unittest.TestCase):
         _, out, _ = self.fake.run("--list")
         self.assertRegex(out, NAMES[1] + r" +2 ranks  refused: summary.json is not whole: ")
         self.assertRegex(out, NAMES[2] + r" +4 ranks  refused: summary.json is not whole: no 'figures'")
-        self.assertRegex(out, NAMES[3] + r" +1 ranks  unfinished: stopped before step 9")
+        self.assertRegex(out, NAMES[3] + r" +1 rank  unfinished: stopped before step 9")
         self.assertIn("6 runs: 3 done, 2 refused, 1 unfinished", out)
         code, _, error = self.fake.run()
         self.assertEqual(code, 0, error)
@@ -130,6 +130,15 @@ class Resume(unittest.TestCase):
             self.assertEqual(code, 5)
             self.assertIn("heads-7: failed, exit code 5, exit code 5; see out/heads-7/log.txt", error)
         self.assertEqual(self.fake.calls("start"), ["heads-7", "heads-8", "heads-7"])
+
+    def test_a_run_that_its_deck_stops_is_no_failure(self):
+        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [9, 8]}\n")
+        code, _, error = self.fake.run()
+        self.assertEqual(code, 75, error)
+        self.assertIn("heads-9: stopped before step 3; the next call runs it from its begin", error)
+        self.assertIn("1 of 2 runs are done", error)
+        self.assertEqual(self.fake.run()[0], 75)
+        self.assertEqual(self.fake.calls("start"), ["heads-9", "heads-8", "heads-9"])
 
     def test_a_bad_run_is_found_before_any_starts(self):
         self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [8, 3]}\n")

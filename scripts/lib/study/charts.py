@@ -160,7 +160,9 @@ def scaling(title, series, width):
     axes = Axes(svg, span, (low * 0.9, top * 1.25), "ranks", "speed-up", "xy")
     marks = [m for m in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) if low * 0.9 <= m <= top * 1.25]
     axes.frame(ranks if len(ranks) <= 8 else ranks[::2], marks)
-    svg.path([(axes.x(ranks[0]), axes.y(1)), (axes.x(ranks[-1]), axes.y(ranks[-1] / ranks[0]))], "", "ideal")
+    for first in sorted({line[0]["ranks"] for line in series.values()}):
+        last = max(line[-1]["ranks"] for line in series.values() if line[0]["ranks"] == first)
+        svg.path([(axes.x(first), axes.y(1)), (axes.x(last), axes.y(last / first))], "", "ideal")
     for i, (label, line) in enumerate(series.items()):
         color = SERIES[i % len(SERIES)]
         svg.path([(axes.x(p["ranks"]), axes.y(p["speedup"])) for p in line], color)

@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 
-from study.errors import say
+from study.errors import counted, say
 from study.study_file import RANKS
 
 # Column of runs.csv -> where it is in summary.json.
@@ -91,14 +91,19 @@ def series_of(study, point):
     return tuple((key, point[key]) for key in study.swept() if key != RANKS)
 
 
-def add_scaling(study, points):
+def add_scaling(study, points, rows):
     """Adds to each point its speedup over the point of its series with the fewest ranks, the ideal speedup (its ranks
     by theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
-    warnings: series whose batch is not what the kind of scaling says."""
+    warnings: series whose fewest ranks have no finished run in `rows`, or whose batch is not what the kind of scaling
+    says."""
     warnings = []
     for series in dict.fromkeys(series_of(study, point) for point in points):
         group = sorted((p for p in points if series_of(study, p) == series), key=lambda p: p["ranks"])
         first = group[0]
+        fewest = min(row["ranks"] for row in rows if series_of(study, row) == series)
+        if fewest < first["ranks"]:
+            warnings.append(f"scaling: of {dict(series) or 'the sweep'} no run on {counted(fewest, 'rank')} is done: speed-up "
+                            f"and efficiency are over {counted(first['ranks'], 'rank')}")
         for point in group:
             point["speedup"] = point["tokens_per_s"] / first["tokens_per_s"]
             point["ideal"] = point["ranks"] / first["ranks"]
@@ -154,7 +159,7 @@ def collect(study, folders):
     """Writes and prints the tables of a study. Returns the number of runs that are done."""
     rows = [row_of(study, folder) for folder in folders]
     points = points_of(study, rows)
-    warnings = add_scaling(study, points) if study.scaling and points else []
+    warnings = add_scaling(study, points, rows) if study.scaling and points else []
     file = lambda name: os.path.join(study.folder, name)
     write_csv(file("runs.csv"), rows)
     write_csv(file("points.csv"), points)
@@ -162,7 +167,8 @@ def collect(study, folders):
     if write_parquet(file("runs.parquet"), rows) and write_parquet(file("points.parquet"), points):
         names += ", runs.parquet, points.parquet"
     with open(file("study.json"), "w", encoding="utf-8") as out:
-        json.dump({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "points": points,
+        json.dump({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "repeats": study.repeats,
+                   "points": points,
                    "runs": [row["run"] for row in rows if row["state"] == "done"]}, out, indent=1)
     for warning in warnings:
         say(f"warning: {warning}")

@@ -47,6 +47,11 @@ def nearest(word, names):
     return f"did you mean '{close[0]}'?" if close else "expected " + ", ".join(names)
 
 
+def counted(number, word):
+    """'1 run', '2 runs'."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def say(text):
     """Prints a line to standard error, as the other scripts do."""
     print(f"[shard8] {text}", file=sys.stderr, flush=True)

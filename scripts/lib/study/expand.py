@@ -74,11 +74,11 @@ def points(study):
     return list(seen.values())
 
 
-def make_run(study, parameters, names, repeat):
+def make_run(study, parameters, folder, repeat):
     keys = {**study.settings, **{k: v for k, v in parameters if k != RANKS and not k.startswith(ENVIRONMENT)}}
     environment = {**study.environment,
                    **{k[len(ENVIRONMENT):]: v for k, v in parameters if k.startswith(ENVIRONMENT)}}
-    name = file_name(parameters, names) + (f"_r{repeat}" if study.repeats > 1 else "")
+    name = folder + (f"_r{repeat}" if study.repeats > 1 else "")
     return Run(name, parameters, tuple(f"{k}={v}" for k, v in keys.items()), tuple(environment.items()),
                int(dict(parameters).get(RANKS, 0)), repeat)
 
@@ -87,5 +87,8 @@ def expand(study):
     """All runs. First every point once, then every point a second time: a study that is stopped has whole rounds."""
     every = points(study)
     names = short_names(varying(every))
-    return [make_run(study, parameters, names, repeat)
-            for repeat in range(1, study.repeats + 1) for parameters in every]
+    folders = [file_name(parameters, names) for parameters in every]
+    folders = [f"{name}_{digest(repr(parameters))}" if folders.count(name) > 1 else name
+               for name, parameters in zip(folders, every)]
+    return [make_run(study, parameters, folder, repeat)
+            for repeat in range(1, study.repeats + 1) for parameters, folder in zip(every, folders)]

@@ -154,6 +154,16 @@ def memory(runs):
     return bar_figure("memory", "Memory of a rank", note, rows, colors, "MiB")
 
 
+def ideals(series):
+    """{name: the longest curve} for each number of ranks where curves begin: each has an ideal of its own."""
+    longest = {}
+    for line in series.values():
+        first = line[0]["ranks"]
+        if first not in longest or line[-1]["ranks"] > longest[first][-1]["ranks"]:
+            longest[first] = line
+    return {"ideal" if len(longest) == 1 else f"ideal from {first}": line for first, line in sorted(longest.items())}
+
+
 def scaling(study):
     swept = [key for key in study["swept"] if key != "ranks"]
     varying = [k for k in swept if len({p.get(k) for p in study["points"]}) > 1]
@@ -161,7 +171,7 @@ def scaling(study):
     for point in sorted(study["points"], key=lambda p: p["ranks"]):
         series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
     title = f"{study['scaling'].capitalize()} scaling"
-    note = ("Speed-up of tokens/s over the fewest ranks of each curve; the dashed line is the ideal, bars are the "
+    note = ("Speed-up of tokens/s over the fewest ranks of each curve; dashed lines are the ideal, bars are the "
             "extremes of the repeats, percentages the efficiency.")
     heads = ["", "ranks", "tokens/s", "spread", "speed-up", "ideal", "efficiency"]
     rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]),
@@ -170,7 +180,7 @@ def scaling(study):
     legend = [(label, SERIES[i % len(SERIES)]) for i, label in enumerate(series)] if len(series) > 1 else []
     return Figure("scaling", title, note, lambda width: charts.scaling(title, series, width), (heads, rows), legend,
                   curves={**{label: [(p["ranks"], p["speedup"]) for p in line] for label, line in series.items()},
-                          "ideal": [(p["ranks"], p["ideal"]) for p in max(series.values(), key=len)]},
+                          **{name: [(p["ranks"], p["ideal"]) for p in line] for name, line in ideals(series).items()}},
                   axes=("ranks", "speed-up"))
 
 

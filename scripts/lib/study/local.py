@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, say
+from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, counted, say
 from study.ledger import note, settle
 from study.leftovers import FIRST_MOMENTS, MARK, PATIENCE, end_leftovers
 from study.run_folder import write_json
@@ -82,7 +82,7 @@ class Local:
 
     def run_all(self, folders):
         """Runs all that are not done, in order. Returns the exit code of the study."""
-        failed, queue = 0, jobs_of(folders[0].study_folder)
+        failed, stopped, queue = 0, 0, jobs_of(folders[0].study_folder)
         for folder in folders:
             if job := queue.get(folder.run.name):
                 raise StudyError(ENVIRONMENT, f"the run '{folder.run.name}' is job {job} of Slurm: wait for its end with "
@@ -90,18 +90,23 @@ class Local:
         end_leftovers(folders)  # before a look at states: what is left may finish its run first
         settle(folders)
         missing = [folder for folder in folders if folder.state()[0] != "done"]
-        say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(missing)} to run")
+        say(f"{counted(len(folders), 'run')}, {len(folders) - len(missing)} done, {len(missing)} to run")
         for number, folder in enumerate(missing, 1):
             if self.signalled:
                 break
             state, why = folder.state()
-            say(f"[{number}/{len(missing)}] {folder.run.name}, {folder.expected.ranks} ranks" +
+            say(f"[{number}/{len(missing)}] {folder.run.name}, {counted(folder.expected.ranks, 'rank')}" +
                 (f" (before: {state}, {why})" if why else ""))
             code = self.run(folder)
             state, why = folder.state()
-            if state != "done" and not self.signalled:
-                failed += 1
-                say(f"{folder.run.name}: {state}, {why}, exit code {code}; see {folder.file('log.txt')}")
-        if self.signalled:
-            return STOPPED
-        return FAILED if failed else DONE
+            if state == "done" or self.signalled:
+                continue
+            if code == STOPPED and state == "unfinished":  # by its own run.stop_after or run.time_limit_min
+                stopped += 1
+                say(f"{folder.run.name}: {why}; the next call runs it from its begin")
+                continue
+            failed += 1
+            say(f"{folder.run.name}: {state}, {why}, exit code {code}; see {folder.file('log.txt')}")
+        if failed and not self.signalled:
+            return FAILED
+        return STOPPED if self.signalled or stopped else DONE

@@ -6,7 +6,7 @@ import os
 import sys
 
 from study.collect import collect
-from study.errors import BAD_STUDY, DONE, STOPPED, StudyError, say
+from study.errors import BAD_STUDY, DONE, STOPPED, StudyError, counted, say
 from study.expand import expand
 from study.local import Local
 from study.program import Program, built_program, launcher_of
@@ -38,8 +38,8 @@ def list_runs(folders):
     for folder in folders:
         state, why = folder.state()
         counts[state] = counts.get(state, 0) + 1
-        print(f"{folder.run.name:<{width}}  {folder.expected.ranks:5d} ranks  {state}{': ' if why else ''}{why}")
-    print(f"{len(folders)} runs: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
+        print(f"{folder.run.name:<{width}}  {counted(folder.expected.ranks, 'rank'):>11}  {state}{': ' if why else ''}{why}")
+    print(f"{counted(len(folders), 'run')}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
     return DONE
 
 

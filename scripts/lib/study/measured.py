@@ -28,12 +28,18 @@ class Measured:
         self.summary = read_json(os.path.join(folder, "summary.json"))
         if missing := [key for key in NEEDED if key not in self.summary]:
             raise StudyError(BAD_STUDY, f"{folder}/summary.json: error: it has no '{missing[0]}': is it that of a run?")
-        self.steps = self.read_steps(self.name_of("timing", "timing.csv"))
-        self.every = self.read_every(self.name_of("timing_ranks", ""))
-        self.losses = self.read_losses(self.name_of("metrics", "metrics.jsonl"))
+        self.steps = self.read("timing", "timing.csv", self.read_steps)
+        self.every = self.read("timing_ranks", "", self.read_every)
+        self.losses = self.read("metrics", "metrics.jsonl", self.read_losses)
 
-    def name_of(self, key, default):
-        return os.path.join(self.folder, self.summary["deck"].get("output", {}).get(key, default))
+    def read(self, key, default, reader):
+        """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
+        path = os.path.join(self.folder, self.summary["deck"].get("output", {}).get(key, default))
+        try:
+            return reader(path)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise StudyError(BAD_STUDY, f"{path}: error: it is damaged or no file of a run ({type(error).__name__}: "
+                                        f"{error}); run it again") from None
 
     @staticmethod
     def read_steps(path):
@@ -115,6 +121,8 @@ class MeasuredStudy:
 
     def firsts(self):
         """The first repeat of every point, under a label without the repeat."""
+        if self.study.get("repeats", 1) == 1:
+            return {run.label: run for run in self.runs}
         out = {}
         for run in self.runs:
             head, _, tail = run.label.rpartition("_r")

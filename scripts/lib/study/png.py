@@ -8,8 +8,12 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402  the backend comes first
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter  # noqa: E402
+from matplotlib.transforms import offset_copy  # noqa: E402
 
 from study.svg import SERIES  # noqa: E402
+
+
+LEGEND_BELOW = 36  # points: under the numbers and the name of the axis
 
 
 def draw_bars(axes, figure):
@@ -24,12 +28,13 @@ def draw_bars(axes, figure):
     axes.invert_yaxis()
     axes.legend([pyplot.Rectangle((0, 0), 1, 1, color=color) for _, color in figure.legend],
                 [name for name, _ in figure.legend], frameon=False, fontsize=8, ncols=4, loc="upper center",
-                bbox_to_anchor=(0.45, -0.12))
+                bbox_to_anchor=(0.45, 0),
+                bbox_transform=offset_copy(axes.transAxes, axes.figure, y=-LEGEND_BELOW, units="points"))
 
 
 def draw_curves(axes, figure):
     for i, (label, line) in enumerate(figure.curves.items()):
-        ideal = label == "ideal"
+        ideal = label.split(" from ")[0] == "ideal"
         axes.plot([x for x, _ in line], [y for _, y in line], label=label or "measured", linewidth=1.6,
                   color="#999999" if ideal else SERIES[i % len(SERIES)], linestyle="--" if ideal else "-",
                   marker="o" if len(line) < 20 and not ideal else None)

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 """The program that runs a study: its version, what it says of a run's deck, and how it is started."""
+import functools
 import hashlib
 import itertools
 import os
@@ -65,7 +66,6 @@ class Program:
         if "+dirty" in self.version or "unknown" in self.version:
             self.identity += " " + digest_of_file(self.path)[:16]
         self.deck_digest = digest_of_file(deck)
-        self.names_checkpoints = self.deck_names_checkpoints()
 
     def ask(self, *arguments):
         """Exit code, standard output and error of a command of the program that starts no MPI."""
@@ -76,7 +76,8 @@ class Program:
             raise StudyError(ENVIRONMENT, f"'{self.path} {arguments[0]}' does not answer: {error}") from None
         return done.returncode, done.stdout, done.stderr
 
-    def deck_names_checkpoints(self):
+    @functools.cached_property
+    def names_checkpoints(self):
         """Whether the deck sets checkpoint.dir. The runs of a study would go on from each other's checkpoints there."""
         code, out, _ = self.ask("convert", self.deck, "--to", "yaml")
         try:
