@@ -187,9 +187,8 @@ void add_trace(CLI::App& app, TraceArguments& arguments) {
 
 void add_compare(CLI::App& app, CompareArguments& arguments) {
   CLI::App* compare = app.add_subcommand("compare", "what differs between runs: speed, phases, memory, losses, decks");
-  compare->add_option("RUN", arguments.paths, "output folders, or their summary.json or metrics.jsonl")
+  compare->add_option("RUN", arguments.paths, "two or more output folders, or their summary.json or metrics.jsonl")
       ->required()
-      ->expected(2, 1000)
       ->check(kNotEmpty);
   compare->add_option("--threshold", arguments.percent, "per cent by which a run may be worse than the first one")
       ->capture_default_str()
@@ -197,6 +196,9 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
   compare->add_option("--loss", arguments.loss, "largest relative difference of losses (threshold / 100)")
       ->check(CLI::NonNegativeNumber);
   compare->add_flag("--json", arguments.json, "as JSON");
+  compare->parse_complete_callback([&arguments] {
+    if (arguments.paths.size() < 2) throw CLI::ArgumentMismatch::AtLeast("RUN", 2, arguments.paths.size());
+  });
 }
 
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {

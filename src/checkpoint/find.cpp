@@ -37,8 +37,17 @@ bool names_checkpoints(const std::string& path) {
 }
 
 Directory directory_at(const std::string& path) {
+  const Kind kind = kind_of(path, true);
+  if (kind != Kind::folder)
+    base::fail(base::ExitCode::checkpoint,
+               "'{}': {}, so there are no checkpoints here: give the folder of one ({}), of several, or the output.dir "
+               "of a run",
+               path, kind == Kind::none ? "is not there" : "is no folder", step_name(1200));
   for (const std::string& folder : {path, inside(path)})
     if (Directory directory(folder); !directory.steps().empty()) return directory;
+  if (is_checkpoint(path))
+    base::fail(base::ExitCode::checkpoint, "'{}': is one checkpoint: show or verify it, or give the folder of several",
+               path);
   base::fail(base::ExitCode::checkpoint,
              "'{}': there are no checkpoints here: give the folder of one ({}), of several, or the output.dir of a run",
              path, step_name(1200));

@@ -26,10 +26,10 @@ bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-std::map<std::string_view, std::string_view> values_of(const std::vector<ManifestKey>& keys) {
-  std::map<std::string_view, std::string_view> values;
-  for (const ManifestKey& k : keys) values[k.key] = k.value;
-  return values;
+std::map<std::string_view, const ManifestKey*> by_name(const std::vector<ManifestKey>& keys) {
+  std::map<std::string_view, const ManifestKey*> named;
+  for (const ManifestKey& k : keys) named[k.key] = &k;
+  return named;
 }
 
 std::string shown(const std::string& value) { return value.empty() ? "\"\"" : value; }
@@ -62,13 +62,16 @@ bool must_not_change_at_restart(const std::string& key) {
 }
 
 std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, const std::vector<ManifestKey>& now) {
-  const auto before = values_of(saved);
+  const auto before = by_name(saved);
   const bool keeps_decay = saved_decay(saved, now).has_value();
   std::vector<DeckChange> changes;
   for (const ManifestKey& k : now) {
     const auto found = before.find(k.key);
-    if (found == before.end() || found->second == k.value || (keeps_decay && k.key == kDecay)) continue;
-    changes.push_back({k.key, std::string(found->second), k.value});
+    if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
+    // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
+    const std::string_view fallback = deck::to_string(deck::Origin::fallback);
+    if (may_change_at_restart(k.key) && k.origin == fallback && found->second->origin == fallback) continue;
+    changes.push_back({k.key, found->second->value, k.value});
   }
   return changes;
 }

@@ -195,6 +195,9 @@ TEST(Directory, SaysWhyItCannotWrite) {
   test::write_bytes(folder / "file", "");
   expect_error([&] { Directory(folder / "file").make(); }, ExitCode::environment,
                {"file': Not a directory", remedy[0]});
+  fs::create_symlink("scratch/gone", folder / "link");
+  expect_error([&] { Directory(folder / "link").make(); }, ExitCode::environment,
+               {"link': is a link to 'scratch/gone', which is not there"});
   expect_error([&] { Directory(folder / "file/x").make(); }, ExitCode::environment, {"Not a directory", remedy[0]});
   expect_error([&] { Directory(folder / "file").steps(); }, ExitCode::checkpoint, {"cannot list", "Not a directory"});
   directory.make();

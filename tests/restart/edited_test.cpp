@@ -122,6 +122,14 @@ TEST_F(MayChange, NothingIsSaidWhereNothingDiffers) {
   EXPECT_EQ(end.output.find("\nchanged"), std::string::npos) << end.output;
 }
 
+/// run.timing_skip is not in the deck: its default follows from run.steps, and nobody has edited it.
+TEST_F(MayChange, DefaultsThatFollowAreNoChange) {
+  const auto end = run({"run.steps=2"});
+  EXPECT_EQ(end.code, 0) << end.output;
+  expect_says(end, {"step 3, beyond run.steps = 2, ", "run.steps: 6 in the checkpoint, 2 in this deck"});
+  EXPECT_EQ(end.output.find("run.timing_skip"), std::string::npos) << end.output;
+}
+
 TEST_F(NeedsPermission, ToChangeWhatIsTrained) {
   for (const auto& [key, before, now] :
        {std::array{"optimizer.lr", "0.003", "0.002"}, std::array{"optimizer.clip", "1", "2"},
