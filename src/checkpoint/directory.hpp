@@ -30,7 +30,7 @@ std::string node_file(std::int64_t node);
 ///     step_00001200.old   one that is being removed, or replaced by another of the same step
 ///     latest              the name of the last one that was written, a text
 ///     latest.tmp          `latest` while it is being replaced
-///     lock                who writes here (lock.hpp)
+///     lock, lock.claim-*  who writes here (lock.hpp)
 ///
 /// Nothing else is ever changed, and in a checkpoint's folder only the manifest and shard files are.
 ///

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/step_folder.hpp"
 #include "io/digest.hpp"
 
 namespace shard8::checkpoint {
@@ -27,6 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLockFile = "/lock";
+constexpr std::string_view kClaim = ".claim-";
 
 [[noreturn]] void cannot(const std::string& path, const char* operation, int error) {
   base::fail(base::ExitCode::environment,
@@ -124,7 +127,7 @@ int make_file(const std::string& path, const std::string& text, bool& has_flock)
 class Claim {
  public:
   Claim(const std::string& lock, const std::string& found)
-      : path_(fmt::format("{}.claim-{:016x}", lock, io::digest64(std::as_bytes(std::span(found))))) {}
+      : path_(fmt::format("{}{}{:016x}", lock, kClaim, io::digest64(std::as_bytes(std::span(found))))) {}
   ~Claim() {
     if (is_ours_) ::unlink(path_.c_str());
   }
@@ -151,6 +154,23 @@ class Claim {
   bool is_ours_ = false;
 };
 
+/// Removes the claims that were left by processes which died before they could. The caller has just taken the lock: a
+/// claim counts for one text of the lock, that text is gone, and it never comes back. What cannot be removed stays.
+void remove_claims(const std::string& folder) {
+  const std::string begin = std::string(kLockFile + 1) + std::string(kClaim);
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  try {
+    for (const std::string& name : names_in(folder)) {
+      const std::string hash = name.starts_with(begin) ? name.substr(begin.size()) : "";
+      const std::string path = folder + "/" + name;
+      if (hash.size() == 16 && std::all_of(hash.begin(), hash.end(), is_digit) && kind_of(path, false) == Kind::other)
+        ::unlink(path.c_str());
+    }
+  } catch (const base::Error&) {
+    return;
+  }
+}
+
 }  // namespace
 
 std::optional<LockHolder> lock_holder(const std::string& folder) {
@@ -163,7 +183,10 @@ Lock::Lock(const std::string& folder, const std::string& run, LockOptions option
   constexpr int kAttempts = 100;  // chosen; each one more means that a lock came and went meanwhile
   try {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      if (create() || take_over()) return;
+      if (create() || take_over()) {
+        remove_claims(folder);
+        return;
+      }
       close();
     }
     refuse(path_, "several processes", "which take and release it all the time");

@@ -53,7 +53,7 @@ struct LockOptions {
 /// lives. The holder on another machine counts a heartbeat in the file: it is dead if the count does not change for
 /// limit_s, and no clocks are compared. The file is also locked with flock(), where the file system has that. Several
 /// processes may find the same dead holder; the first one to make the file DIR/lock.claim-HASH, HASH being that of the
-/// dead holder's text, takes the lock over and then removes that file.
+/// dead holder's text, takes the lock over and then removes that file. If it dies before it could, the next holder does.
 class Lock {
  public:
   /// Takes the lock of a folder that exists. Error(checkpoint) names the holder if it lives; Error(environment) if the

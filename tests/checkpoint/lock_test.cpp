@@ -327,6 +327,25 @@ TEST(Lock, OfAHolderThatAnotherTakesOver) {
   }
 }
 
+/// A process was killed when it had taken a lock over and had not yet removed its claim. The next holder does, and
+/// leaves files of other names alone.
+TEST(Lock, RemovesClaimsThatWereLeft) {
+  const test::TempFolder folder;
+  const std::vector<std::string> others = {"lock.claim-mine", "lock.claim-31F0c0ffee31F0c0", "lock.claim",
+                                           "clock.claim-0"};
+  for (const char* holder : {"", "dead"}) {
+    const std::string claim = claim_of(folder, "an earlier text");
+    for (const std::string& name : others) test::write_bytes(folder / name, "");
+    test::write_bytes(claim, checkpoint::lock_text(elsewhere()));
+    LockHolder dead = checkpoint::this_process("run 2");
+    dead.start -= 1;
+    if (*holder != '\0') test::write_bytes(folder / "lock", checkpoint::lock_text(dead));
+    const Lock lock(folder.path(), "run 1", kLong);
+    EXPECT_FALSE(fs::exists(claim)) << holder;
+    for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder / name)) << name;
+  }
+}
+
 /// Many processes find the lock of a dead one: one gets it.
 TEST(Lock, OneOfManyTakesIt) {
   constexpr int kProcesses = 8;
