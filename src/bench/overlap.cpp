@@ -68,6 +68,7 @@ deck::Config overlap_bench_deck(deck::Config config) {
   all.overlap = {};
   all.overlap.enable = true;
   all.overlap.splits = config.overlap.splits;
+  all.overlap.chunks = config.overlap.chunks;
   config.overlap.enable = true;
   for (const std::string_view key : deck::ring_overlap_keys(config)) deck::set_overlap_key(all, key, "ring");
   return all;

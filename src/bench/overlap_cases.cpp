@@ -166,11 +166,12 @@ class Cases {
     c.flags = [=, run = run_, &l, &scratch, &least = m_.least] {
       model::ScatteringByParts scattering(*run.context, e, l.y.slice(0, 1), least.partial, {});
       const std::int64_t tokens = l.y.rows();
-      for (int k = 1; k <= run.ranks(); ++k) {
-        const int rank = scattering.destination(k);
-        run.fprop_of_rank(scratch.partial, l.x.by_rows, l.w, rank, tokens);
-        scattering.give(*run.context, rank);
-      }
+      scattering.in_order_of_departure(*run.context, 1, [&](std::int64_t rank, std::int64_t) {  // a token is a rank's
+        const int chunks = rank == run.context->tensor_group.rank() ? 1 : e.chunks;
+        model::for_each_chunk_of_rank(tokens, chunks, [&](std::int64_t first, std::int64_t count) {
+          run.fprop_of_tokens(scratch.partial, l.x.by_rows, l.w, rank * tokens + first, count);
+        });
+      });
       scattering.finish(*run.context);
     };
     cases_.push_back(std::move(c));

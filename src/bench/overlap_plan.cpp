@@ -34,7 +34,9 @@ constexpr const char* kKeys[] = {"model.arch",
                                  "precision.compute",
                                  "precision.deterministic",
                                  "fp8.recipe",
-                                 "fp8.format"};
+                                 "fp8.format",
+                                 "overlap.splits",
+                                 "overlap.chunks"};
 
 /// An error of nlohmann::json becomes an Error(failed).
 template <class Function>

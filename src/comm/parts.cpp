@@ -50,6 +50,11 @@ void finish_once(Pointer& exchange) {
 
 }  // namespace
 
+void ScatterExchange::give(int rank, std::int64_t first, std::int64_t rows) {
+  base::fail(base::ExitCode::failed, "rows {} to {} for rank {}: on hosts all rows for a rank are given at once", first,
+             first + rows - 1, rank);
+}
+
 GatherParts& GatherParts::operator=(GatherParts&& other) noexcept {
   if (this != &other) {
     drop(exchange_);
@@ -76,6 +81,9 @@ ScatterParts& ScatterParts::operator=(ScatterParts&& other) noexcept {
 ScatterParts::~ScatterParts() { drop(exchange_); }
 tensor::Tensor ScatterParts::whole() const { return used(exchange_, "whole").whole(); }
 void ScatterParts::give(int rank) { used(exchange_, "give").give(rank); }
+void ScatterParts::give(int rank, std::int64_t first, std::int64_t rows) {
+  used(exchange_, "give").give(rank, first, rows);
+}
 void ScatterParts::finish() { finish_once(exchange_); }
 
 }  // namespace shard8::comm

@@ -50,6 +50,8 @@ class ScatterExchange {
  public:
   virtual tensor::Tensor whole() = 0;
   virtual void give(int rank) = 0;
+  /// Only devices take some of a rank's rows; others throw Error(failed).
+  virtual void give(int rank, std::int64_t first, std::int64_t rows);
   virtual void finish() = 0;
   virtual bool abandon() noexcept = 0;    ///< as GatherExchange::abandon
   virtual void give_back() noexcept = 0;  ///< as GatherExchange::give_back
@@ -115,6 +117,9 @@ class ScatterParts {
   /// The rows of whole() that rank `rank` sums are written, in the order of the execution space, and are not changed
   /// any more. Every rank, this one too, is given once, after whole() was called.
   void give(int rank);
+  /// The same of `rows` of the rows for `rank`, from their row `first` on, so that they leave before the other rows are
+  /// written. Each row is given once, in order. Only on devices, else Error(failed).
+  void give(int rank, std::int64_t first, std::int64_t rows);
   /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
   /// one is this rank.
   int destination(int k) const { return (rank_ + k) % size_; }

@@ -92,6 +92,8 @@ constexpr Reader kReaders[] = {
     {"overlap.splits", "mesh.tensor", [](const Config& c) { return !overlaps(c) || c.mesh.tensor > 2; }},
     {"overlap.splits", "mesh.device",
      [](const Config& c) { return !overlaps(c) || c.mesh.tensor <= 2 || c.mesh.device != Device::host; }},
+    {"overlap.chunks", "overlap.enable", overlaps},
+    {"overlap.chunks", "mesh.device", [](const Config& c) { return !overlaps(c) || c.mesh.device != Device::host; }},
     {"overlap.min_gflop", "overlap.enable", overlaps},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
     {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},

@@ -112,6 +112,9 @@ struct OverlapConfig {
   /// On devices, of a direct gather: the products in which the other ranks' tokens are multiplied; 0: one for each
   /// rank.
   std::int64_t splits = 0;
+  /// On devices, of a pipeline: the products in which the tokens of each other rank are multiplied; 0: see
+  /// pipeline_chunks().
+  std::int64_t chunks = 0;
   double min_gflop = 0.0;  ///< an exchange whose product has fewer GFLOP on a rank runs alone
 };
 

@@ -100,6 +100,13 @@ constexpr Field kOverlap[] = {
      .help = "direct, on devices: in so many products the other ranks' tokens are multiplied as they arrive, at most "
              "mesh.tensor - 1; fewer are larger. 0: one for each rank, as always on hosts, where a product's bits may "
              "depend on its size"},
+    {.key = "chunks",
+     .slot = overlap<&OverlapConfig::chunks>(),
+     .bounds = between(0, 16),
+     .unit = "products",
+     .help = "pipeline, on devices: in so many products the tokens of each other rank are multiplied; each is sent while "
+             "the next one computes. 0: 2 in a group of two ranks, else 1. Always 1 on hosts, where a product's bits may "
+             "depend on its size"},
     {.key = "min_gflop",
      .slot = overlap<&OverlapConfig::min_gflop>(),
      .bounds = at_least(0),

@@ -68,6 +68,11 @@ bool large_enough(const Config& config, OverlapLinear linear) {
   return config.overlap.min_gflop == 0 || product_gflop(config, linear) >= config.overlap.min_gflop;
 }
 
+int pipeline_chunks(const Config& config) {
+  if (config.overlap.chunks > 0) return static_cast<int>(config.overlap.chunks);
+  return config.mesh.tensor == 2 ? 2 : 1;
+}
+
 std::string describe_overlap(const Config& config) {
   using Linear = OverlapLinear;
   struct Key {

@@ -80,12 +80,9 @@ void fprop_and_scatter(const Context& context, const Tensor& local, const Tensor
     return reduce_scatter_tokens(context, scatter.name, local, partial, addend);
   }
   ScatteringByParts scattering(context, scatter, local, partial, addend);
-  const std::int64_t tokens = local.rows();
-  for (int k = 1; k <= context.tensor_group.size(); ++k) {
-    const int rank = scattering.destination(k);
-    fprop(context, scattering.whole().slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.weight, {});
-    scattering.give(context, rank);
-  }
+  scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
+    fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
+  });
   scattering.finish(context);
 }
 

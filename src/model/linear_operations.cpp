@@ -271,9 +271,13 @@ const RowExchanges& ModuleOperations::row(Linear linear) const {
 /// The reduce-scatter begins when the first part is there.
 void ModuleOperations::pipeline(Linear linear) {
   std::optional<int> scattering;
+  const TensorExchange& exchange = row(linear).forward;
   for (int k = 1; k <= dims_.tensor; ++k) {
-    fprop_of_tokens(linear, dims_.tokens_local(), false, false);
-    if (k == 1) scattering = reduce_scatter_by_parts(row(linear).forward);
+    for_each_chunk_of_rank(dims_.tokens_local(), k == dims_.tensor ? 1 : exchange.chunks,
+                           [&](std::int64_t, std::int64_t tokens) {
+                             fprop_of_tokens(linear, tokens, false, false);
+                             if (!scattering) scattering = reduce_scatter_by_parts(exchange);
+                           });
   }
   out_.wait(scattering);
 }

@@ -41,6 +41,7 @@ Overlap Overlap::make(const deck::Config& deck) {
   const auto scatter = [&](TensorExchange& exchange, deck::ScatterMethod key, Linear beside) {
     const bool ring = key == deck::ScatterMethod::ring;
     set(exchange, key != deck::ScatterMethod::off, beside, ring ? Method::ring : Method::pipeline);
+    if (tensor::kDevice) exchange.chunks = deck::pipeline_chunks(deck);
   };
   scatter(overlap.proj.forward, keys.proj_fprop, Linear::proj);
   scatter(overlap.fc2.forward, keys.fc2_fprop, Linear::fc2);

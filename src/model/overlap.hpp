@@ -22,6 +22,7 @@ struct TensorExchange {
   profile::Exchange name;
   ExchangeMethod method = ExchangeMethod::off;
   int splits = 0;  ///< direct: see for_each_arrival; 0 on hosts, whose products are of one rank
+  int chunks = 1;  ///< pipeline: see for_each_chunk_of_rank; 1 on hosts
 
   bool hidden() const { return method != ExchangeMethod::off; }
   /// How its rows travel if it goes part by part.

@@ -127,15 +127,18 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,
                                      const Tensor& partial, const Tensor& addend)
-    : name_(exchange.name) {
+    : name_(exchange.name), tokens_(local.rows()) {
   auto part = context.timer.exchange(name_, "begin");
   parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name_), exchange.route());
   whole_ = parts_.whole();
 }
 
-void ScatteringByParts::give(const Context& context, int rank) {
+void ScatteringByParts::give(const Context& context, int rank, std::int64_t first, std::int64_t count) {
   auto part = context.timer.exchange(name_, "push", rank);
-  parts_.give(rank);
+  if (count == tokens_)
+    parts_.give(rank);
+  else
+    parts_.give(rank, first, count);
 }
 
 void ScatteringByParts::finish(const Context& context) {

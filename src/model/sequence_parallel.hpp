@@ -60,6 +60,19 @@ void for_each_arrival(int rank, int size, int splits, int ranks, const Read& rea
   }
 }
 
+/// Calls read(first, count) for the runs of tokens of another rank that a pipeline computes and gives one by one: `chunks`
+/// of them, of about `tokens` / `chunks` tokens. They begin at multiples of 128 tokens, so that their products have whole
+/// tiles and whole blocks of scales. Fewer tokens make fewer runs.
+template <class Read>
+void for_each_chunk_of_rank(std::int64_t tokens, int chunks, const Read& read) {
+  constexpr std::int64_t kStep = 128;
+  for (std::int64_t i = 0, first = 0; i < chunks; ++i) {
+    const std::int64_t end = i + 1 == chunks ? tokens : tokens * (i + 1) / chunks / kStep * kStep;
+    if (end > first) read(first, end - first);
+    first = end;
+  }
+}
+
 /// A gather whose parts, the tokens of each rank, are used one by one. The memory and `local` are those of
 /// start_gather_tokens, and must not change until finish().
 class GatheringByParts {
@@ -125,18 +138,33 @@ class ScatteringByParts {
                     const tensor::Tensor& partial, const tensor::Tensor& addend);
   /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
   const tensor::Tensor& whole() const { return whole_; }
-  /// The rank to which tokens are given k-th, k = 1 … T. The last one is this rank.
-  int destination(int k) const { return parts_.destination(k); }
-  /// The tokens of this rank's summands for `rank` are written.
-  void give(const Context& context, int rank);
+  /// Calls multiply(first, count) for runs of whole(), each in a product of its own, and gives each to its rank when
+  /// multiply has returned: the runs of other ranks in chunks, this rank's tokens last and in one run.
+  template <class Multiply>
+  void in_order_of_departure(const Context& context, int chunks, const Multiply& multiply);
   /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.
   void finish(const Context& context);
 
  private:
+  void give(const Context& context, int rank, std::int64_t first, std::int64_t count);
+
   profile::Exchange name_;
+  std::int64_t tokens_;  ///< of a rank
   comm::ScatterParts parts_;
   tensor::Tensor whole_;
 };
+
+template <class Multiply>
+void ScatteringByParts::in_order_of_departure(const Context& context, int chunks, const Multiply& multiply) {
+  const int ranks = context.tensor_group.size();
+  for (int k = 1; k <= ranks; ++k) {
+    const int rank = parts_.destination(k);
+    for_each_chunk_of_rank(tokens_, k == ranks ? 1 : chunks, [&](std::int64_t first, std::int64_t count) {
+      multiply(rank * tokens_ + first, count);
+      give(context, rank, first, count);
+    });
+  }
+}
 
 /// The matrix (tokens, N) to write before reduce_scatter_tokens sums it over the group into `local` (T_local, N). It
 /// lies in `scratch`, which must have so many elements. In a group of one rank it is `local`.

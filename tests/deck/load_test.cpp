@@ -207,7 +207,7 @@ TEST(Load, long_lines_are_cut_around_the_place) {
       << message;
 }
 
-TEST(Load, warns_of_splits_that_change_nothing) {
+TEST(Load, warns_of_chunks_and_splits_that_change_nothing) {
   const auto warnings = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"overlap.enable=true", "model.ffn=192", "model.heads=12", "model.hidden=96"});
     return load_text(kLeastDeck, "a.yaml", overrides).warnings;
@@ -224,6 +224,10 @@ TEST(Load, warns_of_splits_that_change_nothing) {
     EXPECT_NE(found[0].find("overlap.splits = 1 has no effect"), std::string::npos) << found[0];
     EXPECT_NE(found[0].find("nothing reads it with " + because), std::string::npos) << found[0];
   }
+  EXPECT_TRUE(warnings({"overlap.chunks=2", "mesh.tensor=2"}).empty());
+  const auto on_hosts = warnings({"overlap.chunks=2", "mesh.tensor=2", "mesh.device=host"});
+  ASSERT_EQ(on_hosts.size(), 1U);
+  EXPECT_NE(on_hosts[0].find("nothing reads it with mesh.device = host"), std::string::npos) << on_hosts[0];
 }
 
 TEST(Load, a_ring_does_not_go_with_devices) {
@@ -268,6 +272,7 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
                                                                  {"data.path=a", "data.kind = synthetic"},
                                                                  {"verify.tolerance=1", "verify.gold = ''"},
                                                                  {"overlap.splits=1", "overlap.enable = false"},
+                                                                 {"overlap.chunks=1", "overlap.enable = false"},
                                                                  {"overlap.min_gflop=1", "overlap.enable = false"}};
   for (const auto& [given, because] : keys) {
     const auto found = warnings(kLeastDeck, {"model.arch=gpt2", given});

@@ -110,6 +110,25 @@ TEST(Arrival, EachRankOnce) {
         }
 }
 
+TEST(Departure, ChunksCoverEachTokenOnce) {
+  for (const std::int64_t tokens : {1, 127, 128, 129, 1000, 8192})
+    for (int chunks = 1; chunks <= 5; ++chunks) {
+      SCOPED_TRACE(fmt::format("{} tokens in {} chunks", tokens, chunks));
+      std::int64_t end = 0;
+      int calls = 0;
+      model::for_each_chunk_of_rank(tokens, chunks, [&](std::int64_t first, std::int64_t count) {
+        EXPECT_EQ(first, end);
+        EXPECT_EQ(first % 128, 0);
+        EXPECT_GT(count, 0);
+        end = first + count;
+        ++calls;
+      });
+      EXPECT_EQ(end, tokens);
+      EXPECT_LE(calls, chunks);
+      EXPECT_TRUE(tokens < 8192 || calls == chunks) << calls << " calls";
+    }
+}
+
 std::string bytes_of(const Tensor& t) { return {reinterpret_cast<const char*>(t.data), t.bytes()}; }
 
 /// The bytes of everything that the head computes: loss, gradients of its input, its norm and its weight. Two

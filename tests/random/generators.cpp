@@ -152,6 +152,7 @@ Method draw_method(Draw& draw) {
 }
 
 std::int64_t draw_splits(const Config& c, Draw& draw) { return draw.between(0, c.mesh.tensor - 1); }
+std::int64_t draw_chunks(Draw& draw) { return draw.between(0, 3); }
 
 /// Often 0, else between most and least of what the products of such small models have.
 double draw_min_gflop(Draw& draw) {
@@ -372,6 +373,7 @@ constexpr Generator kGenerators[] = {
     {"overlap.head_dgrad",
      [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
     {"overlap.splits", [](RandomDeck& d, Draw& draw) { d.config.overlap.splits = draw_splits(d.config, draw); }},
+    {"overlap.chunks", [](RandomDeck& d, Draw& draw) { d.config.overlap.chunks = draw_chunks(draw); }},
     {"overlap.min_gflop", [](RandomDeck& d, Draw& draw) { d.config.overlap.min_gflop = draw_min_gflop(draw); }},
 };
 
@@ -419,6 +421,7 @@ Schedule draw_second(const Config& c, Draw& draw) {
   for (deck::ScatterMethod* const method : {&s.overlap.proj_fprop, &s.overlap.fc2_fprop})
     *method = draw_method<deck::ScatterMethod>(draw);
   s.overlap.splits = draw_splits(c, draw);
+  s.overlap.chunks = draw_chunks(draw);
   s.overlap.min_gflop = draw_min_gflop(draw);
   return s;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl/device_parts.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -68,19 +69,26 @@ void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInf
   item_ = item;
   label_ = label;
   call_ = nullptr;
-  given_.assign(static_cast<std::size_t>(info->size), 0);
+  given_.assign(static_cast<std::size_t>(info->size), -1);
   given_count_ = 0;
   if (memory != nullptr) memory->begin(item);
   memory_ = std::move(memory);
   in_use_ = true;
 }
 
-void DeviceScatter::give(int rank) {
-  SHARD8_REQUIRE(rank >= 0 && rank < info_->size && given_[static_cast<std::size_t>(rank)] == 0,
-                 "reduce_scatter for {} {}: the rows of rank {} are given twice, or there is no such rank", label_,
+void DeviceScatter::give(int rank) { give(rank, 0, item_.out.rows()); }
+
+void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
+  SHARD8_REQUIRE(rank >= 0 && rank < info_->size, "reduce_scatter for {} {}: there is no rank {}", label_,
                  where(*info_), rank);
-  given_[static_cast<std::size_t>(rank)] = 1;
-  ++given_count_;
+  std::int64_t& given = given_[static_cast<std::size_t>(rank)];
+  SHARD8_REQUIRE(first == std::max<std::int64_t>(given, 0) && given < item_.out.rows() && rows >= 0 &&
+                     first + rows <= item_.out.rows(),
+                 "reduce_scatter for {} {}: rows {} to {} of {} for rank {} are given out of order or twice", label_,
+                 where(*info_), first, first + rows - 1, item_.out.rows(), rank);
+  given = first + rows;
+  const bool all = given == item_.out.rows();
+  given_count_ += all ? 1 : 0;
   if (memory_ == nullptr) return;
   if (call_ == nullptr) {
     call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);
@@ -89,7 +97,7 @@ void DeviceScatter::give(int rank) {
   } else {
     lane_->follow_compute();
   }
-  memory_->give(rank);
+  memory_->give(rank, first, rows, all);
 }
 
 void DeviceScatter::finish() {

@@ -56,6 +56,7 @@ class DeviceScatter final : public ScatterExchange {
 
   tensor::Tensor whole() override { return item_.whole; }
   void give(int rank) override;
+  void give(int rank, std::int64_t first, std::int64_t rows) override;
   void finish() override;
   bool abandon() noexcept override { return true; }
   void give_back() noexcept override {
@@ -70,9 +71,9 @@ class DeviceScatter final : public ScatterExchange {
   std::shared_ptr<peer::PushSums> memory_;
   Communicator::ReduceScatterItem item_;
   std::string_view label_;
-  Call* call_ = nullptr;     ///< from the first give() on, if there is memory
-  std::vector<char> given_;  ///< of each rank: whether its rows were given
-  int given_count_ = 0;
+  Call* call_ = nullptr;             ///< from the first give() on, if there is memory
+  std::vector<std::int64_t> given_;  ///< of each rank: how many of its rows were given; -1: it was not given at all
+  int given_count_ = 0;              ///< ranks all of whose rows were given
   bool in_use_ = false;
 };
 

@@ -99,9 +99,9 @@ void PeerBlock::copy() {
   own_.clear();
 }
 
-void PeerBlock::push_to(int peer) {
+void PeerBlock::push_to(int peer, bool last) {
   copy();
-  if (peer == rank()) return;
+  if (peer == rank() || !last) return;
   flags_.write(words(peer) + Handshake::done * size() + rank(), number_);
   flags_.enqueue(stream_);
 }

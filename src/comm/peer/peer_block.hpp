@@ -59,9 +59,10 @@ class PeerBlock {
   void tell_ready();
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
-  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that its
-  /// part is there. Every peer is told once. For this rank: does the copies within this rank.
-  void push_to(int peer);
+  /// Does the copies that were added since the last call of push_to(). If they are the `last` ones to `peer`, it then
+  /// tells `peer`, to which they go, that its part is there. Every peer is told once. For this rank: does the copies
+  /// within this rank.
+  void push_to(int peer, bool last = true);
   /// What the stream is given afterwards sees the part of `peer` in this rank's memory. Every part must be waited for
   /// before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank (rank − k) mod size if all
   /// ranks push in the order of peer().

@@ -60,11 +60,13 @@ void PushSums::begin(const Item& item) {
   block_.tell_ready();
 }
 
-void PushSums::give(int to) {
+void PushSums::give(int to, std::int64_t first, std::int64_t rows, bool last) {
   if (!std::exchange(ready_, true)) block_.await_ready();
   if (to == block_.rank()) return;
-  if (!item_.out.empty()) block_.add(to, place_of(to, block_.rank()), rows_of(item_, to), item_.out.bytes());
-  block_.push_to(to);
+  const std::size_t row = static_cast<std::size_t>(item_.out.cols()) * tensor::size_of(item_.out.dtype);
+  const std::size_t begin = static_cast<std::size_t>(first) * row, bytes = static_cast<std::size_t>(rows) * row;
+  if (bytes > 0) block_.add(to, place_of(to, block_.rank()) + begin, rows_of(item_, to) + begin, bytes);
+  block_.push_to(to, last);
 }
 
 void PushSums::finish() {

@@ -30,8 +30,9 @@ class PushSums final : public DeviceMemory {
   bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
   /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
-  /// Pushes the rows that rank `to` sums. Every rank is given once; nothing is pushed for this rank.
-  void give(int to);
+  /// Pushes rows `first` … `first` + `rows` − 1 of those that rank `to` sums. Every row of every rank is given once, in
+  /// order; nothing is pushed for this rank. `last`: they are the last ones for this rank.
+  void give(int to, std::int64_t first, std::int64_t rows, bool last);
   /// Waits for the parts of all peers, and sums.
   void finish();
 

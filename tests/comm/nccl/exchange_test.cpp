@@ -109,8 +109,12 @@ TEST_P(Parts, of_scatters_are_summed) {
         for (int k = 1; k <= n; ++k) {
           const int to = parts.destination(k);
           keep_busy(j, busy, std::size_t{64} << 20, 2);
-          copy(j, parts.whole().slice(to * rows, rows), source.slice(to * rows, rows));
-          parts.give(to);
+          const std::int64_t pieces = round % 3 + 1;
+          for (std::int64_t i = 0; i < pieces; ++i) {
+            const std::int64_t first = rows * i / pieces, count = rows * (i + 1) / pieces - first;
+            copy(j, parts.whole().slice(to * rows + first, count), source.slice(to * rows + first, count));
+            parts.give(to, first, count);
+          }
         }
         parts.finish();
         copy(j, whole, source);
