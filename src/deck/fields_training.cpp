@@ -102,7 +102,7 @@ constexpr Field kOverlap[] = {
              "depend on its size"},
     {.key = "chunks",
      .slot = overlap<&OverlapConfig::chunks>(),
-     .bounds = between(0, 16),
+     .bounds = from_to(0, 16),
      .unit = "products",
      .help = "pipeline, on devices: in so many products the tokens of each other rank are multiplied; each is sent while "
              "the next one computes. 0: 2 in a group of two ranks, else 1. Always 1 on hosts, where a product's bits may "
