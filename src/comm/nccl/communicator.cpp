@@ -27,17 +27,25 @@ ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
 
 NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose,
                                    const Options& options, Health& health)
-    : info_(info), purpose_(purpose), health_(health), waits_(group.waits()) {
+    : info_(info),
+      purpose_(purpose),
+      health_(health),
+      waits_(group.waits()),
+      options_(options),
+      id_(agree_on_id(group, info)) {}
+
+ncclComm_t NcclCommunicator::get() {
+  if (communicator_ != nullptr) return communicator_;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.commName = info_.name.c_str();
-  if (options.most_ctas > 0) config.maxCTAs = options.most_ctas;
-  if (options.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-  const ncclUniqueId id = agree_on_id(group, info_);
+  if (options_.most_ctas > 0) config.maxCTAs = options_.most_ctas;
+  if (options_.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   const HostWaits::Wait wait(waits_, subject_of("ncclCommInitRankConfig", info_));
-  SHARD8_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, info_.size, id, info_.rank, &config),
-                    fmt::format("a communicator for {}", purpose), info_, nullptr);
+  SHARD8_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, info_.size, id_, info_.rank, &config),
+                    fmt::format("a communicator for {}", purpose_), info_, nullptr);
   health_.add(*this);
+  return communicator_;
 }
 
 NcclCommunicator::~NcclCommunicator() {

@@ -30,21 +30,23 @@ class Health {
   std::vector<const NcclCommunicator*> communicators_;
 };
 
-/// A communicator of NCCL over the ranks of a group. All ranks must destroy it together.
+/// A communicator of NCCL over the ranks of a group, which NCCL makes when it is first used. So one that stays idle,
+/// because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy it, together.
 class NcclCommunicator {
  public:
   struct Options {
     int most_ctas = 0;      ///< most thread blocks of one collective; 0: as NCCL chooses
     bool zero_cta = false;  ///< copy engines gather in symmetric windows
   };
-  /// Collective. Errors call the communicator by `purpose`: "gathers".
+  /// Collective: agrees on an identity. Errors call the communicator by `purpose`: "gathers".
   NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose, const Options& options,
                    Health& health);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  ncclComm_t get() const { return communicator_; }
+  /// The first call makes it, and is collective.
+  ncclComm_t get();
   /// Describes an error that NCCL has met in the background, if there is one. For another thread.
   std::optional<std::string> failure() const;
 
@@ -53,6 +55,8 @@ class NcclCommunicator {
   const char* purpose_;
   Health& health_;
   HostWaits* waits_;
+  Options options_;
+  ncclUniqueId id_;
   ncclComm_t communicator_ = nullptr;
 };
 

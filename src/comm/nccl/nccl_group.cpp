@@ -140,7 +140,8 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
 }
 
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
-  SHARD8_NCCL_CHECK(ncclGroupStart(), purpose, *info_, route.communicator->get());
+  const ncclComm_t communicator = route.communicator->get();  // made outside of NCCL's group
+  SHARD8_NCCL_CHECK(ncclGroupStart(), purpose, *info_, communicator);
 }
 
 void NcclGroup::end_group(const char* purpose, const Route& route) const {
