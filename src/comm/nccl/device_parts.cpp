@@ -35,6 +35,7 @@ void DeviceGather::begin_parts(const GroupInfo& info, Lane& lane, Call& call, pe
     memory.await_part((rank_ - k + size_) % size_);  // in the order in which peers push
     call.end_part();
   }
+  memory.copy_own(whole, own);  // no product waits for it
   parts_ = &call;
   call_ = lane.end(call);
 }
@@ -97,7 +98,7 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
   } else {
     lane_->follow_compute();
   }
-  memory_->give(rank, first, rows, all);
+  memory_->give(rank, first, rows);
 }
 
 void DeviceScatter::finish() {

@@ -55,11 +55,30 @@ Handshake PeerBlock::handshake() {
   return h;
 }
 
+void PeerBlock::Copies::add(void* place, const void* data, std::size_t bytes) {
+  to.push_back(place);
+  from.push_back(data);
+  sizes.push_back(bytes);
+}
+
+void PeerBlock::Copies::batch(cudaStream_t stream) {
+  if (sizes.empty()) return;
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+  std::size_t first = 0;  // of the copies that have them: all
+  SHARD8_CUDA_CHECK(
+      cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes, &first, 1, stream));
+}
+
+void PeerBlock::Copies::clear() {
+  to.clear();
+  from.clear();
+  sizes.clear();
+}
+
 void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size_t bytes) {
-  if (to == rank()) return own_.push_back({data() + offset, from, bytes});
-  to_.push_back(memory_->of(to) + offset);
-  from_.push_back(from);
-  sizes_.push_back(bytes);
+  (to == rank() ? own_ : to_peers_).add(memory_->of(to) + offset, from, bytes);
 }
 
 void PeerBlock::tell(Handshake::Word word) {
@@ -71,44 +90,51 @@ void PeerBlock::await(Handshake::Word word) {
 }
 
 void PeerBlock::tell_ready() {
-  ++number_;
+  first_ = ++number_;
   tell(Handshake::ready);
   flags_.enqueue(stream_);
 }
 
 void PeerBlock::await_ready() {
-  await(Handshake::ready);
+  for (int k = 1; k < size(); ++k) flags_.await(words(rank()) + Handshake::ready * size() + peer(k), first_);
   flags_.enqueue(stream_);
 }
 
-void PeerBlock::copy() {
-  if (!sizes_.empty()) {
-    cudaMemcpyAttributes attributes{};
-    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-    std::size_t first = 0;  // of the copies that have them: all
-    SHARD8_CUDA_CHECK(
-        cudaMemcpyBatchAsync(to_.data(), from_.data(), sizes_.data(), sizes_.size(), &attributes, &first, 1, stream_));
+/// The next call comes after it.
+std::uint32_t PeerBlock::number_of(int piece) {
+  const std::uint32_t number = first_ + static_cast<std::uint32_t>(piece);
+  if (static_cast<std::int32_t>(number - number_) > 0) number_ = number;
+  return number;
+}
+
+void PeerBlock::copy_to_peers() {
+  to_peers_.batch(stream_);
+  to_peers_.clear();
+}
+
+void PeerBlock::copy_own() {
+  // Copy engines take no multiprocessor from the product beside the call. For many copies the host would need too long:
+  // three times as long as for copies to peers.
+  constexpr std::size_t kMostByEngines = 4;
+  if (own_.sizes.size() <= kMostByEngines) {
+    own_.batch(stream_);
+  } else {
+    for (std::size_t i = 0; i < own_.sizes.size(); ++i)
+      SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
   }
-  // Not in the batch: there the host took three times as long for them as for copies to peers.
-  for (const OwnCopy& own : own_)
-    SHARD8_CUDA_CHECK(cudaMemcpyAsync(own.to, own.from, own.bytes, cudaMemcpyDeviceToDevice, stream_));
-  to_.clear();
-  from_.clear();
-  sizes_.clear();
   own_.clear();
 }
 
-void PeerBlock::push_to(int peer, bool last) {
-  copy();
-  if (peer == rank() || !last) return;
-  flags_.write(words(peer) + Handshake::done * size() + rank(), number_);
+void PeerBlock::push_to(int peer, int piece) {
+  if (peer == rank()) return copy_own();
+  copy_to_peers();
+  flags_.write(words(peer) + Handshake::done * size() + rank(), number_of(piece));
   flags_.enqueue(stream_);
 }
 
-void PeerBlock::await_part(int peer) {
+void PeerBlock::await_part(int peer, int piece) {
   if (peer == rank()) return;  // copied in the order of the stream
-  flags_.await(words(rank()) + Handshake::done * size() + peer, number_);
+  flags_.await(words(rank()) + Handshake::done * size() + peer, number_of(piece));
   flags_.enqueue(stream_);
 }
 
@@ -117,8 +143,12 @@ void PeerBlock::push() {
   tell(Handshake::ready);
   await(Handshake::ready);
   flags_.enqueue(stream_);
-  copy();
+  copy_to_peers();
   tell(Handshake::done);
+  if (!own_.sizes.empty()) {
+    flags_.enqueue(stream_);
+    copy_own();
+  }
   await(Handshake::done);
   flags_.enqueue(stream_);
 }

@@ -18,9 +18,9 @@ namespace shard8::comm::peer {
 
 /// Collectives in memory of every rank of a group, which the other ranks can read and write. Ranks push into it by copy
 /// engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels with a Handshake
-/// use it. A copy within the rank is an ordinary copy of its device, after the copies to peers.
+/// use it. Copies within the rank come after the copies to peers, when the peers have been told of those.
 ///
-/// Each call has a number. A rank tells every peer that its stream has come to the call, so its memory may be used. It
+/// Each call has a number; a call in parts has one for each piece. A rank tells every peer that its stream has come to the call, so its memory may be used. It
 /// waits until all peers have told it so, does the call's copies, and tells every peer that they are done. What reads
 /// the part of a peer waits until that peer has told this rank so. On every rank the stream tells before it waits. So
 /// calls that ranks make in the same order cannot wait for each other.
@@ -59,14 +59,14 @@ class PeerBlock {
   void tell_ready();
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
-  /// Does the copies that were added since the last call of push_to(). If they are the `last` ones to `peer`, it then
-  /// tells `peer`, to which they go, that its part is there. Every peer is told once. For this rank: does the copies
-  /// within this rank.
-  void push_to(int peer, bool last = true);
-  /// What the stream is given afterwards sees the part of `peer` in this rank's memory. Every part must be waited for
-  /// before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank (rank − k) mod size if all
-  /// ranks push in the order of peer().
-  void await_part(int peer);
+  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that this
+  /// piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many. For this
+  /// rank: does the copies within this rank.
+  void push_to(int peer, int piece = 0);
+  /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last piece
+  /// of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank
+  /// (rank − k) mod size if all ranks push in the order of peer().
+  void await_part(int peer, int piece = 0);
 
   /// The handshake of the next call, for kernels that do the call in place of push().
   Handshake handshake();
@@ -80,23 +80,28 @@ class PeerBlock {
   FlagAddress words(int of) const;
   void tell(Handshake::Word word);
   void await(Handshake::Word word);
-  void copy();
+  std::uint32_t number_of(int piece);
+  void copy_to_peers();
+  void copy_own();
 
-  struct OwnCopy {
-    std::byte* to;
-    const std::byte* from;
-    std::size_t bytes;
+  struct Copies {
+    std::vector<void*> to;
+    std::vector<const void*> from;
+    std::vector<std::size_t> sizes;
+
+    void add(void* place, const void* data, std::size_t bytes);
+    /// All of them, by copy engines.
+    void batch(cudaStream_t stream);
+    void clear();
   };
 
   std::shared_ptr<const PeerAddresses> memory_;
   std::size_t bytes_;
   cudaStream_t stream_;
   StreamFlags flags_;
-  std::uint32_t number_ = 0;
-  std::vector<void*> to_;
-  std::vector<const void*> from_;
-  std::vector<std::size_t> sizes_;
-  std::vector<OwnCopy> own_;
+  std::uint32_t number_ = 0;  ///< of the last call, or of its last piece
+  std::uint32_t first_ = 0;   ///< of the first piece of a call in parts
+  Copies to_peers_, own_;
 };
 
 }  // namespace shard8::comm::peer

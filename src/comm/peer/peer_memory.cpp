@@ -35,10 +35,15 @@ void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const t
 void PeerMemory::gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
   block_.tell_ready();
   block_.await_ready();
-  for (int k = 1; k <= block_.size(); ++k) {
+  for (int k = 1; k < block_.size(); ++k) {
     add_rows(block_.peer(k), whole, own);
     block_.push_to(block_.peer(k));
   }
+}
+
+void PeerMemory::copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+  add_rows(block_.rank(), whole, own);
+  block_.push_to(block_.rank());
 }
 
 ExchangeMemory::ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)

@@ -23,10 +23,13 @@ class PeerMemory final : public DeviceMemory {
   /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
   /// anywhere.
   void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
-  /// As gather, but waits for no peer: await_part() does. The peers' parts arrive one after the other.
+  /// As gather, but waits for no peer: await_part() does. The peers' parts arrive one after the other. This rank's rows
+  /// are not copied: copy_own() does.
   void gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
   /// What the stream is given afterwards sees the rows of `peer`. Must be called for every peer before the next gather.
   void await_part(int peer) { block_.await_part(peer); }
+  /// Copies this rank's rows to their places, where they are not there yet.
+  void copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
 
  private:
   void add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);

@@ -57,24 +57,36 @@ void PushSums::begin(const Item& item) {
   item_ = item;
   open_ = true;
   ready_ = false;
+  given_.clear();
+  count_.assign(static_cast<std::size_t>(block_.size()), 0);
   block_.tell_ready();
 }
 
-void PushSums::give(int to, std::int64_t first, std::int64_t rows, bool last) {
+void PushSums::give(int to, std::int64_t first, std::int64_t rows) {
   if (!std::exchange(ready_, true)) block_.await_ready();
   if (to == block_.rank()) return;
-  const std::size_t row = static_cast<std::size_t>(item_.out.cols()) * tensor::size_of(item_.out.dtype);
-  const std::size_t begin = static_cast<std::size_t>(first) * row, bytes = static_cast<std::size_t>(rows) * row;
-  if (bytes > 0) block_.add(to, place_of(to, block_.rank()) + begin, rows_of(item_, to) + begin, bytes);
-  block_.push_to(to, last);
+  const std::size_t row = item_.out.empty() ? 0 : item_.out.bytes() / static_cast<std::size_t>(item_.out.rows());
+  const Bytes piece{static_cast<std::size_t>(first) * row, static_cast<std::size_t>(rows) * row};
+  const int number = count_[static_cast<std::size_t>(to)]++;
+  if (static_cast<std::size_t>(number) == given_.size()) given_.push_back(piece);
+  const Bytes& same = given_[static_cast<std::size_t>(number)];
+  SHARD8_REQUIRE(same.first == piece.first && same.count == piece.count,
+                 "a reduce-scatter of {} in parts is given in other pieces for rank {} than for the first rank",
+                 to_string(item_.whole.shape), to);
+  if (piece.count > 0)
+    block_.add(to, place_of(to, block_.rank()) + piece.first, rows_of(item_, to) + piece.first, piece.count);
+  block_.push_to(to, number);
 }
 
 void PushSums::finish() {
-  Parts parts;
-  for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k));
-  for (int r = 0; r < block_.size(); ++r)
-    parts.add(r == block_.rank() ? rows_of(item_, r) : data() + place_of(block_.rank(), r));
-  sum_item(block_.stream(), item_, 0, item_.out.bytes(), parts);
+  const int rank = block_.rank();
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k), static_cast<int>(i));
+    Parts parts;
+    for (int r = 0; r < block_.size(); ++r)
+      parts.add((r == rank ? rows_of(item_, r) : data() + place_of(rank, r)) + given_[i].first);
+    if (given_[i].count > 0) sum_item(block_.stream(), item_, given_[i].first, given_[i].count, parts);
+  }
   open_ = false;
 }
 

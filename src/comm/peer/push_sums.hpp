@@ -31,9 +31,9 @@ class PushSums final : public DeviceMemory {
   /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
   /// Pushes rows `first` … `first` + `rows` − 1 of those that rank `to` sums. Every row of every rank is given once, in
-  /// order; nothing is pushed for this rank. `last`: they are the last ones for this rank.
-  void give(int to, std::int64_t first, std::int64_t rows, bool last);
-  /// Waits for the parts of all peers, and sums.
+  /// order, and for all ranks but this one in the same pieces on all ranks. Nothing is pushed for this rank.
+  void give(int to, std::int64_t first, std::int64_t rows);
+  /// Sums piece by piece, each when those of all peers have arrived.
   void finish();
 
  private:
@@ -41,6 +41,9 @@ class PushSums final : public DeviceMemory {
   struct Piece {
     const Communicator::ReduceScatterItem* item;
     std::size_t first, bytes, offset;
+  };
+  struct Bytes {
+    std::size_t first, count;
   };
   std::size_t slot_of(int half, int at, int of) const;
   std::size_t place_of(int at, int of) const;
@@ -56,6 +59,8 @@ class PushSums final : public DeviceMemory {
   int half_ = 0;                          ///< the half of this turn
   std::size_t used_ = 0;                  ///< bytes of a slot that this turn uses
   Communicator::ReduceScatterItem item_;  ///< that is given in parts
+  std::vector<Bytes> given_;              ///< the pieces of the rank that was given first, of a shard of the item
+  std::vector<int> count_;                ///< of each rank: its pieces that were given
   bool open_ = false;                     ///< between begin() and finish()
   bool ready_ = false;                    ///< the stream has waited for the peers' memory
 };

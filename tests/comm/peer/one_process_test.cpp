@@ -223,7 +223,13 @@ TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) 
     for (int call = 0; call < 3; ++call) {
       for (std::size_t r = 0; r < n; ++r) sums[r]->begin(items[r]);
       for (std::size_t k = 1; k <= n; ++k) {
-        for (std::size_t r = 0; r < n; ++r) sums[r]->give(static_cast<int>((r + k) % n));
+        for (std::size_t r = 0; r < n; ++r) {
+          const std::int64_t pieces = k == n ? 1 : call + 1;
+          for (std::int64_t i = 0; i < pieces; ++i) {
+            const std::int64_t first = kRows * i / pieces;
+            sums[r]->give(static_cast<int>((r + k) % n), first, kRows * (i + 1) / pieces - first);
+          }
+        }
       }
       for (std::size_t r = 0; r < n; ++r) sums[r]->finish();
       for (int r = 0; r < size; ++r) {
