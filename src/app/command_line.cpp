@@ -28,6 +28,7 @@ struct Arguments {
   PlanArguments plan;
   std::string restart;  ///< of `run`
   bool compare_off = false;
+  int compare_pairs = 4;
   std::string group, format = "yaml", to;
   std::string shell;           ///< of `completions`
   std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
@@ -50,7 +51,11 @@ void add_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
-  run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps with overlap.enable = false, too");
+  CLI::Option* compare =
+      run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps with overlap.enable = false, too");
+  run->add_option("--pairs", arguments.compare_pairs, "of --compare-off: pairs of blocks of steps, with and without (4)")
+      ->needs(compare)
+      ->check(CLI::Range(1, 100));
 }
 
 /// What `check --ranks` may be followed by: nothing, which reads "print", or =N.
@@ -204,7 +209,7 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
-    RunArguments run{arguments.deck, arguments.compare_off};
+    RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0};
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }

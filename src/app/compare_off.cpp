@@ -17,8 +17,6 @@ namespace shard8::app {
 
 namespace {
 
-/// Chosen: in pairs of blocks that have an eighth of the run's steps each, comparing takes about as long as the run.
-constexpr int kPairs = 4;
 constexpr std::int64_t kLeastSteps = 3;  ///< of a block
 
 /// "overlap.enable = false (default)".
@@ -40,20 +38,22 @@ deck::Config block_deck(deck::Config config, std::int64_t steps) {
 
 class Comparison {
  public:
-  Comparison(const deck::Config& config, const comm::Communicator& world, const tensor::Runtime& runtime,
+  Comparison(const deck::Config& config, int pairs, const comm::Communicator& world, const tensor::Runtime& runtime,
              const train::Stopping::Sources& sources)
       : world_(world),
         runtime_(runtime),
-        steps_(std::max(kLeastSteps, config.run.steps / (2 * kPairs))),
+        pairs_(pairs),
+        // Together all blocks have about as many steps as the run.
+        steps_(std::max(kLeastSteps, config.run.steps / (2 * pairs))),
         left_out_(std::clamp<std::int64_t>(config.run.timing_skip, 1, steps_ / 2)),
         config_(block_deck(config, steps_)),
         stopping_(config_.run, sources) {}
 
   profile::CompareOff operator()() {
     base::Logger(world_.rank(), world_.size())
-        .info("\ncomparing with overlap.enable = false: {} blocks of {} steps, in turns", 2 * kPairs, steps_);
+        .info("\ncomparing with overlap.enable = false: {} blocks of {} steps, in turns", 2 * pairs_, steps_);
     profile::CompareOff compared{.with = {}, .without = {}, .block_steps = steps_, .left_out = left_out_};
-    for (int pair = 0; pair < kPairs; ++pair) {
+    for (int pair = 0; pair < pairs_; ++pair) {
       auto with = train_block(true);
       auto without = train_block(false);
       if (!with || !without) {
@@ -100,6 +100,7 @@ class Comparison {
 
   const comm::Communicator& world_;
   const tensor::Runtime& runtime_;
+  const int pairs_;
   const std::int64_t steps_, left_out_;  ///< of a block
   const deck::Config config_;
   train::Stopping stopping_;
@@ -132,9 +133,9 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
   if (!problems.empty()) throw base::Error(base::ExitCode::deck, problems);
 }
 
-profile::CompareOff compare_off(const deck::Config& config, const comm::Communicator& world,
+profile::CompareOff compare_off(const deck::Config& config, int pairs, const comm::Communicator& world,
                                 const tensor::Runtime& runtime, const train::Stopping::Sources& sources) {
-  return Comparison(config, world, runtime, sources)();
+  return Comparison(config, pairs, world, runtime, sources)();
 }
 
 }  // namespace shard8::app

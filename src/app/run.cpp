@@ -67,7 +67,7 @@ std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : p
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  Run(Job& job, const StopRequests& requests, bool compare_off, std::vector<std::string> command)
+  Run(Job& job, const StopRequests& requests, int compare_pairs, std::vector<std::string> command)
       : requests_(requests),
         command_(std::move(command)),
         deck_(job.deck),
@@ -77,7 +77,7 @@ class Run {
         runtime_(job.runtime),
         machine_(machine_of(job)),
         world_(std::move(job.world)),
-        compare_off_(compare_off),
+        compare_pairs_(compare_pairs),
         output_(deck_.config.output, world_),
         assembly_(std::in_place, deck_.config, world_.same(), job.runtime.exec(), job.runtime.threads()),
         baseline_(memory_taken()),
@@ -92,7 +92,7 @@ class Run {
     print_header();
     if (steps_.first >= steps_.end) {
       logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
-                   compare_off_ ? " and to compare" : "", steps_.end);
+                   compare_pairs_ > 0 ? " and to compare" : "", steps_.end);
       using Status = profile::Verification::Status;
       std::string verdict = profile::to_text(config().verify.configured()
                                                  ? profile::Verification{Status::not_checked, "no step was trained"}
@@ -335,7 +335,7 @@ class Run {
     auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
     const profile::SummaryInput what_ran = summary(memory, loop);
-    if (compare_off_) {
+    if (compare_pairs_ > 0) {
       output_.write(report, what_ran);  // the run's figures are there even if the comparison fails
       report.compare_off = compare();
     }
@@ -365,7 +365,7 @@ class Run {
     checkpoints_.reset();  // the memory of the training, since the comparison takes as much
     folder_.reset();
     assembly_.reset();
-    return compare_off(config(), world(), runtime_, stop_sources_);
+    return compare_off(config(), compare_pairs_, world(), runtime_, stop_sources_);
   }
 
   const StopRequests& requests_;
@@ -377,7 +377,7 @@ class Run {
   const tensor::Runtime& runtime_;
   std::string machine_;
   comm::Communicator world_;
-  bool compare_off_;
+  int compare_pairs_;
   RunOutput output_;
   std::optional<train::Assembly> assembly_;  ///< none while compare_off() runs
   std::uint64_t baseline_;                   ///< memory_taken() before training takes memory
@@ -402,10 +402,11 @@ class Run {
 int run_command(int argc, char** argv, const RunArguments& arguments) {
   const std::vector<std::string> command(argv, argv + argc);
   DeckArguments deck = arguments.deck;
-  if (arguments.compare_off) deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
+  if (arguments.compare_pairs > 0)
+    deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
   const int code = run_job(
-      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_off, command)(); }, &requests);
+      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_pairs, command)(); }, &requests);
   requests.leave_launcher();
   return code;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <map>
@@ -37,7 +38,11 @@ class NcclDevice final : public Device {
   /// The communicator for the compute lane of a group. Collective. Groups of the same ranks share one communicator,
   /// because everything on that stream is in one order; it has the `most_ctas` of the first of them.
   std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info, int most_ctas);
-  void state(std::string line) { statements_.push_back(std::move(line)); }
+  /// A line for describe(), said once.
+  void state(std::string line) {
+    if (std::find(statements_.begin(), statements_.end(), line) == statements_.end())
+      statements_.push_back(std::move(line));
+  }
 
  private:
   std::optional<std::string> problem();
