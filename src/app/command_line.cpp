@@ -132,10 +132,10 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   bench->add_option("--json", arguments.json, "a file for all figures");
   bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
   bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
-  bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed in turn")
+  bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of a variant in a block")
+  bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of each variant in a block, in turns")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   bench->add_option("--min", arguments.least, "collective: the smallest size")->capture_default_str();

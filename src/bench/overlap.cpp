@@ -18,12 +18,13 @@ namespace {
 
 OverlapRow time_case(const OverlapCase& c, OverlapTiming& timing, const OverlapSettings& settings) {
   timing.once(c.prepare);
-  const std::array<const std::function<void()>*, 5> variants{&c.product, &c.alone, &c.sequential, &c.overlapped,
-                                                             &c.flags};
+  std::vector<const std::function<void()>*> variants{&c.product, &c.alone, &c.sequential, &c.overlapped};
+  if (c.flags) variants.push_back(&c.flags);
   std::array<std::vector<double>, 5> times;
-  for (int block = 0; block < settings.blocks; ++block)
-    for (std::size_t v = 0; v < variants.size(); ++v)
-      if (*variants[v]) times[v].push_back(timing.slowest(*variants[v], settings.repetitions));
+  for (int block = 0; block < settings.blocks; ++block) {
+    const std::vector<double> slowest = timing.largest(timing.in_turns(variants, settings.repetitions));
+    for (std::size_t v = 0; v < variants.size(); ++v) times[v].push_back(slowest[v]);
+  }
   OverlapRow row{.key = std::string(name_of(c.exchange.name)),
                  .method = c.method,
                  .m = c.m,

@@ -15,8 +15,8 @@
 namespace shard8::bench {
 
 struct OverlapSettings {
-  int blocks = 5;        ///< how often all variants of a row are timed, one after the other
-  int repetitions = 20;  ///< calls in a row in a block, after one that is not timed
+  int blocks = 5;        ///< how often all variants of a row are timed
+  int repetitions = 20;  ///< rounds of a block, after one that is not timed: a round calls each variant once
 };
 
 /// Milliseconds of one call on the slowest rank: of each block the mean of its repetitions, and of these the median,

@@ -3,6 +3,7 @@
 #include "bench/overlap_choice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -35,18 +36,24 @@ ExchangeTimes time_case(const OverlapCase& c, OverlapTiming& timing, double mill
   constexpr int kLeastBlocks = 3, kMostBlocks = 7, kMostRepetitions = 20;
   const auto begin = Clock::now();
   const auto too_long = [&] {
-    return timing.largest(std::chrono::duration<double, std::milli>(Clock::now() - begin).count()) > milliseconds;
+    const double taken = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    return timing.largest({taken}).front() > milliseconds;
   };
   timing.once(c.prepare);
-  const auto time_pair = [&] { return timing.slowest(c.sequential, 1) + timing.slowest(c.overlapped, 1); };
+  const std::array<const std::function<void()>*, 2> variants{&c.sequential, &c.overlapped};
+  const auto time_pair = [&] {
+    const std::vector<double> slowest = timing.largest(timing.in_turns(variants, 1));
+    return slowest[0] + slowest[1];
+  };
   double pair = time_pair();
   if (!too_long()) pair = std::min(pair, time_pair());
   const int repetitions =
       static_cast<int>(std::clamp(milliseconds / (kMostBlocks * pair), 1.0, 1.0 * kMostRepetitions));
   ExchangeTimes times{.key = std::string(name_of(c.exchange.name)), .method = c.method, .plain = {}, .overlapped = {}};
   for (int block = 0; block < kMostBlocks && (block < kLeastBlocks || !too_long()); ++block) {
-    times.plain.push_back(timing.here(c.sequential, repetitions, repetitions > 1));
-    times.overlapped.push_back(timing.here(c.overlapped, repetitions, repetitions > 1));
+    const std::vector<double> here = timing.in_turns(variants, repetitions, repetitions > 1);
+    times.plain.push_back(here[0]);
+    times.overlapped.push_back(here[1]);
   }
   return times;
 }

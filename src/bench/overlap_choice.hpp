@@ -16,8 +16,8 @@
 
 namespace shard8::bench {
 
-/// The times of one exchange and its product on a rank: milliseconds of a call in blocks. In time each of `overlapped`
-/// follows the one of `plain`.
+/// The times of one exchange and its product on a rank: milliseconds of a call in blocks. In a block the calls of
+/// `plain` and `overlapped` took turns.
 struct ExchangeTimes {
   std::string key, method;
   std::vector<double> plain;       ///< in the plain order

@@ -48,6 +48,7 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   const std::int64_t cols = std::max({d.hidden, d.q_width(), d.ffn, d.qkv_width(), d.fc1_width()});
   numbers_ = buffers.allocate({std::max({rows * cols, dlogits.count(), head_w.count()})}, DType::fp32);
   scale_ = buffers.allocate({1}, DType::fp32);
+  zero = buffers.allocate({1}, DType::fp32);
   workspace =
       buffers.allocate({static_cast<std::int64_t>(model::workspace_bytes(d, recipe_, setup.threads))}, DType::u8);
 }
@@ -106,6 +107,7 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
                           local, dlogits, head_w})
     fill(exec, t);
   kernels::fill_zero(exec, head_dw);
+  kernels::fill_zero(exec, zero);
 }
 
 /// Of a matrix in FP8 only numbers_ are written.

@@ -32,6 +32,7 @@ struct OverlapMemory {
   tensor::Tensor logits;           ///< (tokens of the head's largest chunk, vocab_local) fp32
   std::int64_t head_first = 0;     ///< the first token of the head's last chunk
   tensor::Tensor workspace;        ///< u8, for model::Context
+  tensor::Tensor zero;             ///< (1) fp32, 0: summed over ranks to align them
 
   /// Lays everything out in `arenas`. Nothing is filled. Exchanged matrices lie in MemoryKind::exchanged.
   OverlapMemory(const train::Setup& setup, tensor::ArenaSet arenas);

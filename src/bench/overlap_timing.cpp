@@ -3,17 +3,16 @@
 #include "bench/overlap_timing.hpp"
 
 #include <array>
-#include <chrono>
 
 #include "comm/agree.hpp"
 #include "kernels/blas.hpp"
 #include "tensor/transfer.hpp"
+#include "train/device.hpp"
 #include "train/state.hpp"
 
 namespace shard8::bench {
 
 using tensor::MemoryKind;
-using Clock = std::chrono::steady_clock;
 
 /// Memory of one rank, taken as train::Assembly takes it.
 struct OverlapTiming::Memory {
@@ -40,7 +39,7 @@ struct OverlapTiming::Memory {
 
 OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
                              const std::function<void(kernels::Libraries&)>& adopt)
-    : exec_(exec), world_(mesh.world) {
+    : exec_(exec), world_(mesh.world), tensor_group_(mesh.tensor), clock_(train::make_clock(exec)) {
   SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.mesh.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
@@ -49,6 +48,7 @@ OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, 
   timer_.begin_step();
   memory_->layer->fill(exec);
   cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);
+  align();  // the first all-reduce may make a communicator, which takes long
   tensor::finish(exec);
   timer_.discard_step();
   if (libraries_ == nullptr) return;
@@ -72,26 +72,44 @@ void OverlapTiming::once(const std::function<void()>& call) {
   end_calls();
 }
 
-double OverlapTiming::here(const std::function<void()>& call, int repetitions, bool warm_up) {
-  if (warm_up) once(call);
+std::vector<double> OverlapTiming::in_turns(std::span<const std::function<void()>* const> variants, int repetitions,
+                                            bool warm_up) {
+  SHARD8_REQUIRE(!variants.empty() && repetitions > 0, "{} variants are timed {} times", variants.size(), repetitions);
+  const int untimed = warm_up ? 1 : 0;
   timer_.begin_step();
   world_.barrier();
-  const auto begin = Clock::now();
-  for (int i = 0; i < repetitions; ++i) call();
+  clock_->begin();
+  for (int round = 0; round < untimed + repetitions; ++round) {
+    for (const std::function<void()>* variant : variants) {
+      align();
+      clock_->mark();
+      (*variant)();
+      if (!tensor::kDevice) tensor::finish(exec_);
+      clock_->mark();
+    }
+  }
   tensor::finish(exec_);
-  const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / repetitions;
+  clock_->finish();
+  // Two intervals come before the first call, and one, of aligning ranks, between two calls.
+  const std::span<const double> seconds = clock_->intervals();
+  std::vector<double> milliseconds(variants.size());
+  for (std::size_t i = static_cast<std::size_t>(untimed) * variants.size(); 2 + 2 * i < seconds.size(); ++i)
+    milliseconds[i % variants.size()] += 1e3 * seconds[2 + 2 * i] / repetitions;
   end_calls();
   return milliseconds;
 }
 
-double OverlapTiming::slowest(const std::function<void()>& call, int repetitions) {
-  return largest(here(call, repetitions));
+std::vector<double> OverlapTiming::largest(std::vector<double> values) const {
+  world_.all_reduce(values, comm::Communicator::Reduce::max);
+  return values;
 }
 
-double OverlapTiming::largest(double value) const {
-  std::array<double, 1> of_all{value};
-  world_.all_reduce(of_all, comm::Communicator::Reduce::max);
-  return of_all[0];
+/// What this rank does next begins when all ranks are here: on hosts all of the mesh; on a device those of the tensor
+/// group, by a small all-reduce on the compute stream, for which the host does not wait.
+void OverlapTiming::align() const {
+  if (!tensor::kDevice) return world_.barrier();
+  const std::array<tensor::Tensor, 1> zero{memory_->layer->zero};
+  tensor_group_.all_reduce(zero, comm::Communicator::Reduce::sum).wait();
 }
 
 /// Forgets what modules have noted of their times.

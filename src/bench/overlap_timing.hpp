@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,23 +38,28 @@ class OverlapTiming {
 
   /// Calls a function of a case once, and waits for it.
   void once(const std::function<void()>& call);
-  /// Milliseconds of a call on this rank: the mean of so many repetitions, after one that is not timed if `warm_up`.
-  double here(const std::function<void()>& call, int repetitions, bool warm_up = true);
-  /// The same on the slowest rank, with warm_up.
-  double slowest(const std::function<void()>& call, int repetitions);
-  /// The largest of all ranks' values.
-  double largest(double value) const;
+  /// Calls each of `variants` once in turn, `repetitions` times over, after one such round that is not timed if
+  /// `warm_up`. Ranks are aligned before each call. Returns milliseconds of a call of each variant on this rank: the
+  /// mean of the repetitions. On a device the host waits only after the last call, and events in the compute stream
+  /// time the calls: a variant must have the compute stream wait for all that it starts. `repetitions` is at least 1.
+  std::vector<double> in_turns(std::span<const std::function<void()>* const> variants, int repetitions,
+                               bool warm_up = true);
+  /// Of each value the largest of all ranks.
+  std::vector<double> largest(std::vector<double> values) const;
 
  private:
   struct Memory;
   void choose_algorithms();
+  void align() const;
   void end_calls();
 
   const tensor::Exec& exec_;
   const comm::Communicator& world_;
+  const comm::Communicator& tensor_group_;
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<kernels::Libraries> libraries_;  ///< null on hosts
-  profile::StepTimer timer_;  ///< of the host, so that nothing is timed on the device between products
+  profile::StepTimer timer_;                   ///< of the host, so that nothing is timed on the device between products
+  std::unique_ptr<profile::StepClock> clock_;  ///< of in_turns()
   std::unique_ptr<model::Context> context_;
   std::vector<OverlapCase> cases_;
 };

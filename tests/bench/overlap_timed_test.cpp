@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
 #include <chrono>
+#include <thread>
 
 #include "bench/overlap_choice.hpp"
 #include "bench/overlap_timing.hpp"
@@ -83,6 +85,74 @@ TEST(TimedByAll, choice) {
     }
     expect_same(mesh.world, said(choice));
   }
+}
+
+using Call = std::function<void()>;
+
+/// What in_turns needs. All ranks make it together.
+struct Timed {
+  deck::Config config = config_of("overlap: {enable: true}\n");
+  comm::Mesh mesh = comm::make_mesh(world(), train::mesh_shape(config.mesh), true);
+  train::Setup setup = train::Setup::make(config, mesh.place, 1);
+  OverlapTiming timing{setup, mesh, tests::exec()};
+};
+
+/// Variants take turns call by call, and the first round is not timed.
+TEST(InTurns, order) {
+  Timed timed;
+  std::string calls;
+  const Call a = [&] {
+    if (calls.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
+    calls += 'a';
+  };
+  const Call b = [&] { calls += 'b'; }, c = [&] { calls += 'c'; };
+  const std::array<const Call*, 3> variants{&a, &b, &c};
+  const auto warm = timed.timing.in_turns(variants, 2);
+  EXPECT_EQ(calls, "abcabcabc");
+  ASSERT_EQ(warm.size(), 3U);
+  EXPECT_LT(warm[0], 500) << "the first round counts";
+  calls = "-";
+  timed.timing.in_turns(variants, 2, false);
+  EXPECT_EQ(calls, "-abcabc");
+}
+
+/// A variant's time is the mean of its own calls.
+TEST(InTurns, mean) {
+  Timed timed;
+  int calls = 0;
+  const Call none = [] {};
+  const Call sleeps = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(++calls == 1 ? 0 : 100 * calls)); };
+  const std::array<const Call*, 2> variants{&none, &sleeps};
+  const auto here = timed.timing.in_turns(variants, 2);  // 200 and 300 ms
+  ASSERT_EQ(here.size(), 2U);
+  EXPECT_GE(here[0], 0);
+  EXPECT_LT(here[0], 100);
+  EXPECT_GE(here[1], 250);
+  EXPECT_LT(here[1], 400);
+}
+
+/// A call does not wait for a rank that the call before it made late.
+TEST(InTurns, aligned) {
+  Timed timed;
+  const comm::Communicator& group = timed.mesh.world;
+  const Call late = [&] {
+    if (group.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  };
+  const Call together = [&] { group.barrier(); };
+  const std::array<const Call*, 2> variants{&late, &together};
+  const auto here = timed.timing.in_turns(variants, 2);
+  EXPECT_LT(here[1], 150);
+  const auto slowest = timed.timing.largest(here);
+  EXPECT_GE(slowest[0], 300) << "of rank 0";
+  EXPECT_GE(slowest[1], here[1]);
+}
+
+TEST(InTurns, nothing) {
+  Timed timed;
+  const Call none = [] {};
+  const std::array<const Call*, 1> variants{&none};
+  EXPECT_THROW(timed.timing.in_turns({}, 1), base::Error);
+  EXPECT_THROW(timed.timing.in_turns(variants, 0), base::Error);
 }
 
 /// Timing takes no more memory than the training.
