@@ -217,7 +217,7 @@ class Cases {
     set_product(c, partner);
     c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, product = c.product] {
-      auto scattering = model::start_reduce_scatter_tokens(*run.context, e, local, partial);
+      auto scattering = model::start_reduce_scatter_tokens(*run.context, e.name, local, partial);
       product();
       scattering.wait(*run.context);
     };

@@ -166,7 +166,7 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
   if (!exchanges.gather.hidden()) gathering.wait(context);
   if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
-  Scattering scattering = start_reduce_scatter_tokens(context, exchanges.scatter, dx, partial);
+  Scattering scattering = start_reduce_scatter_tokens(context, exchanges.scatter.name, dx, partial);
   if (!exchanges.scatter.hidden()) scattering.wait(context);
   if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   scattering.wait(context);

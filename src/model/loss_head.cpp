@@ -97,7 +97,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     if (!last || !scatter_.hidden()) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
     if (last) {
-      Scattering scattering = start_reduce_scatter_tokens(context, scatter_, scratch.dnormed, partial);
+      Scattering scattering = start_reduce_scatter_tokens(context, scatter_.name, scratch.dnormed, partial);
       if (scatter_.hidden()) weight_gradient();
       scattering.wait(context);
     }

@@ -104,34 +104,25 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
 }
 
 void Scattering::wait(const Context& context) {
-  if (!request_.active() && !parts_.active()) return;
+  if (!request_.active()) return;
   auto part = context.timer.exchange(name_, "wait");
-  if (parts_.active())
-    parts_.finish();
-  else
-    request_.wait();
+  request_.wait();
 }
 
 void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
                            const Tensor& addend) {
-  start_reduce_scatter_tokens(context, {name}, local, partial, addend).wait(context);
+  start_reduce_scatter_tokens(context, name, local, partial, addend).wait(context);
 }
 
-Scattering start_reduce_scatter_tokens(const Context& context, const TensorExchange& exchange, const Tensor& local,
+Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local,
                                        const Tensor& partial, const Tensor& addend) {
-  const Exchange name = exchange.name;
-  const comm::Communicator& group = context.tensor_group;
-  if (group.size() == 1) {
+  if (context.tensor_group.size() == 1) {
     SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
-    return {name, comm::Request()};
+    return {name, {}};
   }
   auto part = context.timer.exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  if (!tensor::kDevice || !exchange.hidden()) return {name, group.reduce_scatter({&item, 1})};
-  // All rows leave at once; the compute stream, which waits for them, sums them.
-  comm::ScatterParts parts = group.reduce_scatter_parts(item, name_of(name), exchange.route());
-  for (int k = 1; k <= group.size(); ++k) parts.give(parts.destination(k));
-  return {name, std::move(parts)};
+  return {name, context.tensor_group.reduce_scatter({&item, 1})};
 }
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,

@@ -111,14 +111,12 @@ void GatheringByParts::in_order_of_arrival(const Context& context, int splits, i
 class Scattering {
  public:
   Scattering(profile::Exchange name, comm::Request request) : name_(name), request_(std::move(request)) {}
-  Scattering(profile::Exchange name, comm::ScatterParts parts) : name_(name), parts_(std::move(parts)) {}
   /// What the execution space is given from now on sees the sum.
   void wait(const Context& context);
 
  private:
   profile::Exchange name_;
   comm::Request request_;
-  comm::ScatterParts parts_;  ///< on devices, of an exchange beside a product
 };
 
 /// Writes local (T_local, N): this rank's tokens of the sum of `partial` (tokens, N) over the group, plus `addend`
@@ -127,11 +125,9 @@ class Scattering {
 void reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
                            const tensor::Tensor& partial, const tensor::Tensor& addend = {});
 
-/// Begins the same, for an exchange that may run beside a product. `local` is written, and `partial` may change, when
-/// wait() returns.
-Scattering start_reduce_scatter_tokens(const Context& context, const TensorExchange& exchange,
-                                       const tensor::Tensor& local, const tensor::Tensor& partial,
-                                       const tensor::Tensor& addend = {});
+/// Begins the same. `local` is written, and `partial` may change, when wait() returns.
+Scattering start_reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+                                       const tensor::Tensor& partial, const tensor::Tensor& addend = {});
 
 /// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.
 class ScatteringByParts {

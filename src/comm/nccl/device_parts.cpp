@@ -62,16 +62,14 @@ void DeviceGather::finish() {
 }
 
 void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInfo>& info, Lane& lane,
-                          cudaStream_t compute, std::shared_ptr<peer::PushSums> memory, const Communicator::ReduceScatterItem& item,
+                          std::shared_ptr<peer::PushSums> memory, const Communicator::ReduceScatterItem& item,
                           std::string_view label) {
   group_ = &group;
   info_ = info;
   lane_ = &lane;
   item_ = item;
   label_ = label;
-  compute_ = compute;
   call_ = nullptr;
-  whole_call_ = nullptr;
   given_.assign(static_cast<std::size_t>(info->size), -1);
   given_count_ = 0;
   if (memory != nullptr) memory->begin(item);
@@ -92,10 +90,7 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
   given = first + rows;
   const bool all = given == item_.out.rows();
   given_count_ += all ? 1 : 0;
-  if (memory_ == nullptr) {
-    if (given_count_ == info_->size) whole_call_ = group_->reduce_scatter({&item_, 1}, label_);
-    return;
-  }
+  if (memory_ == nullptr) return;
   if (call_ == nullptr) {
     call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);
     call_->count(item_.whole);
@@ -109,21 +104,13 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
 void DeviceScatter::finish() {
   SHARD8_REQUIRE(given_count_ == info_->size, "reduce_scatter for {} {}: only {} of {} ranks' rows are given", label_,
                  where(*info_), given_count_, info_->size);
+  DeviceCall* call = nullptr;
   if (memory_ == nullptr) {
-    if (DeviceCall* call = std::exchange(whole_call_, nullptr)) call->wait();
-    return;
+    call = group_->reduce_scatter({&item_, 1}, label_);
+  } else {
+    memory_->finish();
+    call = lane_->end(*call_);
   }
-  for (std::size_t i = 0; i < memory_->pieces(); ++i) {
-    memory_->await_piece(i);
-    call_->end_part();
-  }
-  DeviceCall* const call = lane_->end(*call_);
-  // On the compute stream: a sum on the lane would need two waits of one stream for the other.
-  for (std::size_t i = 0; i < memory_->pieces(); ++i) {
-    call_->await_part(i);
-    memory_->sum_piece(compute_, i);
-  }
-  memory_->finish(compute_);
   if (call != nullptr) call->wait();
 }
 

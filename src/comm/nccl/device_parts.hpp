@@ -44,12 +44,12 @@ class DeviceGather final : public GatherExchange {
   bool in_use_ = false;
 };
 
-/// A reduce-scatter by parts: pushed by copy engines on the reduce lane and summed on the compute stream, or as one
-/// ordinary collective that begins when all ranks were given. NcclGroup owns it and uses it again.
+/// A reduce-scatter by parts: on the reduce lane, pushed by copy engines, or as one ordinary collective at its end.
+/// NcclGroup owns it and uses it again.
 class DeviceScatter final : public ScatterExchange {
  public:
-  /// `memory` serves the item, or is null: then there is an ordinary collective.
-  void begin(NcclGroup& group, const std::shared_ptr<const GroupInfo>& info, Lane& lane, cudaStream_t compute,
+  /// `memory` serves the item, or is null: then finish() does the ordinary collective.
+  void begin(NcclGroup& group, const std::shared_ptr<const GroupInfo>& info, Lane& lane,
              std::shared_ptr<peer::PushSums> memory, const Communicator::ReduceScatterItem& item,
              std::string_view label);
   bool in_use() const { return in_use_; }
@@ -71,9 +71,7 @@ class DeviceScatter final : public ScatterExchange {
   std::shared_ptr<peer::PushSums> memory_;
   Communicator::ReduceScatterItem item_;
   std::string_view label_;
-  cudaStream_t compute_ = nullptr;
-  Call* call_ = nullptr;              ///< from the first give() on, if there is memory
-  DeviceCall* whole_call_ = nullptr;  ///< the ordinary collective, until it was waited for
+  Call* call_ = nullptr;             ///< from the first give() on, if there is memory
   std::vector<std::int64_t> given_;  ///< of each rank: how many of its rows were given; -1: it was not given at all
   int given_count_ = 0;              ///< ranks all of whose rows were given
   bool in_use_ = false;

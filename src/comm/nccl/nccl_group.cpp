@@ -230,7 +230,7 @@ ScatterExchangePtr NcclGroup::reduce_scatter_parts(const Communicator::ReduceSca
   auto memory = push_sums_.lock();
   if (memory != nullptr && !memory->fits(item)) memory.reset();
   DeviceScatter& scatter = unused(scatters_);
-  scatter.begin(*this, info_, *route.lane, device_.compute_lane().stream(), std::move(memory), item, label);
+  scatter.begin(*this, info_, *route.lane, std::move(memory), item, label);
   return ScatterExchangePtr(&scatter);
 }
 

@@ -47,15 +47,13 @@ std::size_t PushSums::place_of(int at, int of) const {
   return static_cast<std::size_t>(of < at ? of : of - 1) * part_bytes_;
 }
 
-/// The memory serves nothing else, and what the stream is given afterwards comes behind the last sum.
-void PushSums::require_free() const {
+void PushSums::require_closed() const {
   SHARD8_REQUIRE(!open_, "a reduce-scatter of {} in parts is not finished, and its memory serves one at a time",
                  to_string(item_.whole.shape));
-  summed_.hold(block_.stream());
 }
 
 void PushSums::begin(const Item& item) {
-  require_free();
+  require_closed();
   item_ = item;
   open_ = true;
   ready_ = false;
@@ -80,27 +78,20 @@ void PushSums::give(int to, std::int64_t first, std::int64_t rows) {
   block_.push_to(to, number);
 }
 
-void PushSums::await_piece(std::size_t i) {
-  for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k), static_cast<int>(i));
-}
-
-void PushSums::sum_piece(cudaStream_t on, std::size_t i) const {
+void PushSums::finish() {
   const int rank = block_.rank();
-  const Bytes& piece = given_.at(i);
-  if (piece.count == 0) return;
-  Parts parts;
-  for (int r = 0; r < block_.size(); ++r)
-    parts.add((r == rank ? rows_of(item_, r) : data() + place_of(rank, r)) + piece.first);
-  sum_item(on, item_, piece.first, piece.count, parts);
-}
-
-void PushSums::finish(cudaStream_t on) {
-  summed_.record(on);
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k), static_cast<int>(i));
+    Parts parts;
+    for (int r = 0; r < block_.size(); ++r)
+      parts.add((r == rank ? rows_of(item_, r) : data() + place_of(rank, r)) + given_[i].first);
+    if (given_[i].count > 0) sum_item(block_.stream(), item_, given_[i].first, given_[i].count, parts);
+  }
   open_ = false;
 }
 
 void PushSums::reduce_scatter(std::span<const Item> items) {
-  require_free();
+  require_closed();
   for (const Item& item : items) take(item);
   if (!pieces_[half_].empty()) end_turn();
   sum(1 - half_);  // of the last turn

@@ -8,7 +8,6 @@
 
 #include "comm/device.hpp"
 #include "comm/peer/peer_block.hpp"
-#include "tensor/cuda/event.hpp"
 
 namespace shard8::comm::peer {
 
@@ -29,20 +28,13 @@ class PushSums final : public DeviceMemory {
 
   /// Whether reduce_scatter_parts of an item can go through this memory: it takes one turn that uses all of it.
   bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
-  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else. The parts
-  /// arrive on the stream of this memory; another stream may sum them.
+  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
   /// Pushes rows `first` … `first` + `rows` − 1 of those that rank `to` sums. Every row of every rank is given once, in
   /// order, and for all ranks but this one in the same pieces on all ranks. Nothing is pushed for this rank.
   void give(int to, std::int64_t first, std::int64_t rows);
-  /// The pieces of each part. All ranks must have been given.
-  std::size_t pieces() const { return given_.size(); }
-  /// What the stream of this memory is given afterwards sees piece i of all peers' parts. In order, each piece once.
-  void await_piece(std::size_t i);
-  /// Sums piece i on a stream that sees it.
-  void sum_piece(cudaStream_t on, std::size_t i) const;
-  /// All pieces were summed on this stream. What it is given afterwards sees the sum.
-  void finish(cudaStream_t on);
+  /// Sums piece by piece, each when those of all peers have arrived.
+  void finish();
 
  private:
   /// Bytes of an item's shard, and their place in a rank's slot.
@@ -55,7 +47,7 @@ class PushSums final : public DeviceMemory {
   };
   std::size_t slot_of(int half, int at, int of) const;
   std::size_t place_of(int at, int of) const;
-  void require_free() const;
+  void require_closed() const;
   void take(const Communicator::ReduceScatterItem& item);
   void end_turn();
   void sum(int half);
@@ -71,7 +63,6 @@ class PushSums final : public DeviceMemory {
   std::vector<int> count_;                ///< of each rank: its pieces that were given
   bool open_ = false;                     ///< between begin() and finish()
   bool ready_ = false;                    ///< the stream has waited for the peers' memory
-  tensor::cuda::Event summed_;            ///< the last item that was given in parts was summed
 };
 
 }  // namespace shard8::comm::peer
