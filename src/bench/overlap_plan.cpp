@@ -34,9 +34,7 @@ constexpr const char* kKeys[] = {"model.arch",
                                  "precision.compute",
                                  "precision.deterministic",
                                  "fp8.recipe",
-                                 "fp8.format",
-                                 "overlap.splits",
-                                 "overlap.chunks"};
+                                 "fp8.format"};
 
 /// An error of nlohmann::json becomes an Error(failed).
 template <class Function>
