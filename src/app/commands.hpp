@@ -27,7 +27,7 @@ struct DeckArguments {
 /// What `run` is to do.
 struct RunArguments {
   DeckArguments deck;
-  int compare_pairs = 0;  ///< blocks of steps to measure with and without overlap; 0: none
+  int compare_pairs = 0;  ///< pairs of blocks of steps to measure, with and without overlap; 0: none
 };
 
 /// What `ckpt` is to do.

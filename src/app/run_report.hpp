@@ -23,7 +23,8 @@ struct MemoryFigures {
   std::uint64_t checkpoint_copies = 0;  ///< host memory, on devices pinned; 0: no checkpoints are written
   std::uint64_t planned = 0;            ///< train::Plan::total_bytes
   /// The largest of all ranks, counted from when the mesh was built, before training takes memory. Hosts: growth to the
-  /// peak of the resident set. Devices: growth of the device's taken memory.
+  /// peak of the resident set. Devices: growth of the device's taken memory,
+  /// with that of NCCL's communicators, which are made when they are first used.
   std::uint64_t measured = 0;
 };
 

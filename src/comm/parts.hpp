@@ -118,7 +118,8 @@ class ScatterParts {
   /// any more. Every rank, this one too, is given once, after whole() was called.
   void give(int rank);
   /// The same of `rows` of the rows for `rank`, from their row `first` on, so that they leave before the other rows are
-  /// written. Each row is given once, in order. Only on devices, else Error(failed).
+  /// written. Each row is given once, in order, in the same pieces for all ranks but this one, and by all ranks in the
+  /// same pieces: otherwise later exchanges of the group wait for the wrong ones. Only on devices, else Error(failed).
   void give(int rank, std::int64_t first, std::int64_t rows);
   /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
   /// one is this rank.

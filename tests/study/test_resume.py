@@ -132,13 +132,15 @@ class Resume(unittest.TestCase):
         self.assertEqual(self.fake.calls("start"), ["heads-7", "heads-8", "heads-7"])
 
     def test_a_run_that_its_deck_stops_is_no_failure(self):
-        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [9, 8]}\n")
+        # 9 stops with a checkpoint, exit code 75; 11 without one, exit code 5.
+        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [9, 11, 8]}\n")
         code, _, error = self.fake.run()
         self.assertEqual(code, 75, error)
-        self.assertIn("heads-9: stopped before step 3; the next call runs it from its begin", error)
-        self.assertIn("1 of 2 runs are done", error)
+        for name in ("heads-9", "heads-11"):
+            self.assertIn(f"{name}: stopped before step 3; the next call runs it from its begin", error)
+        self.assertIn("1 of 3 runs are done", error)
         self.assertEqual(self.fake.run()[0], 75)
-        self.assertEqual(self.fake.calls("start"), ["heads-9", "heads-8", "heads-9"])
+        self.assertEqual(self.fake.calls("start"), ["heads-9", "heads-11", "heads-8", "heads-9", "heads-11"])
 
     def test_a_bad_run_is_found_before_any_starts(self):
         self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [8, 3]}\n")

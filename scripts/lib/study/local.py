@@ -101,7 +101,8 @@ class Local:
             state, why = folder.state()
             if state == "done" or self.signalled:
                 continue
-            if code == STOPPED and state == "unfinished":  # by its own run.stop_after or run.time_limit_min
+            # By its own run.stop_after or run.time_limit_min: 75 with a checkpoint of the run, 5 without one.
+            if code in (STOPPED, FAILED) and state == "unfinished" and folder.summary() is not None:
                 stopped += 1
                 say(f"{folder.run.name}: {why}; the next call runs it from its begin")
                 continue

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, say
+from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, counted, say
 from study.ledger import note, settle
 from study.leftovers import end_leftovers
 
@@ -89,7 +89,8 @@ class Arrays:
         array = command_output(self.sbatch(ranks, len(folders), list_file)).strip().split(";")[0]
         for index, folder in enumerate(folders):
             note(folder, "submitted", job=f"{array}_{index}")
-        say(f"submitted the array {array}: {len(folders)} jobs of {ranks} ranks")
+        say(f"submitted the array {array}: {counted(len(folders), 'job')} of "
+            f"{counted(ranks, 'rank')}")
 
     def look(self, folders):
         """The jobs in the queue, and then the state of every run: a run whose job left the queue has its last state.
@@ -104,7 +105,7 @@ class Arrays:
         queue, states = self.look(folders)
         missing = [folder for folder in folders if states[folder.run.name][0] != "done"]
         new = [folder for folder in missing if folder.run.name not in queue]
-        say(f"{len(folders)} runs, {len(folders) - len(missing)} done, {len(missing) - len(new)} in the queue, "
+        say(f"{counted(len(folders), 'run')}, {len(folders) - len(missing)} done, {len(missing) - len(new)} in the queue, "
             f"{len(new)} to submit")
         for ranks in sorted({folder.expected.ranks for folder in new}):
             self.submit(ranks, [folder for folder in new if folder.expected.ranks == ranks])

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
@@ -25,14 +26,24 @@ ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose,
-                                   const Options& options, Health& health)
+ncclUniqueId Identities::take(const Communicator& group, const GroupInfo& info, const Ranks& ranks) {
+  std::vector<ncclUniqueId>& kept = kept_[ranks];
+  if (kept.empty()) return agree_on_id(group, info);
+  const ncclUniqueId id = kept.back();
+  kept.pop_back();
+  return id;
+}
+
+NcclCommunicator::NcclCommunicator(const Communicator& group, const GroupInfo& info, const Identities::Ranks& ranks,
+                                   const char* purpose, const Options& options, Health& health, Identities& identities)
     : info_(info),
       purpose_(purpose),
       health_(health),
       waits_(group.waits()),
       options_(options),
-      id_(agree_on_id(group, info)) {}
+      identities_(identities),
+      ranks_(ranks),
+      id_(identities.take(group, info, ranks)) {}
 
 ncclComm_t NcclCommunicator::get() {
   if (communicator_ != nullptr) return communicator_;
@@ -42,14 +53,23 @@ ncclComm_t NcclCommunicator::get() {
   if (options_.most_ctas > 0) config.maxCTAs = options_.most_ctas;
   if (options_.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   const HostWaits::Wait wait(waits_, subject_of("ncclCommInitRankConfig", info_));
-  SHARD8_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, info_.size, id_, info_.rank, &config),
-                    fmt::format("a communicator for {}", purpose_), info_, nullptr);
+  const ncclResult_t made = ncclCommInitRankConfig(&communicator_, info_.size, id_, info_.rank, &config);
+  constexpr std::size_t kLeastFree = std::size_t{256} << 20;  // measured: a communicator takes 280 MiB at most
+  if (made == ncclUnhandledCudaError && tensor::cuda::free_memory() < kLeastFree)
+    base::fail(base::ExitCode::environment,
+               "NCCL has no memory on the device for a communicator of group '{}' for {}: {} MiB are free. Use more "
+               "ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch, or model.recompute",
+               info_.name, purpose_, tensor::cuda::free_memory() >> 20);
+  SHARD8_NCCL_CHECK(made, fmt::format("a communicator for {}", purpose_), info_, nullptr);
   health_.add(*this);
   return communicator_;
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (communicator_ == nullptr) return;
+  if (communicator_ == nullptr) {
+    identities_.keep(ranks_, id_);
+    return;
+  }
   health_.remove(*this);
   const HostWaits::Wait wait(waits_, subject_of("ncclCommDestroy", info_));
   static_cast<void>(ncclCommDestroy(communicator_));  // nothing of it is used any more

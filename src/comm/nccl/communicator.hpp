@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,6 +31,21 @@ class Health {
   std::vector<const NcclCommunicator*> communicators_;
 };
 
+/// Identities of communicators that NCCL has not made. NCCL keeps a thread and a socket on a group's first rank for each
+/// of them until all ranks have come, so the one of a communicator that was never used serves the next one of the same
+/// ranks.
+class Identities {
+ public:
+  using Ranks = std::vector<double>;  ///< of a group, in the world
+  /// One that is kept, or a new one. Collective over `group`.
+  ncclUniqueId take(const Communicator& group, const GroupInfo& info, const Ranks& ranks);
+  /// Keeps one that was not used. Called by all ranks of its group in the same order.
+  void keep(const Ranks& ranks, const ncclUniqueId& id) { kept_[ranks].push_back(id); }
+
+ private:
+  std::map<Ranks, std::vector<ncclUniqueId>> kept_;
+};
+
 /// A communicator of NCCL over the ranks of a group, which NCCL makes when it is first used. So one that stays idle,
 /// because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy it, together.
 class NcclCommunicator {
@@ -38,14 +54,14 @@ class NcclCommunicator {
     int most_ctas = 0;      ///< most thread blocks of one collective; 0: as NCCL chooses
     bool zero_cta = false;  ///< copy engines gather in symmetric windows
   };
-  /// Collective: agrees on an identity. Errors call the communicator by `purpose`: "gathers".
-  NcclCommunicator(const Communicator& group, const GroupInfo& info, const char* purpose, const Options& options,
-                   Health& health);
+  /// Collective: agrees on an identity. `ranks`: those of `group`. Errors call the communicator by `purpose`: "gathers".
+  NcclCommunicator(const Communicator& group, const GroupInfo& info, const Identities::Ranks& ranks,
+                   const char* purpose, const Options& options, Health& health, Identities& identities);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// The first call makes it, and is collective.
+  /// The first call makes it, and is collective. Error(environment) if the device has no memory left for it.
   ncclComm_t get();
   /// Describes an error that NCCL has met in the background, if there is one. For another thread.
   std::optional<std::string> failure() const;
@@ -56,6 +72,8 @@ class NcclCommunicator {
   Health& health_;
   HostWaits* waits_;
   Options options_;
+  Identities& identities_;
+  Identities::Ranks ranks_;
   ncclUniqueId id_;
   ncclComm_t communicator_ = nullptr;
 };

@@ -120,13 +120,18 @@ void NcclDevice::first_step_over() {
   first_step_over_ = true;
 }
 
+Identities::Ranks NcclDevice::ranks_of(const Communicator& group) const {
+  const std::array<double, 1> mine{static_cast<double>(world_rank_)};
+  return group.all_gather(mine);
+}
+
 std::shared_ptr<NcclCommunicator> NcclDevice::on_compute_lane(const Communicator& group, const GroupInfo& info,
                                                               int most_ctas) {
-  const std::array<double, 1> mine{static_cast<double>(world_rank_)};
-  auto& known = on_compute_lane_[group.all_gather(mine)];
+  const Identities::Ranks ranks = ranks_of(group);
+  auto& known = on_compute_lane_[ranks];
   if (auto communicator = known.lock()) return communicator;
-  const auto communicator =
-      std::make_shared<NcclCommunicator>(group, info, "collectives", NcclCommunicator::Options{most_ctas}, health_);
+  const auto communicator = std::make_shared<NcclCommunicator>(
+      group, info, ranks, "collectives", NcclCommunicator::Options{most_ctas}, health_, identities_);
   known = communicator;
   return communicator;
 }

@@ -31,6 +31,9 @@ class NcclDevice final : public Device {
 
   const Settings& settings() const { return settings_; }
   Health& health() { return health_; }
+  Identities& identities() { return identities_; }
+  /// The ranks of a group in the world. Collective over it.
+  Identities::Ranks ranks_of(const Communicator& group) const;
   Lane& compute_lane() { return compute_; }
   /// See DeviceLanes; `apart` is its member.
   Lane& gather_lane(bool apart) { return apart ? *gather_apart_ : *gather_; }
@@ -58,7 +61,8 @@ class NcclDevice final : public Device {
   Lane compute_;
   std::unique_ptr<Lane> gather_, reduce_, gather_apart_, reduce_apart_;
   Health health_;
-  std::map<std::vector<double>, std::weak_ptr<NcclCommunicator>> on_compute_lane_;  ///< by ranks in the world
+  Identities identities_;
+  std::map<Identities::Ranks, std::weak_ptr<NcclCommunicator>> on_compute_lane_;
   std::vector<std::string> statements_;
   std::atomic<bool> first_step_over_ = false;
   Watchdog watchdog_;  // last: it looks at the others

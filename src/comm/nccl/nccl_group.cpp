@@ -54,7 +54,8 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
     : device_(device), info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})) {
   const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
     const NcclCommunicator::Options options{ctas, zero_cta};
-    return std::make_shared<NcclCommunicator>(group, *info_, purpose, options, device_.health());
+    return std::make_shared<NcclCommunicator>(group, *info_, device_.ranks_of(group), purpose, options,
+                                              device_.health(), device_.identities());
   };
   const Settings& settings = device_.settings();
   if (lanes.gather)

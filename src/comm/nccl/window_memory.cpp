@@ -21,11 +21,12 @@ WindowMemory::WindowMemory(const Communicator& group, const GroupInfo& info,
                            std::shared_ptr<NcclCommunicator> communicator, std::size_t bytes)
     : group_(group.same()), communicator_(std::move(communicator)), bytes_(bytes) {
   const std::size_t size = (bytes + kPage - 1) / kPage * kPage;
+  const ncclComm_t all = communicator_->get();  // collective where it is the first use
   void* memory = nullptr;
-  SHARD8_NCCL_CHECK(ncclMemAlloc(&memory, size), "gather buffers", info, communicator_->get());
+  SHARD8_NCCL_CHECK(ncclMemAlloc(&memory, size), "gather buffers", info, all);
   memory_ = static_cast<std::byte*>(memory);
-  SHARD8_NCCL_CHECK(ncclCommWindowRegister(communicator_->get(), memory_, size, &window_, NCCL_WIN_COLL_SYMMETRIC),
-                    "gather buffers", info, communicator_->get());
+  SHARD8_NCCL_CHECK(ncclCommWindowRegister(all, memory_, size, &window_, NCCL_WIN_COLL_SYMMETRIC), "gather buffers",
+                    info, all);
 }
 
 WindowMemory::~WindowMemory() {

@@ -20,10 +20,10 @@ namespace shard8::comm::peer {
 /// engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels with a Handshake
 /// use it. Copies within the rank come after the copies to peers, when the peers have been told of those.
 ///
-/// Each call has a number; a call in parts has one for each piece. A rank tells every peer that its stream has come to the call, so its memory may be used. It
-/// waits until all peers have told it so, does the call's copies, and tells every peer that they are done. What reads
-/// the part of a peer waits until that peer has told this rank so. On every rank the stream tells before it waits. So
-/// calls that ranks make in the same order cannot wait for each other.
+/// Each call has a number; a call in parts has one for each piece. A rank tells every peer that its stream has come to
+/// the call, so its memory may be used. It waits until all peers have told it so, does the call's copies, and tells
+/// every peer that they are done. What reads the part of a peer waits until that peer has told this rank so. On every
+/// rank the stream tells before it waits. So calls that ranks make in the same order cannot wait for each other.
 class PeerBlock {
  public:
   /// Collective: allocates and maps the memory of the group. Copies and waits run on `stream`. Throws
@@ -60,8 +60,8 @@ class PeerBlock {
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
   /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that this
-  /// piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many. For this
-  /// rank: does the copies within this rank.
+  /// piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many, on every
+  /// rank. For this rank: does the copies within this rank.
   void push_to(int peer, int piece = 0);
   /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last piece
   /// of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank
