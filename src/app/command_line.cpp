@@ -51,9 +51,10 @@ void add_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
-  CLI::Option* compare =
-      run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps with overlap.enable = false, too");
-  run->add_option("--pairs", arguments.compare_pairs, "of --compare-off: pairs of blocks of steps, with and without (4)")
+  CLI::Option* compare = run->add_flag("--compare-off", arguments.compare_off,
+                                       "afterwards measure steps with overlap.enable = false, too");
+  run->add_option("--pairs", arguments.compare_pairs,
+                  "of --compare-off: pairs of blocks of steps, with and without (4)")
       ->needs(compare)
       ->check(CLI::Range(1, 100));
 }

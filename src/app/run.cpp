@@ -353,8 +353,8 @@ class Run {
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
-  /// The step of the last checkpoint that this run has written, or else of the one from which it went on. Nothing if the
-  /// same command would not go on from it, because checkpoint.restart is none or a folder.
+  /// The step of the last checkpoint that this run has written, or else of the one from which it went on. Nothing if
+  /// the same command would not go on from it, because checkpoint.restart is none or a folder.
   std::optional<std::int64_t> earlier_checkpoint() const {
     if (config().checkpoint.restart != deck::CheckpointConfig::kAutoRestart) return std::nullopt;
     if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;

@@ -104,9 +104,10 @@ constexpr Field kOverlap[] = {
      .slot = overlap<&OverlapConfig::chunks>(),
      .bounds = from_to(0, 16),
      .unit = "products",
-     .help = "pipeline, on devices: in so many products the tokens of each other rank are multiplied; each is sent while "
-             "the next one computes. 0: 2 in a group of two ranks, else 1. Always 1 on hosts, where a product's bits may "
-             "depend on its size"},
+     .help =
+         "pipeline, on devices: in so many products the tokens of each other rank are multiplied; each is sent while "
+         "the next one computes. 0: 2 in a group of two ranks, else 1. Always 1 on hosts, where a product's bits may "
+         "depend on its size"},
     {.key = "min_gflop",
      .slot = overlap<&OverlapConfig::min_gflop>(),
      .bounds = at_least(0),

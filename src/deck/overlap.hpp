@@ -25,9 +25,9 @@ double product_gflop(const Config& config, OverlapLinear linear);
 /// Whether overlap.min_gflop lets an exchange run beside a product of this linear.
 bool large_enough(const Config& config, OverlapLinear linear);
 
-/// In how many products a pipeline on devices multiplies the tokens of each other rank: overlap.chunks, or where that is
-/// 0, 2 in a group of two ranks and 1 in larger groups. With two ranks nothing is sent until the first product ends, so
-/// it should be short; with more, the tokens of other ranks already are several products.
+/// In how many products a pipeline on devices multiplies the tokens of each other rank: overlap.chunks, or where that
+/// is 0, 2 in a group of two ranks and 1 in larger groups. With two ranks nothing is sent until the first product ends,
+/// so it should be short; with more, the tokens of other ranks already are several products.
 int pipeline_chunks(const Config& config);
 
 /// The keys of the group overlap that are ring, in the order of the table. None if nothing can overlap.

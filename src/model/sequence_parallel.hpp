@@ -60,9 +60,9 @@ void for_each_arrival(int rank, int size, int splits, int ranks, const Read& rea
   }
 }
 
-/// Calls read(first, count) for the runs of tokens of another rank that a pipeline computes and gives one by one: `chunks`
-/// of them, of about `tokens` / `chunks` tokens. They begin at multiples of 128 tokens, so that their products have whole
-/// tiles and whole blocks of scales. Fewer tokens make fewer runs.
+/// Calls read(first, count) for the runs of tokens of another rank that a pipeline computes and gives one by one:
+/// `chunks` of them, of about `tokens` / `chunks` tokens. They begin at multiples of 128 tokens, so that their products
+/// have whole tiles and whole blocks of scales. Fewer tokens make fewer runs.
 template <class Read>
 void for_each_chunk_of_rank(std::int64_t tokens, int chunks, const Read& read) {
   constexpr std::int64_t kStep = 128;

@@ -260,20 +260,14 @@ TEST(Load, warns_of_keys_that_nothing_reads) {
             "a.yaml:20:17: warning: fp8.amax_history = 16 has no effect\n"
             "   20 |   amax_history: 16\n"
             "      |                 ^~  nothing reads it with fp8.recipe = current\n");
-  const std::vector<std::pair<std::string, std::string>> keys = {{"model.rope_theta=5", "model.arch = gpt2"},
-                                                                 {"fp8.format=hybrid", "fp8.recipe = none"},
-                                                                 {"fp8.amax_history=7", "fp8.recipe = none"},
-                                                                 {"fp8.amax_algo=most_recent", "fp8.recipe = none"},
-                                                                 {"fp8.margin=3", "fp8.recipe = none"},
-                                                                 {"fp8.power_of_2_scales=true", "fp8.recipe = none"},
-                                                                 {"fp8.weights=bf16", "fp8.recipe = none"},
-                                                                 {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
-                                                                 {"fp8.last_layers_bf16=1", "fp8.recipe = none"},
-                                                                 {"data.path=a", "data.kind = synthetic"},
-                                                                 {"verify.tolerance=1", "verify.gold = ''"},
-                                                                 {"overlap.splits=1", "overlap.enable = false"},
-                                                                 {"overlap.chunks=1", "overlap.enable = false"},
-                                                                 {"overlap.min_gflop=1", "overlap.enable = false"}};
+  const std::vector<std::pair<std::string, std::string>> keys = {
+      {"model.rope_theta=5", "model.arch = gpt2"},     {"fp8.format=hybrid", "fp8.recipe = none"},
+      {"fp8.amax_history=7", "fp8.recipe = none"},     {"fp8.amax_algo=most_recent", "fp8.recipe = none"},
+      {"fp8.margin=3", "fp8.recipe = none"},           {"fp8.power_of_2_scales=true", "fp8.recipe = none"},
+      {"fp8.weights=bf16", "fp8.recipe = none"},       {"fp8.first_layers_bf16=1", "fp8.recipe = none"},
+      {"fp8.last_layers_bf16=1", "fp8.recipe = none"}, {"data.path=a", "data.kind = synthetic"},
+      {"verify.tolerance=1", "verify.gold = ''"},      {"overlap.splits=1", "overlap.enable = false"},
+      {"overlap.chunks=1", "overlap.enable = false"},  {"overlap.min_gflop=1", "overlap.enable = false"}};
   for (const auto& [given, because] : keys) {
     const auto found = warnings(kLeastDeck, {"model.arch=gpt2", given});
     ASSERT_EQ(found.size(), 1u) << given;

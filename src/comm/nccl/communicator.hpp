@@ -31,9 +31,9 @@ class Health {
   std::vector<const NcclCommunicator*> communicators_;
 };
 
-/// Identities of communicators that NCCL has not made. NCCL keeps a thread and a socket on a group's first rank for each
-/// of them until all ranks have come, so the one of a communicator that was never used serves the next one of the same
-/// ranks.
+/// Identities of communicators that NCCL has not made. NCCL keeps a thread and a socket on a group's first rank for
+/// each of them until all ranks have come, so the one of a communicator that was never used serves the next one of the
+/// same ranks.
 class Identities {
  public:
   using Ranks = std::vector<double>;  ///< of a group, in the world
@@ -47,14 +47,16 @@ class Identities {
 };
 
 /// A communicator of NCCL over the ranks of a group, which NCCL makes when it is first used. So one that stays idle,
-/// because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy it, together.
+/// because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy it,
+/// together.
 class NcclCommunicator {
  public:
   struct Options {
     int most_ctas = 0;      ///< most thread blocks of one collective; 0: as NCCL chooses
     bool zero_cta = false;  ///< copy engines gather in symmetric windows
   };
-  /// Collective: agrees on an identity. `ranks`: those of `group`. Errors call the communicator by `purpose`: "gathers".
+  /// Collective: agrees on an identity. `ranks`: those of `group`. Errors call the communicator by `purpose`:
+  /// "gathers".
   NcclCommunicator(const Communicator& group, const GroupInfo& info, const Identities::Ranks& ranks,
                    const char* purpose, const Options& options, Health& health, Identities& identities);
   ~NcclCommunicator();

@@ -59,13 +59,13 @@ class PeerBlock {
   void tell_ready();
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
-  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that this
-  /// piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many, on every
-  /// rank. For this rank: does the copies within this rank.
+  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that
+  /// this piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many, on
+  /// every rank. For this rank: does the copies within this rank.
   void push_to(int peer, int piece = 0);
-  /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last piece
-  /// of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that of rank
-  /// (rank − k) mod size if all ranks push in the order of peer().
+  /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last
+  /// piece of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that
+  /// of rank (rank − k) mod size if all ranks push in the order of peer().
   void await_part(int peer, int piece = 0);
 
   /// The handshake of the next call, for kernels that do the call in place of push().
