@@ -43,7 +43,7 @@ class Comparison {
       : world_(world),
         runtime_(runtime),
         pairs_(pairs),
-        // Together all blocks have about as many steps as the run, if each of them gets its least.
+        // All blocks together have about as many steps as the run, or more if a block would get less than its least.
         steps_(std::max(kLeastSteps, config.run.steps / (2 * pairs))),
         left_out_(std::clamp<std::int64_t>(config.run.timing_skip, 1, steps_ / 2)),
         config_(block_deck(config, steps_)),

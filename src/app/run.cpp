@@ -353,8 +353,9 @@ class Run {
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
-  /// The step of the last checkpoint that this run has written, or else of the one from which it went on. Nothing if
-  /// the same command would not go on from it, because checkpoint.restart is none or a folder.
+  /// The step from which the same command would go on if this run wrote no further checkpoint: that of the last
+  /// checkpoint that this run has written, or else that of the checkpoint from which this run went on. Nothing if there
+  /// is no such checkpoint, or if checkpoint.restart is not auto: then the same command starts elsewhere.
   std::optional<std::int64_t> earlier_checkpoint() const {
     if (config().checkpoint.restart != deck::CheckpointConfig::kAutoRestart) return std::nullopt;
     if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;

@@ -22,9 +22,9 @@ struct MemoryFigures {
   std::uint64_t user_buffers = 0;       ///< 0: no exchange of the tensor group overlaps through them
   std::uint64_t checkpoint_copies = 0;  ///< host memory, on devices pinned; 0: no checkpoints are written
   std::uint64_t planned = 0;            ///< train::Plan::total_bytes
-  /// The largest of all ranks, counted from when the mesh was built, before training takes memory. Hosts: growth to the
-  /// peak of the resident set. Devices: growth of the device's taken memory,
-  /// with that of NCCL's communicators, which are made when they are first used.
+  /// How much memory a rank took after the mesh was built: of all ranks' values the largest. On hosts the value is the
+  /// peak of the resident set less the resident set at that time. On devices it is the growth of the memory that is
+  /// taken of the device. That includes NCCL's communicators, which are made when they are first used.
   std::uint64_t measured = 0;
 };
 

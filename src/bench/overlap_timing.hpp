@@ -44,7 +44,7 @@ class OverlapTiming {
   /// time the calls: a variant must have the compute stream wait for all that it starts. `repetitions` is at least 1.
   std::vector<double> in_turns(std::span<const std::function<void()>* const> variants, int repetitions,
                                bool warm_up = true);
-  /// Of each value the largest of all ranks.
+  /// Compares `values` of all ranks and returns, for each place in the vector, the largest value that a rank has there.
   std::vector<double> largest(std::vector<double> values) const;
 
  private:

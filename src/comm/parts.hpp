@@ -50,7 +50,7 @@ class ScatterExchange {
  public:
   virtual tensor::Tensor whole() = 0;
   virtual void give(int rank) = 0;
-  /// Only devices take some of a rank's rows; others throw Error(failed).
+  /// See ScatterParts::give. Exchanges on devices implement this function. An exchange on hosts throws Error(failed).
   virtual void give(int rank, std::int64_t first, std::int64_t rows);
   virtual void finish() = 0;
   virtual bool abandon() noexcept = 0;    ///< as GatherExchange::abandon
@@ -117,9 +117,10 @@ class ScatterParts {
   /// The rows of whole() that rank `rank` sums are written, in the order of the execution space, and are not changed
   /// any more. Every rank, this one too, is given once, after whole() was called.
   void give(int rank);
-  /// The same of `rows` of the rows for `rank`, from their row `first` on, so that they leave before the other rows are
-  /// written. Each row is given once, in order, in the same pieces for all ranks but this one, and by all ranks in the
-  /// same pieces: otherwise later exchanges of the group wait for the wrong ones. Only on devices, else Error(failed).
+  /// Gives a piece of the rows for `rank`: `rows` of them, from number `first` on. The piece is sent while the rows
+  /// behind it are still being computed. The caller gives each row once, in ascending order. All ranks must cut the
+  /// rows for every other rank into the same pieces, otherwise later exchanges of the group wait for the wrong pieces.
+  /// Throws Error(failed) on hosts, where all rows for a rank are given at once.
   void give(int rank, std::int64_t first, std::int64_t rows);
   /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
   /// one is this rank.

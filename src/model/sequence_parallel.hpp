@@ -60,9 +60,10 @@ void for_each_arrival(int rank, int size, int splits, int ranks, const Read& rea
   }
 }
 
-/// Calls read(first, count) for the runs of tokens of another rank that a pipeline computes and gives one by one:
-/// `chunks` of them, of about `tokens` / `chunks` tokens. They begin at multiples of 128 tokens, so that their products
-/// have whole tiles and whole blocks of scales. Fewer tokens make fewer runs.
+/// Cuts the `tokens` tokens of another rank into `chunks` runs of about equal length and calls read(first, count) for
+/// each run, in order. A pipeline computes each run in one product, and sends the run while it computes the next one.
+/// Runs begin at multiples of 128 tokens, so that their products have whole tiles and whole blocks of scales. If there
+/// are too few tokens for that, there are fewer runs.
 template <class Read>
 void for_each_chunk_of_rank(std::int64_t tokens, int chunks, const Read& read) {
   constexpr std::int64_t kStep = 128;
@@ -138,8 +139,10 @@ class ScatteringByParts {
                     const tensor::Tensor& partial, const tensor::Tensor& addend);
   /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
   const tensor::Tensor& whole() const { return whole_; }
-  /// Calls multiply(first, count) for runs of whole(), each in a product of its own, and gives each to its rank when
-  /// multiply has returned: the runs of other ranks in chunks, this rank's tokens last and in one run.
+  /// Has the rows of whole() computed and gives them to their ranks, run by run: multiply(first, count) computes rows
+  /// `first` … `first` + `count` − 1 of whole() in one product, and the rows are given as soon as multiply returns. The
+  /// rows of each other rank are `chunks` runs (for_each_chunk_of_rank). The rows of this rank are one run, the last
+  /// one.
   template <class Multiply>
   void in_order_of_departure(const Context& context, int chunks, const Multiply& multiply);
   /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.

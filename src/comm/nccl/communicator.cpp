@@ -54,7 +54,8 @@ ncclComm_t NcclCommunicator::get() {
   if (options_.zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   const HostWaits::Wait wait(waits_, subject_of("ncclCommInitRankConfig", info_));
   const ncclResult_t made = ncclCommInitRankConfig(&communicator_, info_.size, id_, info_.rank, &config);
-  constexpr std::size_t kLeastFree = std::size_t{256} << 20;  // measured: a communicator takes 280 MiB at most
+  constexpr std::size_t kLeastFree = std::size_t{256}
+                                     << 20;  // chosen: with more than that free, something else is wrong
   if (made == ncclUnhandledCudaError && tensor::cuda::free_memory() < kLeastFree)
     base::fail(base::ExitCode::environment,
                "NCCL has no memory on the device for a communicator of group '{}' for {}: {} MiB are free. Use more "

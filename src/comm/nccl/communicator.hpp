@@ -37,9 +37,11 @@ class Health {
 class Identities {
  public:
   using Ranks = std::vector<double>;  ///< of a group, in the world
-  /// One that is kept, or a new one. Collective over `group`.
+  /// Returns an identity that is kept for these ranks. If there is none, the group's first rank makes one and sends it
+  /// to the others. Collective over `group`.
   ncclUniqueId take(const Communicator& group, const GroupInfo& info, const Ranks& ranks);
-  /// Keeps one that was not used. Called by all ranks of its group in the same order.
+  /// Keeps an identity with which no communicator was made, for a later take(). All ranks of the group must call keep()
+  /// in the same order.
   void keep(const Ranks& ranks, const ncclUniqueId& id) { kept_[ranks].push_back(id); }
 
  private:

@@ -88,8 +88,7 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
                  "reduce_scatter for {} {}: rows {} to {} of {} for rank {} are given out of order or twice", label_,
                  where(*info_), first, first + rows - 1, item_.out.rows(), rank);
   given = first + rows;
-  const bool all = given == item_.out.rows();
-  given_count_ += all ? 1 : 0;
+  if (given == item_.out.rows()) ++given_count_;
   if (memory_ == nullptr) return;
   if (call_ == nullptr) {
     call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);

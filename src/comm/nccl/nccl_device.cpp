@@ -126,8 +126,7 @@ Identities::Ranks NcclDevice::ranks_of(const Communicator& group) const {
 }
 
 std::shared_ptr<NcclCommunicator> NcclDevice::on_compute_lane(const Communicator& group, const GroupInfo& info,
-                                                              int most_ctas) {
-  const Identities::Ranks ranks = ranks_of(group);
+                                                              const Identities::Ranks& ranks, int most_ctas) {
   auto& known = on_compute_lane_[ranks];
   if (auto communicator = known.lock()) return communicator;
   const auto communicator = std::make_shared<NcclCommunicator>(

@@ -38,9 +38,10 @@ class NcclDevice final : public Device {
   /// See DeviceLanes; `apart` is its member.
   Lane& gather_lane(bool apart) { return apart ? *gather_apart_ : *gather_; }
   Lane& reduce_lane(bool apart) { return apart ? *reduce_apart_ : *reduce_; }
-  /// The communicator for the compute lane of a group. Collective. Groups of the same ranks share one communicator,
-  /// because everything on that stream is in one order; it has the `most_ctas` of the first of them.
-  std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info, int most_ctas);
+  /// The communicator for the compute lane of a group with these ranks. Collective. Groups of the same ranks share one
+  /// communicator, because everything on that stream is in one order; it has the `most_ctas` of the first of them.
+  std::shared_ptr<NcclCommunicator> on_compute_lane(const Communicator& group, const GroupInfo& info,
+                                                    const Identities::Ranks& ranks, int most_ctas);
   /// A line for describe(), said once.
   void state(std::string line) {
     if (std::find(statements_.begin(), statements_.end(), line) == statements_.end())

@@ -52,10 +52,11 @@ std::shared_ptr<Memory> memory_of(const std::vector<std::weak_ptr<Memory>>& memo
 
 NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
     : device_(device), info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})) {
+  const Identities::Ranks ranks = device_.ranks_of(group);
   const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
     const NcclCommunicator::Options options{ctas, zero_cta};
-    return std::make_shared<NcclCommunicator>(group, *info_, device_.ranks_of(group), purpose, options,
-                                              device_.health(), device_.identities());
+    return std::make_shared<NcclCommunicator>(group, *info_, ranks, purpose, options, device_.health(),
+                                              device_.identities());
   };
   const Settings& settings = device_.settings();
   if (lanes.gather)
@@ -67,7 +68,7 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
     const bool peers = settings.gather == Gather::automatic || settings.gather == Gather::push;
     const bool small = peers && problem_with_peers(group, device_.compute_lane().stream()).empty();
     const Route compute{&device_.compute_lane(),
-                        device_.on_compute_lane(group, *info_, small ? settings.small_ctas : 0)};
+                        device_.on_compute_lane(group, *info_, ranks, small ? settings.small_ctas : 0)};
     if (!lanes.gather) gather_ = compute;
     if (!lanes.reduce) reduce_ = compute;
     all_reduce_ = compute;

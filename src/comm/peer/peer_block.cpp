@@ -96,7 +96,7 @@ void PeerBlock::tell_ready() {
 }
 
 void PeerBlock::await_ready() {
-  for (int k = 1; k < size(); ++k) flags_.await(words(rank()) + Handshake::ready * size() + peer(k), first_);
+  await(Handshake::ready);
   flags_.enqueue(stream_);
 }
 

@@ -22,8 +22,9 @@ namespace shard8::comm::peer {
 ///
 /// Each call has a number; a call in parts has one for each piece. A rank tells every peer that its stream has come to
 /// the call, so its memory may be used. It waits until all peers have told it so, does the call's copies, and tells
-/// every peer that they are done. What reads the part of a peer waits until that peer has told this rank so. On every
-/// rank the stream tells before it waits. So calls that ranks make in the same order cannot wait for each other.
+/// every peer that they are done. What reads the part of a peer waits until that peer has told this rank so. In every
+/// call a rank first tells its peers that it is ready, and then waits for them. So ranks that make their calls in the
+/// same order never block each other.
 class PeerBlock {
  public:
   /// Collective: allocates and maps the memory of the group. Copies and waits run on `stream`. Throws
@@ -59,9 +60,10 @@ class PeerBlock {
   void tell_ready();
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
-  /// Does the copies that were added since the last call of push_to(). Then it tells `peer`, to which they go, that
-  /// this piece of its part is there. The pieces of a part are 0, 1, 2, … in this order; every part has as many, on
-  /// every rank. For this rank: does the copies within this rank.
+  /// Starts the copies that were added since the last call of push_to(). They must go to `peer`. Behind them it tells
+  /// `peer` that this piece of this rank's part is there. The pieces of a part have the numbers 0, 1, 2, … and are
+  /// pushed in this order. On every rank, every part has the same number of pieces. If `peer` is this rank, the call
+  /// starts the copies within this rank and tells nobody.
   void push_to(int peer, int piece = 0);
   /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last
   /// piece of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that
