@@ -23,7 +23,7 @@ PeerBlock::PeerBlock(std::shared_ptr<const PeerAddresses> memory, std::size_t by
 }
 
 std::size_t PeerBlock::memory_bytes(std::size_t bytes, int ranks) {
-  const std::size_t words = 2 * static_cast<std::size_t>(ranks) + 1;  // of a Handshake, and its count
+  const std::size_t words = 2 * static_cast<std::size_t>(ranks) + 2;  // of a Handshake, its count, and told()
   return tensor::aligned(bytes) + tensor::aligned(words * sizeof(std::uint32_t));
 }
 
@@ -69,6 +69,7 @@ void PeerBlock::Copies::batch(cudaStream_t stream) {
   std::size_t first = 0;  // of the copies that have them: all
   SHARD8_CUDA_CHECK(
       cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes, &first, 1, stream));
+  clear();
 }
 
 void PeerBlock::Copies::clear() {
@@ -81,8 +82,19 @@ void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size
   (to == rank() ? own_ : to_peers_).add(memory_->of(to) + offset, from, bytes);
 }
 
-void PeerBlock::tell(Handshake::Word word) {
-  for (int k = 1; k < size(); ++k) flags_.write(words(peer(k)) + word * size() + rank(), number_);
+/// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
+FlagAddress PeerBlock::number_to_tell() const { return words(rank()) + 2 * size() + 1; }
+
+/// Copies `number` to the words of all peers, or of one, behind the copies that the stream has been given.
+void PeerBlock::tell(Handshake::Word word, std::uint32_t number, std::optional<int> one) {
+  if (number != told_) {  // in the order of the stream, the copies of the number before are over
+    flags_.write(number_to_tell(), number);
+    flags_.enqueue(stream_);
+    told_ = number;
+  }
+  for (int k = 1; k < size(); ++k)
+    if (!one || *one == peer(k)) numbers_.add(words(peer(k)) + word * size() + rank(), number_to_tell(), sizeof number);
+  numbers_.batch(stream_);
 }
 
 void PeerBlock::await(Handshake::Word word) {
@@ -91,8 +103,7 @@ void PeerBlock::await(Handshake::Word word) {
 
 void PeerBlock::tell_ready() {
   first_ = ++number_;
-  tell(Handshake::ready);
-  flags_.enqueue(stream_);
+  tell(Handshake::ready, first_);
 }
 
 void PeerBlock::await_ready() {
@@ -105,11 +116,6 @@ std::uint32_t PeerBlock::number_of(int piece) {
   const std::uint32_t number = first_ + static_cast<std::uint32_t>(piece);
   if (static_cast<std::int32_t>(number - number_) > 0) number_ = number;
   return number;
-}
-
-void PeerBlock::copy_to_peers() {
-  to_peers_.batch(stream_);
-  to_peers_.clear();
 }
 
 void PeerBlock::copy_own() {
@@ -127,9 +133,8 @@ void PeerBlock::copy_own() {
 
 void PeerBlock::push_to(int peer, int piece) {
   if (peer == rank()) return copy_own();
-  copy_to_peers();
-  flags_.write(words(peer) + Handshake::done * size() + rank(), number_of(piece));
-  flags_.enqueue(stream_);
+  to_peers_.batch(stream_);
+  tell(Handshake::done, number_of(piece), peer);
 }
 
 void PeerBlock::await_part(int peer, int piece) {
@@ -140,15 +145,12 @@ void PeerBlock::await_part(int peer, int piece) {
 
 void PeerBlock::push() {
   ++number_;
-  tell(Handshake::ready);
+  tell(Handshake::ready, number_);
   await(Handshake::ready);
   flags_.enqueue(stream_);
-  copy_to_peers();
-  tell(Handshake::done);
-  if (!own_.sizes.empty()) {
-    flags_.enqueue(stream_);
-    copy_own();
-  }
+  to_peers_.batch(stream_);
+  tell(Handshake::done, number_);
+  if (!own_.sizes.empty()) copy_own();
   await(Handshake::done);
   flags_.enqueue(stream_);
 }

@@ -20,11 +20,12 @@ namespace shard8::comm::peer {
 /// engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels with a Handshake
 /// use it. Copies within the rank come after the copies to peers, when the peers have been told of those.
 ///
-/// Each call has a number; a call in parts has one for each piece. A rank tells every peer that its stream has come to
-/// the call, so its memory may be used. It waits until all peers have told it so, does the call's copies, and tells
-/// every peer that they are done. What reads the part of a peer waits until that peer has told this rank so. In every
-/// call a rank first tells its peers that it is ready, and then waits for them. So ranks that make their calls in the
-/// same order never block each other.
+/// Each call has a number; a call in parts has one for each piece. To tell a peer a number, a copy engine copies it
+/// from a word in this rank's memory to one in the peer's, behind the copies before. A rank tells every peer that its
+/// stream has come to the call, so its memory may be used. It waits until all peers have told it so, does the call's
+/// copies, and tells every peer that they are done. What reads the part of a peer waits until that peer has told this
+/// rank so. In every call a rank first tells its peers that it is ready, and then waits for them. So ranks that make
+/// their calls in the same order never block each other.
 class PeerBlock {
  public:
   /// Collective: allocates and maps the memory of the group. Copies and waits run on `stream`. Throws
@@ -80,10 +81,10 @@ class PeerBlock {
 
  private:
   FlagAddress words(int of) const;
-  void tell(Handshake::Word word);
+  FlagAddress number_to_tell() const;
+  void tell(Handshake::Word word, std::uint32_t number, std::optional<int> one = {});
   void await(Handshake::Word word);
   std::uint32_t number_of(int piece);
-  void copy_to_peers();
   void copy_own();
 
   struct Copies {
@@ -92,7 +93,7 @@ class PeerBlock {
     std::vector<std::size_t> sizes;
 
     void add(void* place, const void* data, std::size_t bytes);
-    /// All of them, by copy engines.
+    /// Does all of them by copy engines, and forgets them.
     void batch(cudaStream_t stream);
     void clear();
   };
@@ -103,7 +104,8 @@ class PeerBlock {
   StreamFlags flags_;
   std::uint32_t number_ = 0;  ///< of the last call, or of its last piece
   std::uint32_t first_ = 0;   ///< of the first piece of a call in parts
-  Copies to_peers_, own_;
+  std::uint32_t told_ = 0;    ///< what the stream wrote last to number_to_tell()
+  Copies to_peers_, own_, numbers_;
 };
 
 }  // namespace shard8::comm::peer

@@ -25,7 +25,7 @@ void StreamFlags::write(FlagAddress flag, std::uint32_t number) {
   operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   operation.writeValue.address = reinterpret_cast<CUdeviceptr>(flag);
   operation.writeValue.value = number;
-  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;  // after what the stream wrote before
+  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
 }
 
 void StreamFlags::await(FlagAddress flag, std::uint32_t number) {

@@ -10,15 +10,16 @@
 
 namespace shard8::comm::peer {
 
-/// A 32-bit word in device memory, of this rank or mapped from another.
+/// A 32-bit word in device memory.
 using FlagAddress = std::uint32_t*;
 
-/// Signals between ranks in stream order, by words in each other's memory. The stream writes numbers to some words and
-/// waits until other words have reached a number. No multiprocessor takes part.
+/// Writes and waits of a stream on words in this rank's memory. No multiprocessor takes part. The words of other ranks
+/// must not be given here: since CUDA 13.1 a stream cannot write to memory of another device (NVIDIA/nccl#2052).
 class StreamFlags {
  public:
   StreamFlags();
 
+  /// The stream writes `number` to the word, behind all that the stream wrote before.
   void write(FlagAddress flag, std::uint32_t number);
   /// The stream waits until the word has reached `number`, cyclically.
   void await(FlagAddress flag, std::uint32_t number);
