@@ -91,9 +91,9 @@ class Communicator {
   void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
   /// Null on hosts.
   Device* device() const;
-  /// Memory in which all_gather_in_place is fastest, and on the compute stream reduce_scatter of wholes that lie in it,
-  /// too. Null on hosts and in a group of one. Collective, with the same bytes on every rank. Tensors of one call must
-  /// lie at the same offsets on every rank.
+  /// Memory in which all_gather_in_place and all_gather_columns are fastest, and on the compute stream reduce_scatter
+  /// of wholes that lie in it, too. Null on hosts and in a group of one. Collective, with the same bytes on every rank.
+  /// Tensors of one call must lie at the same offsets on every rank.
   std::shared_ptr<DeviceMemory> gather_memory(std::size_t bytes) const;
   /// Memory with which reduce_scatter is fastest, as long as it is held. No tensor may lie in it. With less memory a
   /// call takes more turns; more than reduce_memory_bytes() for each item of a call does not help. Null on hosts, in a
@@ -113,9 +113,19 @@ class Communicator {
   /// All-gather in place, as one grouped call. Each tensor of `whole` (N·R, ...), of any dtype, has this rank's rows at
   /// [rank·R, (rank+1)·R) and receives the other ranks' rows. `own` is empty or has one tensor for each of `whole`:
   /// where own[i] (R, ...) is not empty, this rank's rows lie there and are copied into whole[i]. The caller must not
-  /// change own[i] until the request is complete.
+  /// change own[i] until the request is complete. `label`, static text such as "fc1_dgrad", names the matrix product
+  /// in the watchdog's words; it may be empty.
   [[nodiscard]] Request all_gather_in_place(std::span<const tensor::Tensor> whole,
-                                            std::span<const tensor::Tensor> own = {}) const;
+                                            std::span<const tensor::Tensor> own = {},
+                                            std::string_view label = {}) const;
+
+  /// All-gather of a matrix by columns: whole (R, N·C) receives own (R, C) of each rank r at columns [r·C, (r+1)·C).
+  /// Tokens that every rank has stored transposed are gathered so. `through` (N·R, C), in gather_memory as the whole,
+  /// may be overwritten: ranks that cannot write to each other's memory gather there first. The caller must not change
+  /// `own` and `through` until the request is complete. Only on devices, in a group of several ranks; elsewhere
+  /// Error(failed). `label`: see all_gather_in_place.
+  [[nodiscard]] Request all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
+                                           const tensor::Tensor& through, std::string_view label = {}) const;
 
   /// One item of a grouped reduce-scatter: out (R, ...) = Σ over ranks of this rank's rows of whole (N·R, ...), plus
   /// the addend (R, ...) if there is one, which is added last. out may be this rank's rows of whole, or the addend. The
@@ -123,16 +133,17 @@ class Communicator {
   struct ReduceScatterItem {
     tensor::Tensor out, whole, addend = {};
   };
-  /// Tensors are fp32 or bf16. They must live until the request is complete.
-  [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items) const;
+  /// Tensors are fp32 or bf16. They must live until the request is complete. `label`: see all_gather_in_place.
+  [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
 
   /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
   /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the
-  /// wholes are not written and may have no memory; otherwise they receive every rank's rows. `label`, static text such
-  /// as "fc1_fprop", names the matrix product in errors and in the watchdog's words. Error(failed) for a ring on a
-  /// device.
+  /// wholes are not written and may have no memory; otherwise they receive every rank's rows. Without `own_too` a
+  /// device may leave out this rank's rows, where only parts are read. `label`, static text such as "fc1_fprop", names
+  /// the matrix product in errors and in the watchdog's words. Error(failed) for a ring on a device.
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                             std::string_view label, Route route = Route::direct) const;
+                                             std::string_view label, Route route = Route::direct,
+                                             bool own_too = true) const;
   /// As reduce_scatter of one item, with summands that are given rank by rank. It is called before the whole is
   /// written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through parts_memory
   /// item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r (modulo the

@@ -44,12 +44,15 @@ class DeviceMemory {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole,
-                                          std::span<const tensor::Tensor> own) = 0;
-  virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) = 0;
+  virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                          std::string_view label) = 0;
+  virtual DeviceCall* all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
+                                         const tensor::Tensor& through, std::string_view label) = 0;
+  virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items,
+                                     std::string_view label) = 0;
   /// Those of Communicator's that go by parts.
   virtual GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                             std::string_view label) = 0;
+                                             std::string_view label, bool own_too) = 0;
   virtual ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item,
                                                   std::string_view label) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;

@@ -29,6 +29,23 @@ inline OwnRows own_rows(std::span<const tensor::Tensor> whole, std::span<const t
   return {place, own.empty() || own[i].empty() ? place : own[i].data, bytes};
 }
 
+/// This rank's columns of a matrix that is gathered by columns (Communicator::all_gather_columns).
+struct OwnColumns {
+  std::byte* place;          ///< where the first row of them belongs in the whole
+  const std::byte* data;     ///< where they are, row behind row
+  std::size_t width, pitch;  ///< bytes of their rows, and from row to row of the whole
+  std::size_t rows;
+};
+
+inline OwnColumns own_columns(const tensor::Tensor& whole, const tensor::Tensor& own, int rank) {
+  const auto bytes = [](const tensor::Tensor& t) {
+    return static_cast<std::size_t>(t.cols()) * tensor::size_of(t.dtype);
+  };
+  const std::size_t width = bytes(own);
+  return {whole.data + static_cast<std::size_t>(rank) * width, own.data, width, bytes(whole),
+          static_cast<std::size_t>(own.rows())};
+}
+
 /// The rows of a reduce-scatter's whole that are summed on `rank`.
 inline std::byte* rows_of(const Communicator::ReduceScatterItem& item, int rank) {
   return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();

@@ -111,4 +111,16 @@ inline Communicator world(const Limits& limits) { return world(nullptr, Waiting:
 
 inline constexpr std::int64_t kRows[] = {0, 1, 7, 1000, 100000};
 
+/// The parts of all ranks, one behind the other, as a matrix of which each rank has the columns: a part is rows of
+/// `width` bytes.
+inline std::vector<std::byte> side_by_side(const std::vector<std::byte>& parts, std::size_t ranks, std::size_t width) {
+  std::vector<std::byte> matrix(parts.size());
+  const std::size_t of_rank = parts.size() / ranks;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t rank = i / of_rank, in_part = i % of_rank;
+    matrix[in_part / width * width * ranks + rank * width + in_part % width] = parts[i];
+  }
+  return matrix;
+}
+
 }  // namespace shard8::comm::tests

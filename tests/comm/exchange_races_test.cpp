@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -243,6 +244,30 @@ TEST(Watch, names_the_product_and_the_rank_that_is_waited_for) {
     EXPECT_EQ(of_scatter.find("reduce_scatter for fc2_fprop" + place + ", call 1, "), 0u) << of_scatter;
     EXPECT_NE(of_scatter.find("for rank 1 of the group;"), std::string::npos) << of_scatter;
   }
+}
+
+TEST(Watch, names_the_product_of_an_exchange_without_parts) {
+  const Communicator all = world();
+  if (all.size() == 1) return;
+  Buffer whole({10 * all.size()}, DType::fp32), out({10}, DType::fp32);
+  const auto late = [&](const Communicator& group) {
+    if (group.rank() == 1) std::this_thread::sleep_for(milliseconds(500));
+  };
+  const auto gather = [&](const Communicator& group) {
+    late(group);
+    group.all_gather_in_place(std::array{whole.tensor()}, {}, "fc1_dgrad").wait();
+  };
+  const auto scatter = [&](const Communicator& group) {
+    late(group);
+    group.reduce_scatter(std::array{Communicator::ReduceScatterItem{out.tensor(), whole.tensor()}}, "fc2_fprop").wait();
+  };
+  const std::string of_gather = said_of(gather, gather, false), of_scatter = said_of(scatter, scatter, false);
+  if (all.rank() != 0) return;
+  const std::string place = " in group 'tensor' on its rank 0 of " + std::to_string(all.size()) + ", call 1, ";
+  EXPECT_EQ(of_gather.find("all_gather for fc1_dgrad" + place), 0u) << of_gather;
+  EXPECT_NE(of_gather.find("for rank 1 of the group;"), std::string::npos) << of_gather;
+  EXPECT_EQ(of_scatter.find("reduce_scatter for fc2_fprop" + place), 0u) << of_scatter;
+  EXPECT_NE(of_scatter.find("for rank 1 of the group;"), std::string::npos) << of_scatter;
 }
 
 // Rank 0 waits for its neighbour, which waits for the rank that is late.

@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// What watchdogs decide: which wait of a host, and which call of a device's stream, takes too long.
+// What watchdogs decide: which wait of a host, and which call of a device's stream, takes too long, and which peers are
+// late.
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm/call_clock.hpp"
 #include "comm/host_waits.hpp"
+#include "comm/late_peers.hpp"
 #include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {
@@ -177,6 +180,49 @@ TEST(CallClock, serves_one_call_after_another) {
   EXPECT_EQ(clock.look(kBegin + seconds(200), seconds(1), true, no, no), CallClock::State::under_way);
   EXPECT_EQ(clock.look(kBegin + seconds(201), seconds(1), true, yes, no), CallClock::State::under_way);
   EXPECT_EQ(clock.look(kBegin + seconds(202), seconds(1), true, yes, no), CallClock::State::running_overdue);
+}
+
+using Words = std::vector<std::uint32_t>;
+
+// What a rank finds of itself in its own words does not count.
+TEST(LatePeers, who_has_not_come_to_a_call_is_named) {
+  const CallNumbers call{.rank = 0, .size = 4, .first = 7, .last = 7};
+  EXPECT_EQ(late_peers(call, Words{0, 7, 6, 7}, Words{0, 6, 6, 6}), "rank 2 of the group has not come to it");
+  EXPECT_EQ(late_peers(call, Words{0, 6, 5, 7}, Words{0, 6, 5, 6}), "ranks 1, 2 of the group have not come to it");
+  EXPECT_EQ(late_peers(call, Words{0, 7, 7, 7}, Words{0, 7, 7, 6}), "the data of rank 3 of the group have not arrived");
+  EXPECT_EQ(late_peers(call, Words{0, 7, 7, 7}, Words{0, 6, 7, 6}),
+            "the data of ranks 1, 3 of the group have not arrived");
+  EXPECT_EQ(late_peers(call, Words{0, 7, 8, 7}, Words{0, 7, 7, 7}), "");  // one has come to the next call
+}
+
+TEST(LatePeers, the_pieces_that_are_there_are_counted) {
+  const CallNumbers call{.rank = 2, .size = 3, .first = 7, .last = 9};
+  EXPECT_EQ(late_peers(call, Words{7, 6, 0}, Words{6, 6, 0}), "rank 1 of the group has not come to it");
+  EXPECT_EQ(late_peers(call, Words{7, 7, 0}, Words{9, 8, 0}), "rank 1 of the group has given 2 of 3 chunks");
+  EXPECT_EQ(late_peers(call, Words{7, 7, 0}, Words{6, 7, 0}),
+            "rank 0 of the group has given 0 of 3 chunks, rank 1 of the group has given 1 of 3 chunks");
+  EXPECT_EQ(late_peers(call, Words{7, 10, 0}, Words{9, 11, 0}), "");
+}
+
+// The ranks that wait in a turn for a late one are not late.
+TEST(LatePeers, in_turns_the_first_turn_that_is_not_over_counts) {
+  const CallNumbers call{.rank = 0, .size = 3, .first = 7, .last = 9, .in_turns = true};
+  EXPECT_EQ(late_peers(call, Words{0, 6, 7}, Words{0, 6, 6}), "rank 1 of the group has not come to it");
+  EXPECT_EQ(late_peers(call, Words{0, 7, 8}, Words{0, 7, 7}), "rank 1 of the group has given 1 of 3 chunks");
+  EXPECT_EQ(late_peers(call, Words{0, 8, 8}, Words{0, 8, 7}), "rank 2 of the group has given 1 of 3 chunks");
+  EXPECT_EQ(late_peers(call, Words{0, 9, 9}, Words{0, 9, 9}), "");
+}
+
+TEST(LatePeers, numbers_are_cyclic) {
+  CallNumbers call{.rank = 0, .size = 2, .first = 0xffffffff, .last = 0xffffffff};
+  call.extend_to(0);
+  EXPECT_EQ(call.last, 0u);
+  call.extend_to(0xffffffff);
+  EXPECT_EQ(call.last, 0u);
+  EXPECT_EQ(late_peers(call, Words{0, 0xfffffffe}, Words{0, 0xfffffffe}), "rank 1 of the group has not come to it");
+  EXPECT_EQ(late_peers(call, Words{0, 0xffffffff}, Words{0, 0xffffffff}),
+            "rank 1 of the group has given 1 of 2 chunks");
+  EXPECT_EQ(late_peers(call, Words{0, 0xffffffff}, Words{0, 0}), "");
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace {
 class PendingAllGather final : public PendingCollective {
  public:
   PendingAllGather(std::shared_ptr<Group> group, std::span<const tensor::Tensor> whole,
-                   std::span<const tensor::Tensor> own)
-      : PendingCollective(std::move(group), profile::Collective::all_gather, whole) {
+                   std::span<const tensor::Tensor> own, std::string_view label)
+      : PendingCollective(std::move(group), profile::Collective::all_gather, whole, label) {
     const Limits& limits = group_->engine->limits;
     const auto shard_bytes = [this](const tensor::Tensor& t) {
       return t.bytes() / static_cast<std::size_t>(group_->size);
@@ -54,8 +54,8 @@ class PendingAllGather final : public PendingCollective {
 
 }  // namespace
 
-Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole,
-                                          std::span<const tensor::Tensor> own) const {
+Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                                          std::string_view label) const {
   SHARD8_REQUIRE(own.empty() || own.size() == whole.size(),
                  "all_gather in group '{}': own rows of {} tensors are given for {}", name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -68,8 +68,23 @@ Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole,
       if (!own[i].empty()) group_->copy(whole[i].data, own[i]);
     return {};
   }
-  if (DeviceGroup* device = group_->on_device("all_gather")) return Request(device->all_gather_in_place(whole, own));
-  return Request(PendingCollective::make<PendingAllGather>(group_, whole, own));
+  if (DeviceGroup* device = group_->on_device("all_gather"))
+    return Request(device->all_gather_in_place(whole, own, label));
+  return Request(PendingCollective::make<PendingAllGather>(group_, whole, own, label));
+}
+
+Request Communicator::all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
+                                         const tensor::Tensor& through, std::string_view label) const {
+  const bool shapes = whole.shape.rank() == 2 && own.shape.rank() == 2 && whole.rows() == own.rows() &&
+                      whole.cols() == own.cols() * size_ && whole.dtype == own.dtype;
+  SHARD8_REQUIRE(shapes && through.bytes() >= whole.bytes(),
+                 "all_gather by columns in group '{}': {} {} of {} ranks into {} {}, through {} bytes", name(),
+                 tensor::name_of(own.dtype), tensor::to_string(own.shape), size_, tensor::name_of(whole.dtype),
+                 tensor::to_string(whole.shape), through.bytes());
+  DeviceGroup* const device = size_ > 1 ? group_->on_device("all_gather by columns") : nullptr;
+  SHARD8_REQUIRE(device != nullptr, "all_gather by columns in group '{}': only devices of several ranks have it",
+                 name());
+  return Request(device->all_gather_columns(whole, own, through, label));
 }
 
 void Communicator::require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const {

@@ -18,7 +18,7 @@ class HostParts : public PendingCollective {
  protected:
   HostParts(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors,
             std::string_view label, Begin begin)
-      : PendingCollective(std::move(group), op, tensors, begin), label_(label) {}
+      : PendingCollective(std::move(group), op, tensors, label, begin) {}
 
   /// Blocks until missing() returns nothing. Until then missing() returns the rank of the group that is waited for, or
   /// HostWaits::kNoPeer. Other collectives of the process advance meanwhile.
@@ -27,9 +27,7 @@ class HostParts : public PendingCollective {
     std::optional<int> peer = missing();
     if (!peer) return;
     const auto entered = Clock::now();
-    HostWaits::Subject named = subject();
-    named.label = label_;
-    HostWaits::Wait wait(group_->engine->waits, named, entered);
+    HostWaits::Wait wait(group_->engine->waits, subject(), entered);
     Pause pause(group_->waiting);
     for (; peer; peer = missing()) {
       wait.set_peer(*peer, chunk());
@@ -50,7 +48,6 @@ class HostParts : public PendingCollective {
   int to(int k) const { return (group_->rank + k) % group_->size; }
   int from(int k) const { return (group_->rank - k + group_->size) % group_->size; }
 
-  std::string_view label_;
   Clock::duration exposed_{};  ///< time for which this rank has waited
 };
 

@@ -65,14 +65,14 @@ void require_direct(Route route, std::string_view operation, std::string_view la
 }  // namespace
 
 GatherParts Communicator::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
-                                           std::string_view label, Route route) const {
+                                           std::string_view label, Route route, bool own_too) const {
   SHARD8_REQUIRE(own.size() == whole.size(), "all_gather for {} in group '{}': own rows of {} tensors are given for {}",
                  label, name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) require_shard(whole[i], own[i]);
   if (DeviceGroup* const on_device = size_ == 1 ? nullptr : group_->on_device("all_gather")) {
     require_direct(route, "all_gather", label, *group_);
     for (const Tensor& t : whole) require_data(t, *group_, "all_gather");
-    return {on_device->all_gather_parts(whole, own, label), rank_, size_};
+    return {on_device->all_gather_parts(whole, own, label, own_too), rank_, size_};
   }
   const auto window = group_->window.lock();
   if (window != nullptr && window->gathers() && route == Route::direct)

@@ -23,9 +23,10 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration d) {
 }  // namespace
 
 PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Collective op,
-                                     std::span<const tensor::Tensor> tensors, Begin begin)
+                                     std::span<const tensor::Tensor> tensors, std::string_view label, Begin begin)
     : group_(std::move(group)),
       requests_(&group_->memory),
+      label_(label),
       op_(op),
       sizes_(&group_->memory),
       peers_(&group_->memory),
@@ -93,6 +94,7 @@ HostWaits::Subject PendingCollective::subject() const {
   HostWaits::Subject subject = group_->subject(name_of(op_));
   for (const DTypeBytes& size : sizes_) subject.bytes += size.bytes;
   subject.call = std::uint64_t{number_} + 1;
+  subject.label = label_;
   return subject;
 }
 

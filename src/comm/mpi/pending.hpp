@@ -9,6 +9,7 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/describe.hpp"
@@ -25,9 +26,10 @@ class PendingCollective {
  public:
   /// When a call begins, for the log: with the constructor, or when the collective calls begin_now().
   enum class Begin { now, later };
-  /// The bytes of `tensors` are those of the call, as CollectiveKey defines them.
+  /// The bytes of `tensors` are those of the call, as CollectiveKey defines them. `label`, static text that may be
+  /// empty, names the matrix product.
   PendingCollective(std::shared_ptr<Group> group, profile::Collective op, std::span<const tensor::Tensor> tensors,
-                    Begin begin = Begin::now);
+                    std::string_view label = {}, Begin begin = Begin::now);
   virtual ~PendingCollective();
   /// Makes a P(group, arguments...) in the group's memory.
   template <class P, class... Arguments>
@@ -88,6 +90,7 @@ class PendingCollective {
 
   std::shared_ptr<Group> group_;
   std::pmr::vector<MPI_Request> requests_;
+  std::string_view label_;
   Clock::time_point started_;
 
  private:

@@ -29,8 +29,9 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 // Each rank receives its rows of every other rank's whole and adds them up in rank order.
 class PendingReduceScatter final : public PendingCollective {
  public:
-  PendingReduceScatter(std::shared_ptr<Group> group, std::span<const Item> items, std::span<const tensor::Tensor> whole)
-      : PendingCollective(std::move(group), profile::Collective::reduce_scatter, whole),
+  PendingReduceScatter(std::shared_ptr<Group> group, std::span<const Item> items, std::span<const tensor::Tensor> whole,
+                       std::string_view label)
+      : PendingCollective(std::move(group), profile::Collective::reduce_scatter, whole, label),
         items_(items.begin(), items.end(), &group_->memory),
         received_(&group_->memory),
         sources_(&group_->memory) {
@@ -95,7 +96,7 @@ class PendingReduceScatter final : public PendingCollective {
 
 }  // namespace
 
-Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) const {
+Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label) const {
   for (const Item& item : items) {
     require_item(item, *group_);
     require_data(item.whole, *group_, "reduce_scatter");
@@ -107,8 +108,8 @@ Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items) c
     }
     return {};
   }
-  if (DeviceGroup* device = group_->on_device("reduce_scatter")) return Request(device->reduce_scatter(items));
-  return Request(PendingCollective::make<PendingReduceScatter>(group_, items, wholes(items, group_->memory)));
+  if (DeviceGroup* device = group_->on_device("reduce_scatter")) return Request(device->reduce_scatter(items, label));
+  return Request(PendingCollective::make<PendingReduceScatter>(group_, items, wholes(items, group_->memory), label));
 }
 
 void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in,

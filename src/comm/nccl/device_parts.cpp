@@ -28,14 +28,14 @@ void DeviceGather::begin_whole(const GroupInfo& info, DeviceCall* call, std::spa
 }
 
 void DeviceGather::begin_parts(const GroupInfo& info, Lane& lane, Call& call, peer::PeerMemory& memory,
-                               std::span<const Tensor> whole, std::span<const Tensor> own) {
+                               std::span<const Tensor> whole, std::span<const Tensor> own, bool own_too) {
   begin(info, whole, own);
   memory.gather_parts(whole, own);
   for (int k = 1; k < size_; ++k) {
     memory.await_part((rank_ - k + size_) % size_);  // in the order in which peers push
     call.end_part();
   }
-  memory.copy_own(whole, own);  // no product waits for it
+  if (own_too) memory.copy_own(whole, own);  // no product waits for it
   parts_ = &call;
   call_ = lane.end(call);
 }
@@ -93,11 +93,12 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
   if (call_ == nullptr) {
     call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);
     call_->count(item_.whole);
-    lane_->start(*call_);
+    lane_->start(*call_, memory_->call_in_parts());
   } else {
     lane_->follow_compute();
   }
   memory_->give(rank, first, rows);
+  lane_->extend(*call_, memory_->last_number());
 }
 
 void DeviceScatter::finish() {

@@ -63,19 +63,25 @@ Call& Lane::next(const std::shared_ptr<const GroupInfo>& group, profile::Collect
   return call;
 }
 
-void Lane::start(Call& call) {
+void Lane::start(Call& call, peer::CallWords words) {
   if (call.timed_)
     call.traced_ = record_issue(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_);
   call.number_ = ++started_;
   {
     const std::lock_guard lock(mutex_);
     call.clock_.issue(Call::Clock::now());
+    call.words_ = std::move(words);
     (newest_ == nullptr ? oldest_ : newest_->next_) = &call;
     newest_ = &call;
     ++under_way_;
   }
   follow_compute();
   call.begin().record(stream());
+}
+
+void Lane::extend(Call& call, std::uint32_t last_number) {
+  const std::lock_guard lock(mutex_);
+  call.words_.numbers.extend_to(last_number);
 }
 
 void Lane::follow_compute() {
@@ -170,25 +176,41 @@ std::string Lane::describe(const Call& call, std::string_view problem, Call::Clo
     bytes += size.bytes;
     dtypes += fmt::format("{}{}", dtypes.empty() ? "" : ", ", size.dtype);
   }
-  return fmt::format(
-      "{}{} {} {} {:.0f} s: {} bytes of {}, call {} on the {} stream; another rank does not take part in it, or a link "
-      "is down",
-      name_of(call.op_), call.label_.empty() ? std::string() : fmt::format(" for {}", call.label_), where(*call.group_),
-      problem, std::chrono::duration<double>(call.clock_.time(now)).count(), bytes, dtypes, call.number_, name_);
+  return fmt::format("{}{} {} {} {:.0f} s: {} bytes of {}, call {} on the {} stream", name_of(call.op_),
+                     call.label_.empty() ? std::string() : fmt::format(" for {}", call.label_), where(*call.group_),
+                     problem, std::chrono::duration<double>(call.clock_.time(now)).count(), bytes, dtypes, call.number_,
+                     name_);
 }
 
-std::optional<std::string> Lane::overdue(Call::Clock::time_point now, Call::Clock::duration limit) {
+std::optional<Lane::Overdue> Lane::find_overdue(Call::Clock::time_point now, Call::Clock::duration limit) {
   const std::lock_guard lock(mutex_);
   bool first = true;
   for (Call* call = oldest_; call != nullptr; call = call->next_) {
     const CallClock::State state = call->clock_.look(
         now, limit, first, [&] { return call->begin().happened(); }, [&] { return call->done().happened(); });
     if (state == CallClock::State::issue_overdue)
-      return describe(*call, "has not been given to the device: the host has been at it for", now);
-    if (state == CallClock::State::running_overdue) return describe(*call, "has been on the device for", now);
+      return Overdue{describe(*call, "has not been given to the device: the host has been at it for", now),
+                     call->words_, false};
+    if (state == CallClock::State::running_overdue)
+      return Overdue{describe(*call, "has been on the device for", now), call->words_, true};
     if (state != CallClock::State::complete) first = false;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> Lane::overdue(Call::Clock::time_point now, Call::Clock::duration limit,
+                                         const peer::WordsReader& reader) {
+  const std::optional<Overdue> call = find_overdue(now, limit);
+  if (!call) return std::nullopt;
+  const std::optional<std::string> late = reader.late_peers(call->words);  // without the lock: the host may go on
+  if (late && !late->empty()) return fmt::format("{}; {} (a rank hangs or a link is down)", call->text, *late);
+  if (late && call->running)
+    return fmt::format("{}; the data of all other ranks have arrived (this device hangs or a link is down)",
+                       call->text);
+  // The host may be at a later turn than the numbers tell, but at most one piece further.
+  if (late && !call->words.numbers.in_turns)
+    return call->text + "; no other rank is behind in what the host has given so far";
+  return call->text + "; another rank does not take part in it, or a link is down";
 }
 
 }  // namespace shard8::comm::nccl

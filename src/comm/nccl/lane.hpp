@@ -15,6 +15,8 @@
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
 #include "comm/nccl/check.hpp"
+#include "comm/peer/call_words.hpp"
+#include "comm/peer/words_reader.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
 
@@ -65,6 +67,7 @@ class Call final : public DeviceCall {
   std::vector<DTypeBytes> sizes_;
   std::uint64_t number_ = 0;
   CallClock clock_;           ///< under the lane's mutex
+  peer::CallWords words_;     ///< under the lane's mutex
   bool released_ = false;     ///< no caller uses it any more
   bool timed_ = false;        ///< its group has a log
   bool measured_ = false;     ///< the log was measuring when the call was waited for
@@ -93,8 +96,10 @@ class Lane {
   /// A call without tensors that is not started yet. `label`, static text that may be empty, names the matrix product.
   Call& next(const std::shared_ptr<const GroupInfo>& group, profile::Collective op, std::string_view label = {});
   /// The host begins to issue the call: from here on the watchdog sees it. What the compute stream was given before
-  /// comes before it.
-  void start(Call& call);
+  /// comes before it. `words` tell the watchdog how far peers are, if the call goes through their memory.
+  void start(Call& call, peer::CallWords words = {});
+  /// The words of the call have numbers up to this one. Between start() and end().
+  void extend(Call& call, std::uint32_t last_number);
   /// What the compute stream was given so far comes before what stream() is given from now on.
   void follow_compute();
   /// The host has issued all of the call to stream(). Null on the compute stream.
@@ -112,15 +117,24 @@ class Lane {
     origin_ns_ = ns;
   }
 
-  /// Describes the first call that takes longer than `limit`, as CallClock counts. For another thread.
-  std::optional<std::string> overdue(Call::Clock::time_point now, Call::Clock::duration limit);
+  /// Describes the first call that takes longer than `limit`, as CallClock counts, and says what of which peers is
+  /// missing, as far as `reader` can read it. For another thread.
+  std::optional<std::string> overdue(Call::Clock::time_point now, Call::Clock::duration limit,
+                                     const peer::WordsReader& reader);
 
  private:
   friend class Call;
   /// Calls under way from which on next() looks whether the oldest can be taken back.
   static constexpr int kUnderWay = 256;
 
+  struct Overdue {
+    std::string text;
+    peer::CallWords words;
+    bool running;  ///< the host has issued all of the call
+  };
+
   bool take_back_oldest();
+  std::optional<Overdue> find_overdue(Call::Clock::time_point now, Call::Clock::duration limit);
   void trace(const Call& call, double total, double exposed) const;
   Call& make_call();
   void record(const Call& call) const;

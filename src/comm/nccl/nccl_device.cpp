@@ -97,6 +97,10 @@ NcclDevice::NcclDevice(const Communicator& world, cudaStream_t compute, Settings
 
 std::unique_ptr<DeviceGroup> NcclDevice::make_group(const Communicator& group, DeviceLanes lanes,
                                                     profile::CollectiveLog* log) {
+  // A group of this name may have been made before, for exchanges on other streams.
+  std::erase_if(statements_, [prefix = fmt::format("group '{}':", group.name())](const std::string& line) {
+    return line.starts_with(prefix);
+  });
   return std::make_unique<NcclGroup>(*this, group, lanes, log);
 }
 
@@ -142,7 +146,7 @@ std::optional<std::string> NcclDevice::problem() {
   const auto now = std::chrono::steady_clock::now();
   const auto limit = first_step_over_ ? settings_.limits.step : settings_.limits.start;
   for (Lane* lane : lanes()) {
-    if (auto overdue = lane->overdue(now, limit)) return overdue;
+    if (auto overdue = lane->overdue(now, limit, reader_)) return overdue;
   }
   return health_.problem();
 }

@@ -61,6 +61,7 @@ class NcclDevice final : public Device {
   tensor::cuda::Event trace_origin_{tensor::cuda::Event::Times::yes};
   Lane compute_;
   std::unique_ptr<Lane> gather_, reduce_, gather_apart_, reduce_apart_;
+  peer::WordsReader reader_;  // behind the lanes, so that its stream does not change their streams' hardware queues
   Health health_;
   Identities identities_;
   std::map<Identities::Ranks, std::weak_ptr<NcclCommunicator>> on_compute_lane_;

@@ -10,6 +10,7 @@
 #include "comm/nccl/window_memory.hpp"
 #include "comm/peer/sum_item.hpp"
 #include "comm/rows.hpp"
+#include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
@@ -155,13 +156,15 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   for (const Tensor& t : whole) call.count(t);
-  route.lane->start(call);
   const auto gather_in = [&](const auto& memories) {
     const auto memory = memory_of(memories, whole, [](const Tensor& t) { return t; });
-    if (memory != nullptr) memory->gather(whole, own);
-    return memory != nullptr;
+    if (memory == nullptr) return false;
+    route.lane->start(call, memory->next_call());
+    memory->gather(whole, own);
+    return true;
   };
   if (exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_)) return route.lane->end(call);
+  route.lane->start(call);
   begin_group("all_gather", route);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, info_->rank, info_->size);
@@ -174,21 +177,49 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
   return route.lane->end(call);
 }
 
+DeviceCall* NcclGroup::all_gather_columns(const Tensor& whole, const Tensor& own, const Tensor& through,
+                                          std::string_view label) {
+  const Route& route = route_of(gather_, "all_gather");
+  Call& call = route.lane->next(info_, Collective::all_gather, label);
+  call.count(whole);
+  const auto gather_in = [&](const auto& memories) {
+    const auto memory = memory_of(memories, std::span(&whole, 1), [](const Tensor& t) { return t; });
+    if (memory == nullptr) return false;
+    route.lane->start(call, memory->next_call());
+    memory->gather_columns(whole, own);
+    return true;
+  };
+  if (exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_)) return route.lane->end(call);
+  route.lane->start(call);
+  const ncclComm_t communicator = route.communicator->get();
+  SHARD8_NCCL_CHECK(ncclAllGather(own.data, through.data, own.bytes(), ncclUint8, communicator, route.lane->stream()),
+                    "all_gather", *info_, communicator);
+  for (int rank = 0; rank < info_->size; ++rank) {
+    const OwnColumns to = own_columns(whole, own, rank);
+    SHARD8_CUDA_CHECK(cudaMemcpy2DAsync(to.place, to.pitch, through.data + static_cast<std::size_t>(rank) * own.bytes(),
+                                        to.width, to.width, to.rows, cudaMemcpyDeviceToDevice, route.lane->stream()));
+  }
+  return route.lane->end(call);
+}
+
 DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label) {
   const Route& route = route_of(reduce_, "reduce_scatter");
   Call& call = route.lane->next(info_, Collective::reduce_scatter, label);
   for (const auto& item : items) call.count(item.whole);
-  route.lane->start(call);
   if (const auto memory = push_sums_.lock(); memory != nullptr) {
+    route.lane->start(call, memory->next_call());
     memory->reduce_scatter(items);
+    route.lane->extend(call, memory->last_number());
     return route.lane->end(call);
   }
   if (exchanges(route)) {
     if (const auto memory = memory_of(exchange_memories_, items, [](const auto& item) { return item.whole; })) {
+      route.lane->start(call, memory->next_call());
       memory->reduce_scatter(items);
       return route.lane->end(call);
     }
   }
+  route.lane->start(call);
   const auto sum_of = [&](const auto& item) {  // where it is made: in the whole if something is added yet
     return item.addend.empty() ? item.out.data : rows_of(item, info_->rank);
   };
@@ -211,7 +242,7 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
 }
 
 GatherExchangePtr NcclGroup::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
-                                              std::string_view label) {
+                                              std::string_view label, bool own_too) {
   const Route& route = route_of(gather_, "all_gather");
   DeviceGather& gather = unused(gathers_);
   const auto memory = exchanges(route) ? nullptr : memory_of(peer_memories_, whole, [](const Tensor& t) { return t; });
@@ -221,8 +252,8 @@ GatherExchangePtr NcclGroup::all_gather_parts(std::span<const Tensor> whole, std
   }
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   for (const Tensor& t : whole) call.count(t);
-  route.lane->start(call);
-  gather.begin_parts(*info_, *route.lane, call, *memory, whole, own);
+  route.lane->start(call, memory->next_call());
+  gather.begin_parts(*info_, *route.lane, call, *memory, whole, own, own_too);
   return GatherExchangePtr(&gather);
 }
 

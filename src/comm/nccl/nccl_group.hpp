@@ -21,18 +21,13 @@ class NcclGroup final : public DeviceGroup {
   NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log);
   ~NcclGroup() override;
 
-  DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) override {
-    return all_gather_in_place(whole, own, {});
-  }
-  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) override {
-    return reduce_scatter(items, {});
-  }
-  /// The same for a matrix product, which `label` names.
   DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                  std::string_view label);
-  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label);
+                                  std::string_view label) override;
+  DeviceCall* all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, const tensor::Tensor& through,
+                                 std::string_view label) override;
+  DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label) override;
   GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                     std::string_view label) override;
+                                     std::string_view label, bool own_too) override;
   ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item, std::string_view label) override;
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "comm/peer/part_sums.hpp"
 #include "tensor/cuda/check.hpp"
 
@@ -48,6 +49,34 @@ __global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, T
   if (turn.last) end(handshake);
 }
 
+/// kCopies of `count` elements, in rows of `width` elements that begin `pitch` elements apart; to.count copies where it
+/// is 0. V is 16 bytes, or one.
+template <class V, int kCopies>
+__global__ void __launch_bounds__(kThreads) copy_rows_to_peers(Handshake handshake, const V* from, std::uint32_t count,
+                                                               std::uint32_t width, std::uint32_t pitch, Copies to) {
+  begin(handshake);
+  const int n = kCopies > 0 ? kCopies : to.count;
+  const std::uint32_t stride = gridDim.x * kThreads * kCopied;
+  for (std::uint32_t i = blockIdx.x * kThreads * kCopied + threadIdx.x; i < count; i += stride) {
+    V v[kCopied];
+    std::size_t place[kCopied];
+#pragma unroll
+    for (int u = 0; u < kCopied; ++u) {
+      const std::uint32_t at = i + u * kThreads;
+      if (at >= count) continue;
+      v[u] = __ldcs(from + at);
+      place[u] = static_cast<std::size_t>(at / width) * pitch + at % width;
+    }
+#pragma unroll
+    for (int c = 0; c < n; ++c) {
+#pragma unroll
+      for (int u = 0; u < kCopied; ++u)
+        if (i + u * kThreads < count) reinterpret_cast<V*>(to.data[c])[place[u]] = v[u];
+    }
+  }
+  end(handshake);
+}
+
 template <class T, int kParts>
 __global__ void __launch_bounds__(kThreads)
     sum_of_peers(Handshake handshake, Turn turn, T* out, Parts parts, std::int64_t vectors, std::int64_t count) {
@@ -70,6 +99,22 @@ unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) 
   const std::int64_t of_block = static_cast<std::int64_t>(kThreads) * of_thread;
   const std::int64_t work = std::max((vectors + of_block - 1) / of_block, (rest + kThreads - 1) / kThreads);
   return static_cast<unsigned>(std::clamp<std::int64_t>(work, 1, most));
+}
+
+template <class V>
+void copy_rows_of(const ExchangeKernels& on, const Handshake& handshake, const std::byte* from, std::size_t rows,
+                  std::size_t width, std::size_t pitch, const Copies& to) {
+  // An index may be past the end by what all threads copy in one turn.
+  const std::size_t count = rows * width / sizeof(V);
+  SHARD8_REQUIRE(count < std::size_t{1} << 31, "{} rows of {} bytes are too many for one kernel", rows, width);
+  const auto kernel = to.count == 1   ? copy_rows_to_peers<V, 1>
+                      : to.count == 2 ? copy_rows_to_peers<V, 2>
+                      : to.count == 4 ? copy_rows_to_peers<V, 4>
+                                      : copy_rows_to_peers<V, 0>;
+  kernel<<<grid(static_cast<std::int64_t>(count), kCopied, 0, on.blocks), kThreads, 0, on.stream>>>(
+      handshake, reinterpret_cast<const V*>(from), static_cast<std::uint32_t>(count),
+      static_cast<std::uint32_t>(width / sizeof(V)), static_cast<std::uint32_t>(pitch / sizeof(V)), to);
+  SHARD8_CUDA_CHECK_LAUNCH("copy_rows_to_peers");
 }
 
 template <class T>
@@ -98,6 +143,16 @@ void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byt
   kernel<<<grid(vectors, kCopied, size - vectors * 16, blocks), kThreads, 0, stream>>>(handshake, turn, from, vectors,
                                                                                        size, to);
   SHARD8_CUDA_CHECK_LAUNCH("copy_to_peers");
+}
+
+void ExchangeKernels::copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,
+                                std::size_t pitch, const Copies& to) const {
+  auto all = reinterpret_cast<std::uintptr_t>(from) | width | pitch;
+  for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
+  if (all % sizeof(uint4) == 0)
+    copy_rows_of<uint4>(*this, handshake, from, rows, width, pitch, to);
+  else
+    copy_rows_of<unsigned char>(*this, handshake, from, rows, width, pitch, to);
 }
 
 void ExchangeKernels::sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,

@@ -20,15 +20,18 @@ PeerBlock::PeerBlock(std::shared_ptr<const PeerAddresses> memory, std::size_t by
     : memory_(std::move(memory)), bytes_(bytes), stream_(stream) {
   SHARD8_REQUIRE(memory_->bytes() >= memory_bytes(bytes, size()), "{} bytes of peers' memory for {} bytes of data",
                  memory_->bytes(), bytes);
+  readable_ = std::make_shared<ReadableWords>(words(rank()));
 }
 
 std::size_t PeerBlock::memory_bytes(std::size_t bytes, int ranks) {
-  const std::size_t words = 2 * static_cast<std::size_t>(ranks) + 2;  // of a Handshake, its count, and told()
+  const std::size_t words = 2 * static_cast<std::size_t>(ranks) + 2;  // of a Handshake, its count, number_to_tell()
   return tensor::aligned(bytes) + tensor::aligned(words * sizeof(std::uint32_t));
 }
 
 PeerBlock::~PeerBlock() {
-  if (std::uncaught_exceptions() == 0) static_cast<void>(cudaStreamSynchronize(stream_));
+  if (std::uncaught_exceptions() > 0) return;  // IpcBlock then frees nothing
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  readable_->close();
 }
 
 std::optional<std::string> PeerBlock::problem(const Communicator& group, cudaStream_t stream) {
@@ -61,14 +64,35 @@ void PeerBlock::Copies::add(void* place, const void* data, std::size_t bytes) {
   sizes.push_back(bytes);
 }
 
+void PeerBlock::Copies::add_rows(void* place, std::size_t pitch, const void* data, std::size_t width,
+                                 std::size_t rows) {
+  const auto at = [rows](void* pointer, std::size_t row) {
+    cudaMemcpy3DOperand operand{};
+    operand.type = cudaMemcpyOperandTypePointer;
+    operand.op.ptr.ptr = pointer;
+    operand.op.ptr.rowLength = row;
+    operand.op.ptr.layerHeight = rows;
+    return operand;
+  };
+  // Not cudaMemcpy2DAsync: within a device it is a kernel, which waits until the product beside it leaves it room.
+  cudaMemcpy3DBatchOp& copy = in_rows.emplace_back();
+  copy.src = at(const_cast<void*>(data), width);
+  copy.dst = at(place, pitch);
+  copy.extent = {width, rows, 1};
+  copy.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  copy.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+}
+
 void PeerBlock::Copies::batch(cudaStream_t stream) {
-  if (sizes.empty()) return;
-  cudaMemcpyAttributes attributes{};
-  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-  attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-  std::size_t first = 0;  // of the copies that have them: all
-  SHARD8_CUDA_CHECK(
-      cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes, &first, 1, stream));
+  if (!sizes.empty()) {
+    cudaMemcpyAttributes attributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+    std::size_t first = 0;  // of the copies that have them: all
+    SHARD8_CUDA_CHECK(
+        cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes, &first, 1, stream));
+  }
+  if (!in_rows.empty()) SHARD8_CUDA_CHECK(cudaMemcpy3DBatchAsync(in_rows.size(), in_rows.data(), 0, stream));
   clear();
 }
 
@@ -76,10 +100,17 @@ void PeerBlock::Copies::clear() {
   to.clear();
   from.clear();
   sizes.clear();
+  in_rows.clear();
 }
 
 void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size_t bytes) {
   (to == rank() ? own_ : to_peers_).add(memory_->of(to) + offset, from, bytes);
+}
+
+void PeerBlock::add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
+                         std::size_t rows) {
+  if (rows == 0 || width == 0) return;
+  (to == rank() ? own_ : to_peers_).add_rows(memory_->of(to) + offset, pitch, from, width, rows);
 }
 
 /// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
@@ -122,13 +153,11 @@ void PeerBlock::copy_own() {
   // Copy engines take no multiprocessor from the product beside the call. For many copies the host would need too long:
   // three times as long as for copies to peers.
   constexpr std::size_t kMostByEngines = 4;
-  if (own_.sizes.size() <= kMostByEngines) {
-    own_.batch(stream_);
-  } else {
-    for (std::size_t i = 0; i < own_.sizes.size(); ++i)
-      SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
-  }
-  own_.clear();
+  if (own_.sizes.size() <= kMostByEngines) return own_.batch(stream_);
+  for (std::size_t i = 0; i < own_.sizes.size(); ++i)
+    SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
+  own_.sizes.clear();
+  own_.batch(stream_);  // what lies in rows
 }
 
 void PeerBlock::push_to(int peer, int piece) {
@@ -150,7 +179,7 @@ void PeerBlock::push() {
   flags_.enqueue(stream_);
   to_peers_.batch(stream_);
   tell(Handshake::done, number_);
-  if (!own_.sizes.empty()) copy_own();
+  if (!own_.empty()) copy_own();
   await(Handshake::done);
   flags_.enqueue(stream_);
 }

@@ -10,6 +10,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/peer/addresses.hpp"
+#include "comm/peer/call_words.hpp"
 #include "comm/peer/handshake.hpp"
 #include "comm/peer/stream_flags.hpp"
 #include "tensor/tensor.hpp"
@@ -53,6 +54,10 @@ class PeerBlock {
   /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
   /// `to`, which may be this rank.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
+  /// The same of `rows` rows of `width` bytes. They lie one behind the other in `from`; the copies begin `pitch` bytes
+  /// apart, the first one at `offset`.
+  void add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
+                std::size_t rows);
   /// Does all copies that were added and waits for those of all peers: what the stream is given afterwards sees all
   /// ranks' bytes.
   void push();
@@ -71,6 +76,13 @@ class PeerBlock {
   /// of rank (rank − k) mod size if all ranks push in the order of peer().
   void await_part(int peer, int piece = 0);
 
+  /// What a watchdog's thread reads of the next call, which has one number.
+  CallWords next_call() const { return call_words(number_ + 1, number_ + 1); }
+  /// What it reads of the call in parts that tell_ready() began, with the numbers of the pieces so far.
+  CallWords call_in_parts() const { return call_words(first_, number_); }
+  /// The last number of the last call, so far.
+  std::uint32_t last_number() const { return number_; }
+
   /// The handshake of the next call, for kernels that do the call in place of push().
   Handshake handshake();
   /// The memory of `rank`, as this rank reads and writes it.
@@ -86,13 +98,19 @@ class PeerBlock {
   void await(Handshake::Word word);
   std::uint32_t number_of(int piece);
   void copy_own();
+  CallWords call_words(std::uint32_t first, std::uint32_t last) const {
+    return {readable_, {rank(), size(), first, last}};
+  }
 
   struct Copies {
     std::vector<void*> to;
     std::vector<const void*> from;
     std::vector<std::size_t> sizes;
+    std::vector<cudaMemcpy3DBatchOp> in_rows;
 
     void add(void* place, const void* data, std::size_t bytes);
+    void add_rows(void* place, std::size_t pitch, const void* data, std::size_t width, std::size_t rows);
+    bool empty() const { return sizes.empty() && in_rows.empty(); }
     /// Does all of them by copy engines, and forgets them.
     void batch(cudaStream_t stream);
     void clear();
@@ -101,6 +119,7 @@ class PeerBlock {
   std::shared_ptr<const PeerAddresses> memory_;
   std::size_t bytes_;
   cudaStream_t stream_;
+  std::shared_ptr<ReadableWords> readable_;
   StreamFlags flags_;
   std::uint32_t number_ = 0;  ///< of the last call, or of its last piece
   std::uint32_t first_ = 0;   ///< of the first piece of a call in parts

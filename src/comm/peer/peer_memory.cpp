@@ -41,6 +41,14 @@ void PeerMemory::gather_parts(std::span<const tensor::Tensor> whole, std::span<c
   }
 }
 
+void PeerMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own) {
+  const OwnColumns columns = own_columns(whole, own, block_.rank());
+  const auto offset = static_cast<std::size_t>(columns.place - data());
+  for (int k = 1; k <= block_.size(); ++k)
+    block_.add_rows(block_.peer(k), offset, columns.pitch, columns.data, columns.width, columns.rows);
+  block_.push();
+}
+
 void PeerMemory::copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
   add_rows(block_.rank(), whole, own);
   block_.push_to(block_.rank());
@@ -60,6 +68,13 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
     }
     kernels_.copy(handshake, turn(i, whole.size()), rows.data, rows.bytes, copies);
   }
+}
+
+void ExchangeMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own) {
+  const OwnColumns columns = own_columns(whole, own, block_.rank());
+  ExchangeKernels::Copies copies;
+  for (int k = 1; k <= block_.size(); ++k) copies.add(block_.of(block_.peer(k)) + (columns.place - data()));
+  kernels_.copy_rows(block_.handshake(), columns.data, columns.rows, columns.width, columns.pitch, copies);
 }
 
 void ExchangeMemory::reduce_scatter(std::span<const Communicator::ReduceScatterItem> items) {

@@ -28,8 +28,12 @@ class PeerMemory final : public DeviceMemory {
   void gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
   /// What the stream is given afterwards sees the rows of `peer`. Must be called for every peer before the next gather.
   void await_part(int peer) { block_.await_part(peer); }
+  /// See Communicator::all_gather_columns.
+  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own);
   /// Copies this rank's rows to their places, where they are not there yet.
   void copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// See PeerBlock::next_call. The call is a gather, in parts or not.
+  CallWords next_call() const { return block_.next_call(); }
 
  private:
   void add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
@@ -51,9 +55,13 @@ class ExchangeMemory final : public DeviceMemory {
   bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
   /// As PeerMemory::gather.
   void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// See Communicator::all_gather_columns.
+  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own);
   /// See Communicator::reduce_scatter. Wholes must lie in this memory, and the group has at most kMostRanks ranks. Sums
   /// are in fp32 in rank order, as on hosts.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
+  /// See PeerBlock::next_call.
+  CallWords next_call() const { return block_.next_call(); }
 
  private:
   PeerBlock block_;

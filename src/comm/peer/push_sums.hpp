@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,6 +36,18 @@ class PushSums final : public DeviceMemory {
   void give(int to, std::int64_t first, std::int64_t rows);
   /// Sums piece by piece, each when those of all peers have arrived.
   void finish();
+
+  /// What a watchdog's thread reads of the next reduce_scatter(). After that call, last_number() tells how many turns
+  /// it took.
+  CallWords next_call() const {
+    CallWords call = block_.next_call();
+    call.numbers.in_turns = true;
+    return call;
+  }
+  /// What it reads of the reduce-scatter that begin() began, with the pieces so far. give() adds pieces, which
+  /// last_number() tells.
+  CallWords call_in_parts() const { return block_.call_in_parts(); }
+  std::uint32_t last_number() const { return block_.last_number(); }
 
  private:
   /// Bytes of an item's shard, and their place in a rank's slot.

@@ -95,6 +95,30 @@ TEST_P(Gathers, own_rows_from_elsewhere) {
   }
 }
 
+// Every rank has its columns row behind row. With widths that are multiples of 16 bytes and with others, in one round
+// behind another; by copy engines beside the compute stream, by kernels on it, and where no peer can write.
+TEST_P(Gathers, by_columns) {
+  Job& j = job(GetParam());
+  if (j.world.size() == 1) GTEST_SKIP() << "needs several ranks";
+  Pool exchanged(j.world);
+  const std::size_t ranks = static_cast<std::size_t>(j.world.size());
+  for (const auto& [group, pool] :
+       {std::pair<const Communicator*, Pool*>{&*j.beside, &*j.pool}, {&j.world, &exchanged}}) {
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{384, 1024}, {37, 24}, {1, 16}, {4096, 48}}) {
+      const Tensor whole = pool->allocate({rows, cols * j.world.size()}, DType::e4m3);
+      const Tensor through = pool->allocate({rows * j.world.size(), cols}, DType::e4m3);
+      Buffer mine({rows, cols}, DType::e4m3);
+      mine.fill(j.world.rank(), static_cast<int>(cols));
+      const Block block(mine.bytes().size());
+      const Tensor own = block.tensor({rows, cols}, DType::e4m3);
+      upload(j, own, mine.bytes());
+      group->all_gather_columns(whole, own, through, "qkv_dgrad").wait();
+      const auto expected = side_by_side(gathered_by_mpi(*group, mine.bytes()), ranks, static_cast<std::size_t>(cols));
+      EXPECT_EQ(download(j, whole), expected) << group->name() << ' ' << rows << " rows of " << cols;
+    }
+  }
+}
+
 TEST_P(Gathers, in_any_memory) {
   Job& j = job(GetParam());
   const std::int64_t rows = 3001;
@@ -116,12 +140,15 @@ TEST_P(Gathers, nothing) {
 }
 
 // It begins when what the compute stream was given before is done, on every rank, and what is given after
-// wait() sees it, though no host ever waits. The same buffer serves every round.
+// wait() sees it, though no host ever waits. The same buffer serves every round: gathers by rows, where this rank
+// writes its own rows before, and gathers by columns, in which other ranks write into these rows, too.
 void expect_order(Job& j, const Communicator& group, Pool& pool) {
   constexpr int kRounds = 40;
   const std::int64_t rows = 40000;
   const int n = j.world.size(), rank = j.world.rank();
-  const Tensor whole = pool.allocate({rows * n}, DType::fp32);
+  const Tensor whole = pool.allocate({rows * n}, DType::fp32), through = pool.allocate({rows * n}, DType::fp32);
+  const std::int64_t matrix_rows = 100, width = rows / matrix_rows;
+  const auto by_columns = [n](int i) { return n > 1 && i % 3 == 1; };
   const Block busy(std::size_t{64} << 20);
   const Block results(static_cast<std::size_t>(kRounds) * whole.bytes());
   const Block inputs(static_cast<std::size_t>(kRounds) * whole.bytes() / static_cast<std::size_t>(n));
@@ -138,12 +165,20 @@ void expect_order(Job& j, const Communicator& group, Pool& pool) {
   };
   for (int i = 0; i < kRounds; ++i) {
     keep_busy(j, busy, std::size_t{64} << 20, (i * 7 + rank * 3) % 5 * 4);  // ranks come at other times
-    copy(whole.slice(rank * rows, rows), round(inputs, rows, i));
-    group.all_gather_in_place({&whole, 1}).wait();
+    if (by_columns(i)) {
+      const Tensor own = round(inputs, rows, i).reshaped({matrix_rows, width});
+      group.all_gather_columns(whole.reshaped({matrix_rows, width * n}), own, through).wait();
+    } else {
+      copy(whole.slice(rank * rows, rows), round(inputs, rows, i));
+      group.all_gather_in_place({&whole, 1}).wait();
+    }
     copy(round(results, rows * n, i), whole);
   }
   for (int i = 0; i < kRounds; ++i) {
-    ASSERT_EQ(download(j, round(results, rows * n, i)), plain_all_gather(mine[static_cast<std::size_t>(i)].bytes(), n))
+    const auto all = plain_all_gather(mine[static_cast<std::size_t>(i)].bytes(), n);
+    const auto bytes_of_row = static_cast<std::size_t>(width) * sizeof(float);
+    ASSERT_EQ(download(j, round(results, rows * n, i)),
+              by_columns(i) ? side_by_side(all, static_cast<std::size_t>(n), bytes_of_row) : all)
         << "round " << i;
   }
 }
@@ -207,6 +242,22 @@ TEST(Method, is_said) {
     ASSERT_GE(lines.size(), 2u);
     EXPECT_EQ(lines[1].rfind("group 'beside': gathers by", 0), 0u) << lines[1];
   }
+}
+
+TEST(Method, is_said_of_the_group_as_it_was_made_last) {
+  Job& j = job(Gather::push);
+  if (j.world.size() == 1) GTEST_SKIP() << "needs several ranks";
+  const auto lines = [&](DeviceLanes lanes) {
+    const Communicator group = j.world.split(0, j.world.rank(), "twice", lanes);
+    const Pool pool(group);
+    std::vector<std::string> said;
+    for (const std::string& line : j.world.device()->describe())
+      if (line.rfind("group 'twice':", 0) == 0) said.push_back(line);
+    return said;
+  };
+  const auto first = lines({.gather = true}), second = lines({.compute = true});
+  ASSERT_EQ(first.size(), 1u);
+  ASSERT_EQ(second.size(), 1u) << second.front();
 }
 
 INSTANTIATE_TEST_SUITE_P(, Gathers, ::testing::Values(Gather::nccl, Gather::zero_cta, Gather::push),

@@ -4,13 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/peer/exchange.hpp"
 #include "comm/peer/peer_block.hpp"
 #include "comm/peer/push_sums.hpp"
+#include "comm/peer/words_reader.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
@@ -128,6 +131,29 @@ TEST(OneProcess, pushes_arrive_at_all_ranks) {
   }
 }
 
+/// 40,000 values are 100 rows of 400: rows of 1,600 bytes.
+constexpr std::size_t kMatrixRows = 100, kRowBytes = 1600;
+
+TEST(OneProcess, rows_are_pushed_side_by_side) {
+  for (const int size : {2, 3, 4, 8}) {
+    const Parts parts(size, 40000);
+    Ranks ranks(size, parts.all().size());
+    const auto all = static_cast<std::size_t>(size);
+    for (int call = 0; call < 3; ++call) {
+      for (int r = 0; r < size; ++r)
+        SHARD8_CUDA_CHECK(cudaMemsetAsync(ranks[r].data(), call, parts.all().size(), ranks.stream(r)));
+      for (int r = 0; r < size; ++r)
+        for (int k = 1; k <= size; ++k)
+          ranks[r].add_rows(ranks[r].peer(k), static_cast<std::size_t>(r) * kRowBytes, all * kRowBytes, parts.of(r),
+                            kRowBytes, kMatrixRows);
+      for (int r = 0; r < size; ++r) ranks[r].push();
+      for (int r = 0; r < size; ++r)
+        ASSERT_EQ(download(ranks[r].data(), parts.all().size()), side_by_side(parts.all(), all, kRowBytes))
+            << size << " ranks, rank " << r;
+    }
+  }
+}
+
 TEST(OneProcess, each_part_can_be_waited_for) {
   for (const int size : {2, 3, 4, 8}) {
     const Parts parts(size, 1021);
@@ -194,6 +220,66 @@ TEST(OneProcess, a_part_does_not_wait_for_another_one) {
   tell(Handshake::done);
   part_of_2.synchronize();
   SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+/// What the reader says of a call, once that is `expected`, or after 10 s.
+std::string read_until(const peer::WordsReader& reader, const peer::CallWords& call, const std::string& expected) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::optional<std::string> late;
+  do {
+    late = reader.late_peers(call);
+  } while (late != expected && std::chrono::steady_clock::now() < end);
+  return late.value_or("nothing was read");
+}
+
+TEST(OneProcess, a_reader_names_the_rank_that_has_not_come) {
+  const peer::WordsReader reader;
+  Ranks ranks(3, 4096);
+  for (int call = 0; call < 3; ++call) {
+    const peer::CallWords words = ranks[0].next_call();
+    ranks[0].push();
+    ranks[2].push();
+    const std::string absent = "rank 1 of the group has not come to it";
+    EXPECT_EQ(read_until(reader, words, absent), absent);
+    ranks[1].push();
+    EXPECT_EQ(read_until(reader, words, ""), "");
+  }
+  SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+TEST(OneProcess, a_reader_counts_the_pieces_that_have_arrived) {
+  const peer::WordsReader reader;
+  Ranks ranks(3, 4096);
+  const auto push = [&](int rank, int piece) {
+    for (const int k : {1, 2}) ranks[rank].push_to(ranks[rank].peer(k), piece);
+  };
+  for (int call = 0; call < 3; ++call) {
+    for (int r = 0; r < 3; ++r) ranks[r].tell_ready();
+    for (int r = 0; r < 3; ++r) ranks[r].await_ready();
+    for (const int r : {0, 2}) push(r, 0);
+    for (const int r : {0, 2}) push(r, 1);
+    const peer::CallWords words = ranks[0].call_in_parts();
+    push(1, 0);
+    const std::string late = "rank 1 of the group has given 1 of 2 chunks";
+    EXPECT_EQ(read_until(reader, words, late), late);
+    push(1, 1);
+    EXPECT_EQ(read_until(reader, words, ""), "");
+    for (int r = 0; r < 3; ++r)
+      for (const int k : {1, 2}) ranks[r].await_part(ranks[r].peer(k), 1);
+  }
+  SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+TEST(OneProcess, a_reader_reads_nothing_of_memory_that_is_gone) {
+  const peer::WordsReader reader;
+  peer::CallWords call;
+  EXPECT_FALSE(reader.late_peers(call).has_value());
+  {
+    Ranks ranks(2, 4096);
+    call = ranks[0].next_call();
+    EXPECT_TRUE(reader.late_peers(call).has_value());
+  }
+  EXPECT_FALSE(reader.late_peers(call).has_value());
 }
 
 TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
@@ -292,6 +378,36 @@ TEST(OneProcess, kernels_gather_and_sum) {
     for (int r = 0; r < size; ++r)
       EXPECT_EQ(download(sums[static_cast<std::size_t>(r)]->data(), parts.bytes()), expected.bytes())
           << size << " ranks, rank " << r;
+  }
+}
+
+TEST(OneProcess, kernels_copy_rows_side_by_side) {
+  const int multiprocessors = tensor::cuda::describe_device(tensor::cuda::current_device()).multiprocessors;
+  for (const int size : {2, 3, 4}) {
+    const auto all = static_cast<std::size_t>(size);
+    // Rows of whole vectors of 16 bytes, and others.
+    for (const auto& [rows, width] :
+         {std::pair{kMatrixRows, kRowBytes}, {kMatrixRows * kRowBytes / 200, std::size_t{200}}}) {
+      const Parts parts(size, 40000);
+      Ranks ranks(size, parts.all().size());
+      const auto copy = [&](const Handshake& handshake, int r) {
+        ExchangeKernels::Copies copies;
+        for (int k = 0; k < size; ++k) copies.add(ranks[k].data() + static_cast<std::size_t>(r) * width);
+        // All blocks of all ranks must run at once.
+        ExchangeKernels{ranks.stream(r), multiprocessors / 2 / size}.copy_rows(handshake, parts.of(r), rows, width,
+                                                                               all * width, copies);
+      };
+      // CUDA loads a kernel at its first launch, and must not do so while another one waits.
+      Handshake alone;
+      const Memory counter(sizeof(unsigned));
+      alone.arrived = reinterpret_cast<unsigned*>(counter.data());
+      copy(alone, 0);
+      SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+      for (int r = 0; r < size; ++r) copy(ranks[r].handshake(), r);
+      for (int r = 0; r < size; ++r)
+        ASSERT_EQ(download(ranks[r].data(), parts.all().size()), side_by_side(parts.all(), all, width))
+            << size << " ranks, rank " << r << ", rows of " << width;
+    }
   }
 }
 
