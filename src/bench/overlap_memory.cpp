@@ -33,9 +33,9 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   least.partial = exchanged.allocate({d.tensor, d.hidden}, d.compute);
   if (recipe_.on()) least.gathered_cast = CastBuffer(exchanged, d.tensor * d.hidden, recipe_.by_rows(Role::input));
   qkv = column(d.qkv_width());
-  proj = row(d.q_width());
+  proj = row(d.q_width(), second);
   fc1 = column(d.fc1_width());
-  fc2 = row(d.ffn);
+  fc2 = row(d.ffn, first);
   residual = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
   local = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
   head_chunks = model::HeadChunks::make(d);
@@ -85,11 +85,16 @@ LinearOperands OverlapMemory::column(std::int64_t out) {
           .dw = arena.allocate({out, d.hidden}, DType::fp32)};
 }
 
-LinearOperands OverlapMemory::row(std::int64_t in) {
+LinearOperands OverlapMemory::row(std::int64_t in, const LinearScratch& scratch) {
   const model::Dims& d = setup_.dims;
   tensor::Arena& arena = arenas[MemoryKind::buffers];
+  const Role role = Role::output_gradient;
+  const auto dy = [&]() -> Operands {
+    if (!LinearScratch::casts_in_place(recipe_, d.tensor)) return operands(role, d.tokens_local(), d.hidden, true);
+    return Operands(scratch.place_of_cast(recipe_, role, d.tokens_local(), d.hidden, setup_.place.tensor, d.tensor));
+  };
   return {.x = operands(Role::input, d.tokens(), in, false),
-          .dy = operands(Role::output_gradient, d.tokens_local(), d.hidden, true),
+          .dy = dy(),
           .w = weight(d.hidden, in),
           .y = arena.allocate({d.tokens_local(), d.hidden}, d.compute),
           .dw = arena.allocate({d.hidden, in}, DType::fp32)};

@@ -40,7 +40,9 @@ struct OverlapMemory {
   OverlapMemory& operator=(const OverlapMemory&) = delete;
   static tensor::MemoryBytes bytes(const train::Setup& setup);
 
-  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8.
+  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8. The
+  /// gradients of proj and fc2 that are cast where they are gathered (LinearScratch::casts_in_place) are overwritten by
+  /// the inputs that are gathered there later: bytes of as many other numbers.
   void fill(const tensor::Exec& exec);
 
   /// Chosen: E4M3 holds seven standard deviations.
@@ -49,7 +51,7 @@ struct OverlapMemory {
  private:
   fp8::Operands operands(fp8::Role role, std::int64_t rows, std::int64_t cols, bool gathered);
   LinearOperands column(std::int64_t out);
-  LinearOperands row(std::int64_t in);
+  LinearOperands row(std::int64_t in, const model::LinearScratch& scratch);
   model::Weight weight(std::int64_t out, std::int64_t in);
   void fill(const tensor::Exec& exec, const fp8::Operands& out);
   void fill(const tensor::Exec& exec, const tensor::Tensor& out);

@@ -73,8 +73,11 @@ struct Recipe {
   tensor::Scaling by_columns(Role role) const;
   bool two_copies(Role role) const { return by_rows(role) != by_columns(role); }
   /// Whether the cast of an input or output gradient is also written transposed. `gathered`: the tensor group gathers
-  /// the matrix; such a matrix is not, because transposed parts, one after the other, are not the transposed matrix.
-  bool transposed(bool gathered) const { return transposes && per_tensor() && !gathered; }
+  /// the matrix. In backward only wgrad reads a gathered input, so its transposed parts are gathered. A gathered output
+  /// gradient is read by dgrad, too: it is gathered once, as it is, and wgrad makes the transposed copy.
+  bool transposed(Role role, bool gathered) const {
+    return transposes && per_tensor() && (!gathered || role == Role::input);
+  }
   /// The number of rows at whose multiples a weight may be cut over ranks: the rows of a block, 1 without blocks.
   std::int64_t granularity() const;
   /// The formula of the scale of a matrix with one scale.

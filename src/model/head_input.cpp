@@ -19,7 +19,7 @@ HeadInput::HeadInput(const Context& context, const TensorExchange& exchange, con
   whole_ = whole.reshaped({chunks.tokens, local.cols()});
   first_ = chunks.gathered_first();
   const std::int64_t ranks = context.tensor_group.size(), others = chunks.local - first_;
-  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, local.slice(0, first_));
+  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, local.slice(0, first_), true);
   if (others > 0)
     others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {},
                                   local.slice(first_, others));

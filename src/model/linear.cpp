@@ -93,7 +93,7 @@ CastScratch CastScratch::allocate(const fp8::Recipe& recipe, fp8::Role role, std
   CastScratch scratch;
   if (!recipe.on()) return scratch;
   scratch.by_rows = fp8::CastBuffer(arena, elements, recipe.by_rows(role));
-  scratch.by_columns = recipe.two_copies(role) || recipe.transposed(false)
+  scratch.by_columns = recipe.two_copies(role) || recipe.transposed(role, false)
                            ? fp8::CastBuffer(arena, elements, recipe.by_columns(role))
                            : scratch.by_rows;
   return scratch;
@@ -103,7 +103,8 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
                                 bool gathered) const {
   const tensor::DType dtype = recipe.dtype(role);
   if (recipe.per_tensor()) {
-    if (!recipe.transposed(gathered)) return fp8::Operands(by_columns.view(rows, cols, dtype, recipe.by_rows(role)));
+    if (!recipe.transposed(role, gathered))
+      return fp8::Operands(by_columns.view(rows, cols, dtype, recipe.by_rows(role)));
     // The two copies have one scale. It is stored with the copy by columns, which may be kept longer.
     const auto kept = by_columns.view_transposed(rows, cols, dtype, recipe.by_columns(role));
     auto read = by_rows.view(rows, cols, dtype, recipe.by_rows(role));
@@ -132,12 +133,22 @@ LinearScratch LinearScratch::gathering_elsewhere(const Dims& d, const fp8::Recip
   return s;
 }
 
+tensor::Operand LinearScratch::place_of_cast(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows,
+                                             std::int64_t cols, int rank, int ranks) const {
+  return gathered_cast.view(rows * ranks, cols, recipe.dtype(role), recipe.by_rows(role)).slice(rank * rows, rows);
+}
+
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
   if (!site.on()) return dy;
   const fp8::Role role = fp8::Role::output_gradient;
+  const fp8::Recipe& recipe = context.quantizer->recipe();
+  const bool part = gathered(context, tokens);
+  const int ranks = context.tensor_group.size();
   const Operands cast =
-      scratch.gradient.view(context.quantizer->recipe(), role, dy.rows(), dy.cols(), gathered(context, tokens));
+      part && LinearScratch::casts_in_place(recipe, ranks)
+          ? Operands(scratch.place_of_cast(recipe, role, dy.rows(), dy.cols(), context.tensor_group.rank(), ranks))
+          : scratch.gradient.view(recipe, role, dy.rows(), dy.cols(), part);
   context.quantizer->cast(site.with(role), cast, dy, tokens);
   return {cast, dy};
 }

@@ -20,7 +20,7 @@ struct CastScratch {
   /// For matrices of this role of up to `elements` elements; empty without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
   /// The copies of a matrix (rows, cols) in this memory, to be written. `gathered`: the tensor group will gather the
-  /// matrix, so no copy is transposed. Throws Error(failed) if it does not fit.
+  /// matrix. Throws Error(failed) if it does not fit.
   fp8::Operands view(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols,
                      bool gathered) const;
 };
@@ -41,13 +41,21 @@ struct LinearScratch {
   tensor::Tensor gathered;        ///< (tokens, H): a gathered x or dy, or y before bias and residual are added
   tensor::Tensor partial;         ///< (tokens, H): sums of this rank before a reduce-scatter; empty with one rank
   fp8::CastBuffer gathered_cast;  ///< a gathered x or dy in FP8; empty with one rank
-  CastScratch gradient;           ///< this rank's dy in FP8
+  CastScratch gradient;           ///< this rank's dy in FP8, unless it is cast into gathered_cast
 
   /// All members but `gradient`, with H = dims.hidden. On a device with one rank `gathered` is empty.
   static LinearScratch allocate_exchanged(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena);
   /// This memory, but with other memory for gathered matrices: what one linear gathers there stays while other linears
   /// use this.
   LinearScratch gathering_elsewhere(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena) const;
+
+  /// Whether this rank's part of a matrix that `ranks` ranks will gather is cast into gathered_cast, where it belongs,
+  /// so that the gather copies nothing within the rank. Not with block scales, whose second copy of the matrix is
+  /// gathered there later.
+  static bool casts_in_place(const fp8::Recipe& recipe, int ranks) { return ranks > 1 && recipe.per_tensor(); }
+  /// The place of this part (rows, cols), of rank `rank`, in gathered_cast.
+  tensor::Operand place_of_cast(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols,
+                                int rank, int ranks) const;
 };
 
 /// The gradient of a linear's output: `copies` for the products, `plain` for the gradient of a bias.
@@ -59,7 +67,9 @@ struct OutputGradient {
   OutputGradient(const fp8::Operands& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
 };
 
-/// dy as the products of the linear at `site` read it: dy itself, or its cast, which it writes to scratch.gradient.
+/// dy as the products of the linear at `site` read it: dy itself, or its cast, which it writes to scratch.gradient, or
+/// to its place in scratch.gathered_cast (LinearScratch::casts_in_place). In the latter case all products that read
+/// that buffer must have been issued before, and RowBackward must be made before another matrix is gathered there.
 /// `tokens`: all for a column-parallel linear's dy, part for a row-parallel one's.
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
                                fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
@@ -84,8 +94,8 @@ void row_linear_forward(const Context& context, const tensor::Tensor& y, const f
 class RowBackward {
  public:
   /// Begins to gather dy (T_local, out). With the method bulk the gather runs beside what the caller computes before
-  /// dgrad(), and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and
-  /// wgrad(); else each gather runs alone. `scratch` must outlive this object.
+  /// dgrad(), and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad()
+  /// and wgrad(); else each gather runs alone. `scratch` must outlive this object.
   RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,
               const TensorExchange& gather);
   /// Writes dx (tokens, in/T), and adds this rank's tokens to the gradient of the bias. Every tensor rank holds the

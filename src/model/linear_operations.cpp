@@ -49,13 +49,13 @@ bool ModuleOperations::gathered(const Matrix& m) const { return m.tokens == Toke
 
 /// Whether the copies by rows and by columns are two matrices in memory.
 bool ModuleOperations::two_copies(const Matrix& m) const {
-  return cast_site() && (recipe_.two_copies(m.role) || recipe_.transposed(gathered(m)));
+  return cast_site() && (recipe_.two_copies(m.role) || recipe_.transposed(m.role, gathered(m)));
 }
 
 Format ModuleOperations::format(const Matrix& m, bool by_columns) const {
   if (!cast_site()) return {dims_.compute};
   const auto scaling = by_columns ? recipe_.by_columns(m.role) : recipe_.by_rows(m.role);
-  return {recipe_.dtype(m.role), scaling, by_columns && recipe_.transposed(gathered(m))};
+  return {recipe_.dtype(m.role), scaling, by_columns && recipe_.transposed(m.role, gathered(m))};
 }
 
 Format ModuleOperations::weight(bool by_columns) const {

@@ -25,7 +25,9 @@ struct Travelling {
     if (local.scaling == tensor::Scaling::none) {
       whole = memory.reshaped({local.rows() * ranks, local.cols()});
     } else {
-      whole = cast_memory.view(local.rows() * ranks, local.cols(), local.data.dtype, local.scaling);
+      const std::int64_t rows = local.rows() * ranks;
+      whole = local.transposed ? cast_memory.view_transposed(rows, local.cols(), local.data.dtype, local.scaling)
+                               : cast_memory.view(rows, local.cols(), local.data.dtype, local.scaling);
       if (local.scaling == tensor::Scaling::tensor)
         whole.scale_inv = local.scale_inv;
       else
@@ -58,16 +60,22 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   if (ranks == 1) return {name, local, {}};
   auto part = context.timer.exchange(name, "start");
   const Travelling tensors(ranks, whole, whole_cast, local);
-  return {name, tensors.whole, context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts())};
+  SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
+  if (local.transposed)
+    return {name, tensors.whole,
+            context.tensor_group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name))};
+  return {name, tensors.whole,
+          context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name))};
 }
 
 GatheringByParts::GatheringByParts(const Context& context, const TensorExchange& exchange, const Tensor& whole,
-                                   const fp8::CastBuffer& whole_cast, const Operand& local)
-    : name_(exchange.name), local_(local) {
+                                   const fp8::CastBuffer& whole_cast, const Operand& local, bool read_whole)
+    : name_(exchange.name), local_(local), read_whole_(read_whole) {
   auto part = context.timer.exchange(name_, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
-  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route());
+  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),
+                                                 read_whole);
 }
 
 Operand GatheringByParts::wait(const Context& context, int rank) {
@@ -92,6 +100,7 @@ void GatheringByParts::finish(const Context& context) {
 }
 
 void GatheringByParts::finish(const Context& context, const Tensor& whole) {
+  SHARD8_REQUIRE(read_whole_, "a gather by parts whose whole was not asked for has no rows of this rank there");
   auto part = context.timer.exchange(name_);
   // On devices, and with messages, the parts lie there.
   for (int k = 0; !tensor::kDevice && k < context.tensor_group.size(); ++k) {
@@ -122,7 +131,7 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
   }
   auto part = context.timer.exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  return {name, context.tensor_group.reduce_scatter({&item, 1})};
+  return {name, context.tensor_group.reduce_scatter({&item, 1}, name_of(name))};
 }
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,

@@ -34,10 +34,11 @@ class Gathering {
   comm::Request request_;
 };
 
-/// Begins to gather an operand that may be in FP8. A plain one is gathered into `whole`. The bytes and block scales of
-/// one in FP8 are gathered into `whole_cast`, in one call; a scale of the whole matrix is not gathered, since all ranks
-/// have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the memory of the
-/// whole must not change.
+/// Begins to gather an operand that may be in FP8. A plain operand is gathered into `whole`. The bytes and block scales
+/// of an operand in FP8 are gathered into `whole_cast`, in one call. An operand that is stored transposed is gathered
+/// transposed, and `whole` is scratch for that: its contents are lost. A scale of the whole matrix is not gathered,
+/// since all ranks have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the
+/// memory of the whole must not change.
 Gathering start_gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
                               const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
 
@@ -78,8 +79,9 @@ void for_each_chunk_of_rank(std::int64_t tokens, int chunks, const Read& read) {
 /// start_gather_tokens, and must not change until finish().
 class GatheringByParts {
  public:
+  /// Without `read_whole` only parts are read: finish() must not be called with the whole.
   GatheringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& whole,
-                   const fp8::CastBuffer& whole_cast, const tensor::Operand& local);
+                   const fp8::CastBuffer& whole_cast, const tensor::Operand& local, bool read_whole = false);
   /// Calls multiply(first rank, tokens) as for_each_arrival() calls `read`, each time when all of the tokens are there.
   template <class Multiply>
   void in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply);
@@ -97,6 +99,7 @@ class GatheringByParts {
 
   profile::Exchange name_;
   tensor::Operand local_, whole_;
+  bool read_whole_;
   comm::GatherParts parts_;
 };
 

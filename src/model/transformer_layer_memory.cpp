@@ -76,7 +76,8 @@ class SavedLayout {
     const bool gathered = d_.tensor > 1 && (linear == Linear::qkv || linear == Linear::fc1);
     if (!selective_) {
       copies.by_columns = fp8::CastBuffer(arena_, plain.count(), recipe_.by_columns(Role::input));
-      if (!recipe_.two_copies(Role::input) && !recipe_.transposed(gathered)) copies.by_rows = copies.by_columns;
+      if (!recipe_.two_copies(Role::input) && !recipe_.transposed(Role::input, gathered))
+        copies.by_rows = copies.by_columns;
     }
     return copies.view(recipe_, Role::input, plain.rows(), plain.cols(), gathered);
   }
@@ -110,7 +111,7 @@ void allocate_plain(Shared& shared, const Dims& d, Recompute recompute, const fp
 void allocate_rest(Shared& shared, const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers,
                    tensor::Arena& arena) {
   const std::int64_t largest = std::max({d.tokens_local() * d.hidden, d.tokens() * d.q_width(), d.tokens() * d.ffn});
-  if (recipe.two_copies(Role::input) || recipe.transposed(false) || recompute == Recompute::selective)
+  if (recipe.two_copies(Role::input) || recipe.transposed(Role::input, false) || recompute == Recompute::selective)
     shared.input = CastScratch::allocate(recipe, Role::input, largest, arena);
   if (recompute != Recompute::full) return;
   const auto whole = [&](std::int64_t layer) {
@@ -130,15 +131,18 @@ void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, Recompute re
   };
   s.attention.linear.gradient = s.mlp.linear.gradient = s.attention.proj.gradient = s.mlp.fc2.gradient =
       gradient(largest);
+  // Whether the casts of the gradients of proj and fc2 need memory of their own.
+  const bool gradients_apart = !LinearScratch::casts_in_place(recipe, d.tensor);
   // What a deferred wgrad reads outlives the modules that share memory below.
-  if (d.overlap.proj.wgrad_deferred) s.attention.proj.gradient = gradient(d.tokens_local() * d.hidden);
-  if (d.overlap.fc2.wgrad_deferred) s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
+  if (gradients_apart && d.overlap.proj.wgrad_deferred)
+    s.attention.proj.gradient = gradient(d.tokens_local() * d.hidden);
+  if (gradients_apart && d.overlap.fc2.wgrad_deferred) s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
   const auto dnormed = [&] { return arena.allocate({d.tokens_local(), d.hidden}, d.compute); };
   tensor::overlay(
       arena,
       [&] {
         s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
-        if (recompute == Recompute::selective && !d.overlap.fc2.wgrad_deferred)
+        if (gradients_apart && recompute == Recompute::selective && !d.overlap.fc2.wgrad_deferred)
           s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
       },
       [&] { s.mlp.dnormed = dnormed(); },
