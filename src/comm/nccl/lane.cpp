@@ -73,7 +73,7 @@ void Lane::start(Call& call, peer::CallWords words) {
     call.words_ = std::move(words);
     (newest_ == nullptr ? oldest_ : newest_->next_) = &call;
     newest_ = &call;
-    ++under_way_;
+    most_under_way_ = std::max(most_under_way_, ++under_way_);
   }
   follow_compute();
   call.begin().record(stream());
@@ -153,7 +153,7 @@ void Lane::make_spare_calls() {
   const bool timed = !calls_.empty() && calls_.front()->times_.has_value();
   std::size_t parts = 0;
   for (const auto& call : calls_) parts = std::max(parts, call->parts_.size());
-  for (std::size_t more = calls_.size(); more > 0; --more) {
+  while (calls_.size() < 2 * static_cast<std::size_t>(most_under_way_)) {
     Call& call = make_call();
     if (timed) call.times_.emplace();
     call.parts_timed_ = timed;

@@ -107,7 +107,8 @@ class Lane {
 
   /// Records the measured calls that are complete and released, and makes them free.
   void record_calls();
-  /// Doubles the number of calls, so that steps like those so far make no new ones.
+  /// Makes more calls, twice as many as were ever under way, so that steps like those so far make no new ones. A
+  /// program that trains several decks one after the other calls it in each.
   void make_spare_calls();
   /// Waits on the host for all calls, then records them.
   void drain();
@@ -149,7 +150,7 @@ class Lane {
   std::mutex mutex_;  // of the list of calls under way, oldest first
   Call* oldest_ = nullptr;
   Call* newest_ = nullptr;
-  int under_way_ = 0;
+  int under_way_ = 0, most_under_way_ = 0;
   std::uint64_t started_ = 0;
   const tensor::cuda::Event* origin_ = nullptr;  ///< of traces; null: there are none
   std::int64_t origin_ns_ = 0;

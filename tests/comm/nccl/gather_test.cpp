@@ -244,6 +244,18 @@ TEST(Method, is_said) {
   }
 }
 
+// Each deck that a program trains says so behind its first step.
+TEST(Calls, are_not_doubled_by_every_deck) {
+  Job& j = job();
+  const Tensor whole = j.allocate({64 * j.world.size()}, DType::fp32);
+  for (int deck = 0; deck < 40; ++deck) {
+    for (int i = 0; i < 3; ++i) j.beside->all_gather_in_place({&whole, 1}).wait();
+    finish(j);
+    j.world.record_device_calls();
+    j.world.first_step_over();
+  }
+}
+
 TEST(Method, is_said_of_the_group_as_it_was_made_last) {
   Job& j = job(Gather::push);
   if (j.world.size() == 1) GTEST_SKIP() << "needs several ranks";
