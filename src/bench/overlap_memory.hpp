@@ -40,9 +40,9 @@ struct OverlapMemory {
   OverlapMemory& operator=(const OverlapMemory&) = delete;
   static tensor::MemoryBytes bytes(const train::Setup& setup);
 
-  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8. The
-  /// gradients of proj and fc2 that are cast where they are gathered (LinearScratch::casts_in_place) are overwritten by
-  /// the inputs that are gathered there later: bytes of as many other numbers.
+  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8. If
+  /// the gradients of proj and fc2 lie where they are gathered (LinearScratch::casts_in_place), cases that gather
+  /// inputs there overwrite them: later cases gather the bytes of those inputs as gradients, which takes the same time.
   void fill(const tensor::Exec& exec);
 
   /// Chosen: E4M3 holds seven standard deviations.

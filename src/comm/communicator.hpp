@@ -138,9 +138,9 @@ class Communicator {
 
   /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
   /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the
-  /// wholes are not written and may have no memory; otherwise they receive every rank's rows. Without `own_too` a
-  /// device may leave out this rank's rows, where only parts are read. `label`, static text such as "fc1_fprop", names
-  /// the matrix product in errors and in the watchdog's words. Error(failed) for a ring on a device.
+  /// wholes are not written and may have no memory; otherwise they receive the rows of all ranks. `own_too` false: the
+  /// caller reads only parts, so a device need not copy this rank's rows into the wholes. `label`, static text such as
+  /// "fc1_fprop", names the matrix product in errors and in the watchdog's words. Error(failed) for a ring on a device.
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, Route route = Route::direct,
                                              bool own_too = true) const;

@@ -5,23 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace shard8::comm {
-namespace {
-
-/// Ranks in words: "rank 1 of the group" or "ranks 1, 2 of the group".
-struct Ranks {
-  std::string names;
-  int count = 0;
-
-  void add(int rank) {
-    names += fmt::format("{}{}", count == 0 ? "" : ", ", rank);
-    ++count;
-  }
-  std::string named() const { return fmt::format("{} {} of the group", count == 1 ? "rank" : "ranks", names); }
-};
-
-}  // namespace
 
 std::string late_peers(const CallNumbers& call, std::span<const std::uint32_t> ready,
                        std::span<const std::uint32_t> done) {
@@ -40,27 +26,26 @@ std::string late_peers(const CallNumbers& call, std::span<const std::uint32_t> r
   const int ready_for = call.in_turns ? all_gave + 1 : 1;
   const int awaited = call.in_turns ? all_gave + 1 : chunks;
 
-  Ranks absent, late;
-  std::string of_chunks;
-  const auto add_chunks = [&](int r) {
-    of_chunks += fmt::format("{}rank {} of the group has given {} of {} chunks", of_chunks.empty() ? "" : ", ", r,
-                             given(r), chunks);
+  const auto ranks_that = [&](const auto& is) {
+    std::vector<int> ranks;
+    for (int r = 0; r < call.size; ++r)
+      if (r != call.rank && is(r)) ranks.push_back(r);
+    return ranks;
   };
-  for (int r = 0; r < call.size; ++r) {
-    if (r == call.rank || since_first(ready[static_cast<std::size_t>(r)]) >= ready_for) continue;
-    absent.add(r);
-    add_chunks(r);
-  }
+  const auto absent = ranks_that([&](int r) { return since_first(ready[static_cast<std::size_t>(r)]) < ready_for; });
   // A rank that is there waits for the absent ones, so it may not have given its chunk either. It is not to blame.
-  if (absent.count > 0)
-    return all_gave > 0 ? of_chunks
-                        : fmt::format("{} {} not come to it", absent.named(), absent.count == 1 ? "has" : "have");
-  for (int r = 0; r < call.size; ++r) {
-    if (r == call.rank || given(r) >= awaited) continue;
-    late.add(r);
-    add_chunks(r);
+  const auto late = absent.empty() ? ranks_that([&](int r) { return given(r) < awaited; }) : absent;
+  if (absent.empty() ? chunks > 1 : all_gave > 0) {
+    std::string text;
+    for (const int r : late)
+      text += fmt::format("{}rank {} of the group has given {} of {} chunks", text.empty() ? "" : ", ", r, given(r),
+                          chunks);
+    return text;
   }
-  return chunks > 1 ? of_chunks : fmt::format("the data of {} have not arrived", late.named());
+  const bool one = late.size() == 1;
+  const std::string named = fmt::format("{} {} of the group", one ? "rank" : "ranks", fmt::join(late, ", "));
+  if (absent.empty()) return fmt::format("the data of {} have not arrived", named);
+  return fmt::format("{} {} not come to it", named, one ? "has" : "have");
 }
 
 }  // namespace shard8::comm

@@ -8,8 +8,8 @@
 
 namespace shard8::comm {
 
-/// The numbers by which the ranks of a group tell each other how far they are in a call: one number for each chunk of a
-/// rank's data. Numbers are cyclic.
+/// The numbers of a call. The data of each rank may go in several chunks, and chunk i has the number `first` + i on
+/// every rank. With these numbers the ranks of a group tell each other how far they are. After 2³² − 1 comes 0.
 struct CallNumbers {
   int rank = 0, size = 1;  ///< this rank in the group
   std::uint32_t first = 0, last = 0;

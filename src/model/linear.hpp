@@ -49,9 +49,9 @@ struct LinearScratch {
   /// use this.
   LinearScratch gathering_elsewhere(const Dims& dims, const fp8::Recipe& recipe, tensor::Arena& arena) const;
 
-  /// Whether this rank's part of a matrix that `ranks` ranks will gather is cast into gathered_cast, where it belongs,
-  /// so that the gather copies nothing within the rank. Not with block scales, whose second copy of the matrix is
-  /// gathered there later.
+  /// Whether a rank casts its part of a matrix, which `ranks` ranks will gather, to its place in gathered_cast. Then
+  /// the gather copies nothing within the rank. With block scales a matrix has two copies, which are gathered into this
+  /// memory one after the other, so the casts need memory of their own.
   static bool casts_in_place(const fp8::Recipe& recipe, int ranks) { return ranks > 1 && recipe.per_tensor(); }
   /// The place of this part (rows, cols), of rank `rank`, in gathered_cast.
   tensor::Operand place_of_cast(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows, std::int64_t cols,

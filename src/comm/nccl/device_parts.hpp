@@ -20,11 +20,12 @@ class NcclGroup;
 /// and uses it again.
 class DeviceGather final : public GatherExchange {
  public:
-  /// Of an ordinary all-gather. `call` may be null, as of DeviceGroup::all_gather_in_place.
+  /// Begins an all-gather that is the ordinary collective `call`, which may be null, as of
+  /// DeviceGroup::all_gather_in_place.
   void begin_whole(const GroupInfo& info, DeviceCall* call, std::span<const tensor::Tensor> whole,
                    std::span<const tensor::Tensor> own);
-  /// Of one that is started as `call` on `lane`, with wholes in `memory`. `own_too`: see
-  /// Communicator::all_gather_parts.
+  /// Begins an all-gather that was started as `call` on `lane`. Its wholes lie in `memory`, to which peers push.
+  /// `own_too`: see Communicator::all_gather_parts.
   void begin_parts(const GroupInfo& info, Lane& lane, Call& call, peer::PeerMemory& memory,
                    std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, bool own_too);
   bool in_use() const { return in_use_; }

@@ -15,7 +15,6 @@
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
 #include "comm/nccl/check.hpp"
-#include "comm/peer/call_words.hpp"
 #include "comm/peer/words_reader.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
@@ -98,7 +97,7 @@ class Lane {
   /// The host begins to issue the call: from here on the watchdog sees it. What the compute stream was given before
   /// comes before it. `words` tell the watchdog how far peers are, if the call goes through their memory.
   void start(Call& call, peer::CallWords words = {});
-  /// The words of the call have numbers up to this one. Between start() and end().
+  /// The call has chunks up to this number, as peer::CallWords counts them. Between start() and end().
   void extend(Call& call, std::uint32_t last_number);
   /// What the compute stream was given so far comes before what stream() is given from now on.
   void follow_compute();

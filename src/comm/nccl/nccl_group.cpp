@@ -151,20 +151,29 @@ void NcclGroup::end_group(const char* purpose, const Route& route) const {
   SHARD8_NCCL_CHECK(ncclGroupEnd(), purpose, *info_, route.communicator->get());
 }
 
+/// Starts the call. If all wholes lie in one memory of the group, gather(memory) does it; else returns false.
+template <class Gather>
+bool NcclGroup::gathers_in_memory(const Route& route, Call& call, std::span<const Tensor> whole,
+                                  const Gather& gather) const {
+  const auto gather_in = [&](const auto& memories) {
+    const auto memory = memory_of(memories, whole, [](const Tensor& t) { return t; });
+    if (memory == nullptr) return false;
+    route.lane->start(call, memory->next_call());
+    gather(*memory);
+    return true;
+  };
+  const bool gathered = exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_);
+  if (!gathered) route.lane->start(call);
+  return gathered;
+}
+
 DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::span<const Tensor> own,
                                            std::string_view label) {
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   for (const Tensor& t : whole) call.count(t);
-  const auto gather_in = [&](const auto& memories) {
-    const auto memory = memory_of(memories, whole, [](const Tensor& t) { return t; });
-    if (memory == nullptr) return false;
-    route.lane->start(call, memory->next_call());
-    memory->gather(whole, own);
-    return true;
-  };
-  if (exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_)) return route.lane->end(call);
-  route.lane->start(call);
+  if (gathers_in_memory(route, call, whole, [&](auto& memory) { memory.gather(whole, own); }))
+    return route.lane->end(call);
   begin_group("all_gather", route);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, info_->rank, info_->size);
@@ -182,15 +191,8 @@ DeviceCall* NcclGroup::all_gather_columns(const Tensor& whole, const Tensor& own
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   call.count(whole);
-  const auto gather_in = [&](const auto& memories) {
-    const auto memory = memory_of(memories, std::span(&whole, 1), [](const Tensor& t) { return t; });
-    if (memory == nullptr) return false;
-    route.lane->start(call, memory->next_call());
-    memory->gather_columns(whole, own);
-    return true;
-  };
-  if (exchanges(route) ? gather_in(exchange_memories_) : gather_in(peer_memories_)) return route.lane->end(call);
-  route.lane->start(call);
+  if (gathers_in_memory(route, call, {&whole, 1}, [&](auto& memory) { memory.gather_columns(whole, own); }))
+    return route.lane->end(call);
   const ncclComm_t communicator = route.communicator->get();
   SHARD8_NCCL_CHECK(ncclAllGather(own.data, through.data, own.bytes(), ncclUint8, communicator, route.lane->stream()),
                     "all_gather", *info_, communicator);

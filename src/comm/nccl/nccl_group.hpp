@@ -41,6 +41,9 @@ class NcclGroup final : public DeviceGroup {
   static std::string problem_with_peers(const Communicator& group, cudaStream_t stream);
   std::shared_ptr<DeviceMemory> window_memory(const Communicator& group, std::size_t bytes);
   const Route& route_of(const Route& route, const char* operation) const;
+  template <class Gather>
+  bool gathers_in_memory(const Route& route, Call& call, std::span<const tensor::Tensor> whole,
+                         const Gather& gather) const;
   bool exchanges(const Route& route) const { return route.lane == &device_.compute_lane(); }
   void begin_group(const char* purpose, const Route& route) const;
   void end_group(const char* purpose, const Route& route) const;

@@ -101,16 +101,18 @@ unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) 
   return static_cast<unsigned>(std::clamp<std::int64_t>(work, 1, most));
 }
 
+template <class F>
+auto for_copy_count(int copies, const F& of) {
+  return for_count<1, 2, 3, 4>(copies, of);
+}
+
 template <class V>
 void copy_rows_of(const ExchangeKernels& on, const Handshake& handshake, const std::byte* from, std::size_t rows,
                   std::size_t width, std::size_t pitch, const Copies& to) {
   // An index may be past the end by what all threads copy in one turn.
   const std::size_t count = rows * width / sizeof(V);
   SHARD8_REQUIRE(count < std::size_t{1} << 31, "{} rows of {} bytes are too many for one kernel", rows, width);
-  const auto kernel = to.count == 1   ? copy_rows_to_peers<V, 1>
-                      : to.count == 2 ? copy_rows_to_peers<V, 2>
-                      : to.count == 4 ? copy_rows_to_peers<V, 4>
-                                      : copy_rows_to_peers<V, 0>;
+  const auto kernel = for_copy_count(to.count, [](auto n) { return &copy_rows_to_peers<V, decltype(n)::value>; });
   kernel<<<grid(static_cast<std::int64_t>(count), kCopied, 0, on.blocks), kThreads, 0, on.stream>>>(
       handshake, reinterpret_cast<const V*>(from), static_cast<std::uint32_t>(count),
       static_cast<std::uint32_t>(width / sizeof(V)), static_cast<std::uint32_t>(pitch / sizeof(V)), to);
@@ -135,11 +137,7 @@ void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byt
   for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
   const auto size = static_cast<std::int64_t>(bytes);
   const std::int64_t vectors = all % 16 == 0 ? size / 16 : 0;
-  const auto kernel = to.count == 1   ? copy_to_peers<1>
-                      : to.count == 2 ? copy_to_peers<2>
-                      : to.count == 3 ? copy_to_peers<3>
-                      : to.count == 4 ? copy_to_peers<4>
-                                      : copy_to_peers<0>;
+  const auto kernel = for_copy_count(to.count, [](auto n) { return &copy_to_peers<decltype(n)::value>; });
   kernel<<<grid(vectors, kCopied, size - vectors * 16, blocks), kThreads, 0, stream>>>(handshake, turn, from, vectors,
                                                                                        size, to);
   SHARD8_CUDA_CHECK_LAUNCH("copy_to_peers");

@@ -99,23 +99,17 @@ __device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int
   out[i] = static_cast<T>(total);
 }
 
-/// Returns of(std::integral_constant<int, parts>()) for numbers of parts that have a kernel of their own, else of(0).
+/// Returns of(std::integral_constant<int, count>()) if `count` is one of kOwn, the counts that have a kernel of their
+/// own, else of(0).
+template <int... kOwn, class F>
+auto for_count(int count, const F& of) {
+  auto chosen = of(std::integral_constant<int, 0>());
+  (static_cast<void>(count == kOwn && (chosen = of(std::integral_constant<int, kOwn>()), true)), ...);
+  return chosen;
+}
 template <class F>
 auto for_part_count(int parts, const F& of) {
-  switch (parts) {
-    case 2:
-      return of(std::integral_constant<int, 2>());
-    case 3:
-      return of(std::integral_constant<int, 3>());
-    case 4:
-      return of(std::integral_constant<int, 4>());
-    case 5:
-      return of(std::integral_constant<int, 5>());
-    case 8:
-      return of(std::integral_constant<int, 8>());
-    default:
-      return of(std::integral_constant<int, 0>());
-  }
+  return for_count<2, 3, 4, 5, 8>(parts, of);
 }
 
 /// The number of whole vectors in `count` elements, or 0 if out or a part does not begin at a multiple of 16 bytes.

@@ -64,25 +64,6 @@ void PeerBlock::Copies::add(void* place, const void* data, std::size_t bytes) {
   sizes.push_back(bytes);
 }
 
-void PeerBlock::Copies::add_rows(void* place, std::size_t pitch, const void* data, std::size_t width,
-                                 std::size_t rows) {
-  const auto at = [rows](void* pointer, std::size_t row) {
-    cudaMemcpy3DOperand operand{};
-    operand.type = cudaMemcpyOperandTypePointer;
-    operand.op.ptr.ptr = pointer;
-    operand.op.ptr.rowLength = row;
-    operand.op.ptr.layerHeight = rows;
-    return operand;
-  };
-  // Not cudaMemcpy2DAsync: within a device it is a kernel, which waits until the product beside it leaves it room.
-  cudaMemcpy3DBatchOp& copy = in_rows.emplace_back();
-  copy.src = at(const_cast<void*>(data), width);
-  copy.dst = at(place, pitch);
-  copy.extent = {width, rows, 1};
-  copy.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-  copy.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-}
-
 void PeerBlock::Copies::batch(cudaStream_t stream) {
   if (!sizes.empty()) {
     cudaMemcpyAttributes attributes{};
@@ -92,7 +73,9 @@ void PeerBlock::Copies::batch(cudaStream_t stream) {
     SHARD8_CUDA_CHECK(
         cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes, &first, 1, stream));
   }
-  if (!in_rows.empty()) SHARD8_CUDA_CHECK(cudaMemcpy3DBatchAsync(in_rows.size(), in_rows.data(), 0, stream));
+  for (const Rows& r : in_rows)
+    SHARD8_CUDA_CHECK(
+        cudaMemcpy2DAsync(r.to, r.pitch, r.from, r.width, r.width, r.rows, cudaMemcpyDeviceToDevice, stream));
   clear();
 }
 
@@ -110,7 +93,7 @@ void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size
 void PeerBlock::add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                          std::size_t rows) {
   if (rows == 0 || width == 0) return;
-  (to == rank() ? own_ : to_peers_).add_rows(memory_->of(to) + offset, pitch, from, width, rows);
+  (to == rank() ? own_ : to_peers_).in_rows.push_back({memory_->of(to) + offset, pitch, from, width, rows});
 }
 
 /// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.

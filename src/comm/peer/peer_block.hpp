@@ -10,9 +10,9 @@
 
 #include "comm/communicator.hpp"
 #include "comm/peer/addresses.hpp"
-#include "comm/peer/call_words.hpp"
 #include "comm/peer/handshake.hpp"
 #include "comm/peer/stream_flags.hpp"
+#include "comm/peer/words_reader.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm::peer {
@@ -76,7 +76,7 @@ class PeerBlock {
   /// of rank (rank − k) mod size if all ranks push in the order of peer().
   void await_part(int peer, int piece = 0);
 
-  /// What a watchdog's thread reads of the next call, which has one number.
+  /// What a watchdog's thread reads of the next call, to find out which peers are late. The call has one number.
   CallWords next_call() const { return call_words(number_ + 1, number_ + 1); }
   /// What it reads of the call in parts that tell_ready() began, with the numbers of the pieces so far.
   CallWords call_in_parts() const { return call_words(first_, number_); }
@@ -103,13 +103,18 @@ class PeerBlock {
   }
 
   struct Copies {
+    struct Rows {
+      void* to;
+      std::size_t pitch;
+      const void* from;
+      std::size_t width, rows;
+    };
     std::vector<void*> to;
     std::vector<const void*> from;
     std::vector<std::size_t> sizes;
-    std::vector<cudaMemcpy3DBatchOp> in_rows;
+    std::vector<Rows> in_rows;
 
     void add(void* place, const void* data, std::size_t bytes);
-    void add_rows(void* place, std::size_t pitch, const void* data, std::size_t width, std::size_t rows);
     bool empty() const { return sizes.empty() && in_rows.empty(); }
     /// Does all of them by copy engines, and forgets them.
     void batch(cudaStream_t stream);

@@ -32,7 +32,7 @@ class PeerMemory final : public DeviceMemory {
   void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own);
   /// Copies this rank's rows to their places, where they are not there yet.
   void copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
-  /// See PeerBlock::next_call. The call is a gather, in parts or not.
+  /// What a watchdog's thread reads of the next gather, in parts or not, to find out which peers are late.
   CallWords next_call() const { return block_.next_call(); }
 
  private:
@@ -60,7 +60,7 @@ class ExchangeMemory final : public DeviceMemory {
   /// See Communicator::reduce_scatter. Wholes must lie in this memory, and the group has at most kMostRanks ranks. Sums
   /// are in fp32 in rank order, as on hosts.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
-  /// See PeerBlock::next_call.
+  /// What a watchdog's thread reads of the next gather or reduce-scatter, to find out which peers are late.
   CallWords next_call() const { return block_.next_call(); }
 
  private:

@@ -3,13 +3,45 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
-#include "comm/peer/call_words.hpp"
+#include "comm/late_peers.hpp"
 
 namespace shard8::comm::peer {
+
+/// The words of this rank's memory in which peers write how far they are (Handshake). A watchdog's thread reads them
+/// while another thread may free the memory.
+class ReadableWords {
+ public:
+  /// `words` are those that Handshake::words describes.
+  explicit ReadableWords(const std::uint32_t* words) : words_(words) {}
+
+  /// Waits until nobody reads the words. From now on nobody will, and the memory may be freed.
+  void close() {
+    const std::lock_guard lock(mutex_);
+    words_ = nullptr;
+  }
+  /// Returns read(words), during which close() waits. After close() it returns false.
+  template <class Read>
+  bool read(const Read& read) const {
+    const std::lock_guard lock(mutex_);
+    return words_ != nullptr && read(words_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const std::uint32_t* words_;
+};
+
+/// Where a call's progress on other ranks can be read, and by which numbers.
+struct CallWords {
+  std::shared_ptr<const ReadableWords> words;  ///< null: the call has no such words
+  CallNumbers numbers;
+};
 
 /// Reads the words of calls that are overdue. It has a stream and pinned memory of its own, so that it neither waits
 /// for the streams that hang nor makes the device allocate.
