@@ -6,6 +6,7 @@
 
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
+#include "tensor/summands.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
@@ -25,10 +26,10 @@ void rmsnorm_recompute(const tensor::Exec& exec, const Outputs& y, const tensor:
                        const tensor::Tensor& weight);
 
 /// Writes dx (T, H) = residual + the gradient of x, given dy, the gradient of y, and rstd as forward wrote it. residual
-/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. `workspace`: u8, at least
-/// norm_workspace_bytes(T, H).
+/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. dy in summands gives the bits
+/// of dy as their sum. `workspace`: u8, at least norm_workspace_bytes(T, H).
 void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                      const tensor::Tensor& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
+                      const tensor::Summands& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
 /// LayerNorm (Ba et al. 2016): writes mean, rstd = 1/sqrt(var + eps) with var = mean((x − mean)²), and y = weight · (x
@@ -44,7 +45,7 @@ void layernorm_recompute(const tensor::Exec& exec, const Outputs& y, const tenso
 
 /// As rmsnorm_backward, for LayerNorm: dweight (H) += Σ_t dy·(x − mean)·rstd and dbias (H) += Σ_t dy.
 void layernorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                        const tensor::Tensor& dbias, const tensor::Tensor& dy, const tensor::Tensor& x,
+                        const tensor::Tensor& dbias, const tensor::Summands& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace);
 

@@ -8,12 +8,36 @@
 namespace shard8::kernels {
 namespace {
 
+using tensor::Summands;
+
+/// The summands of dy as T. A null pointer means that there is no such summand.
+template <class T>
+struct SummandsOf {
+  const T* of[Summands::kMost] = {};
+
+  explicit SummandsOf(const Summands& dy) {
+    for (int k = 0; k < dy.count(); ++k) of[k] = dy[k].as<T>();
+  }
+  /// kSingle: there is one.
+  template <bool kSingle>
+  KOKKOS_FORCEINLINE_FUNCTION float at(std::int64_t i) const {
+    if constexpr (kSingle) {
+      return static_cast<float>(of[0][i]);
+    } else {
+      auto sum = static_cast<float>(of[0][i]);
+      for (int k = 1; k < Summands::kMost && of[k] != nullptr; ++k) sum += static_cast<float>(of[k][i]);
+      return static_cast<float>(static_cast<T>(sum));
+    }
+  }
+};
+
 /// The tensors of the backward of a norm. RMSNorm has neither mean nor dbias.
 template <class T>
 struct NormBackward {
   T* dx;
   float *dweight, *dbias;  ///< (chunks, hidden), partial sums
-  const T *dy, *x;
+  SummandsOf<T> dy;
+  const T* x;
   const float *mean, *rstd;
   const T *weight, *residual;
   std::int64_t hidden;
@@ -22,14 +46,14 @@ struct NormBackward {
 /// The backward of a norm on a device. A team takes the rows of a chunk. A thread takes kPacks packs of columns, the
 /// same in all rows. It keeps the weight gradients of its columns and one row at a time in registers, and loads the
 /// next rows meanwhile. With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm mean
-/// and mean(g) are 0.
-template <class T, bool kCentred, bool kResidual, int kPacks>
+/// and mean(g) are 0. There are at most kSummands summands of dy.
+template <class T, bool kCentred, bool kResidual, int kPacks, int kSummands>
 struct NormBackwardRows {
   static constexpr int kN = kPack<T>;
   using Wide = Packed<kN, kPacks>;
   using Lanes = typename Wide::template Lanes<T>;
   /// Rows that are loaded ahead: as many as registers allow.
-  static constexpr int kAhead = kResidual || kCentred ? 1 : 2;
+  static constexpr int kAhead = kResidual || kCentred || kSummands > 1 ? 1 : 2;
 
   NormBackward<T> at;
   RowChunks chunks;
@@ -44,7 +68,7 @@ struct NormBackwardRows {
   }
 
   struct Row {
-    Lanes dy, x, residual;
+    Lanes dy[kSummands], x, residual;
   };
 
   template <class AnyMember>
@@ -67,10 +91,11 @@ struct NormBackwardRows {
       Lanes residual = now.residual;
       if constexpr (kResidual && kCentred) residual = load(at.residual + row * at.hidden, column, stride);
       const float m = kCentred ? at.mean[row] : 0.0f, r = at.rstd[row];
+      const Lanes dy = sum_of(now);
       float g_sum = 0, gn_sum = 0;
       SHARD8_UNROLL
       for (int j = 0; j < Wide::kCount; ++j) {
-        const float g = weight[j] * now.dy[j];
+        const float g = weight[j] * dy[j];
         if constexpr (kCentred) g_sum += g;
         gn_sum += g * (now.x[j] - m);
       }
@@ -87,7 +112,7 @@ struct NormBackwardRows {
       Values<Wide::kCount> dx;
       SHARD8_UNROLL
       for (int j = 0; j < Wide::kCount; ++j) {
-        const float n = (now.x[j] - m) * r, d = now.dy[j];
+        const float n = (now.x[j] - m) * r, d = dy[j];
         dw[j] += d * n;
         if constexpr (kCentred) db[j] += d;
         const float column_dx = r * (weight[j] * d - g_mean - n * gn_mean);
@@ -111,9 +136,29 @@ struct NormBackwardRows {
   }
   KOKKOS_FORCEINLINE_FUNCTION Row load_row(std::int64_t row, std::int64_t column, std::int64_t stride) const {
     const std::int64_t first = row * at.hidden;
-    Row loaded{load(at.dy + first, column, stride), load(at.x + first, column, stride), {}};
+    Row loaded;
+    SHARD8_UNROLL
+    for (int k = 0; k < kSummands; ++k) {
+      if (k == 0 || at.dy.of[k] != nullptr) loaded.dy[k] = load(at.dy.of[k] + first, column, stride);
+    }
+    loaded.x = load(at.x + first, column, stride);
     if constexpr (kResidual && !kCentred) loaded.residual = load(at.residual + first, column, stride);
     return loaded;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION Lanes sum_of(const Row& row) const {
+    if constexpr (kSummands == 1) {
+      return row.dy[0];
+    } else {
+      const Wide w{0};
+      auto sum = w.each([&](int j) { return row.dy[0][j]; });
+      SHARD8_UNROLL
+      for (int k = 1; k < kSummands; ++k) {
+        if (at.dy.of[k] == nullptr) continue;
+        SHARD8_UNROLL
+        for (int j = 0; j < Wide::kCount; ++j) sum.at[j] += row.dy[k][j];
+      }
+      return w.template round_results<T>(sum);
+    }
   }
   template <class Out>
   KOKKOS_FORCEINLINE_FUNCTION void store(Out* to, std::int64_t column, std::int64_t stride,
@@ -132,59 +177,72 @@ struct NormBackwardRows {
 
 /// Runs NormBackwardRows on a device where packs fit, and returns whether it ran; on hosts false.
 template <bool kCentred, class T>
-bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
+bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks,
+                        int summands) {
   if constexpr (kHostExec) {
     return false;
   } else {
     constexpr int kN = kPack<T>, kPacks = kCentred ? 16 / kN : 1;  // chosen by measurement
-    using With = NormBackwardRows<T, kCentred, true, kPacks>;
-    using Without = NormBackwardRows<T, kCentred, false, kPacks>;
-    const int threads = With::threads(at.hidden);
-    if (threads == 0 || !packs_fit<kN>(at.hidden, at.dx, at.dy, at.x, at.weight, at.residual)) return false;
-    if (at.residual != nullptr) {
-      for_rows<typename With::Bounds>(exec, label, chunks.count(), With{at, chunks}, threads);
-    } else {
-      for_rows<typename Without::Bounds>(exec, label, chunks.count(), Without{at, chunks}, threads);
-    }
+    const int threads = NormBackwardRows<T, kCentred, true, kPacks, 1>::threads(at.hidden);
+    const bool fit = packs_fit<kN>(at.hidden, at.dx, at.x, at.weight, at.residual) &&
+                     packs_fit<kN>(at.hidden, at.dy.of[0], at.dy.of[1], at.dy.of[2], at.dy.of[3]);
+    if (threads == 0 || !fit) return false;
+    const auto run = [&]<bool kResidual, int kSummands>() {
+      using Rows = NormBackwardRows<T, kCentred, kResidual, kPacks, kSummands>;
+      for_rows<typename Rows::Bounds>(exec, label, chunks.count(), Rows{at, chunks}, threads);
+    };
+    const auto run_of = [&]<int kSummands>() {
+      if (at.residual != nullptr)
+        run.template operator()<true, kSummands>();
+      else
+        run.template operator()<false, kSummands>();
+    };
+    static_assert(Summands::kMost == 4);
+    if (summands == 1)
+      run_of.template operator()<1>();
+    else if (summands == 2)
+      run_of.template operator()<2>();
+    else
+      run_of.template operator()<4>();
     return true;
   }
 }
 
-/// With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)).
-template <class T>
-void layernorm(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, const float* mean, const float* rstd,
-               const T* weight, const T* residual, const RowChunks& chunks, std::int64_t hidden) {
-  constexpr auto kLabel = "shard8::kernels::layernorm_backward";
-  const auto number = chunks.count();
-  const NormBackward<T> at{dx, partial, partial + number * hidden, dy, x, mean, rstd, weight, residual, hidden};
-  if (norm_backward_rows<true>(exec, kLabel, at, chunks)) return;
+/// The loops of the backward of LayerNorm where NormBackwardRows does not run, with the same formula. kSingle: dy is
+/// one summand.
+template <bool kSingle, class T>
+void layernorm_loops(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   for_rows(
-      exec, kLabel, number, SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
-        float* dw = partial + chunk * hidden;
-        float* db = partial + (number + chunk) * hidden;
+      exec, label, chunks.count(), SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
+        const std::int64_t hidden = at.hidden;
+        const auto dy = at.dy;
+        const T* const weight = at.weight;
+        float* dw = at.dweight + chunk * hidden;
+        float* db = at.dbias + chunk * hidden;
         row_for(team, hidden, [=](std::int64_t i) {
           dw[i] = 0;
           db[i] = 0;
         });
         for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
-          const T *dyr = dy + row * hidden, *xr = x + row * hidden;
-          T* dxr = dx + row * hidden;
-          const T* rr = residual == nullptr ? nullptr : residual + row * hidden;
-          const float m = mean[row], r = rstd[row];
+          const std::int64_t first = row * hidden;
+          const T* xr = at.x + first;
+          T* dxr = at.dx + first;
+          const T* rr = at.residual == nullptr ? nullptr : at.residual + first;
+          const float m = at.mean[row], r = at.rstd[row];
           const auto count = static_cast<float>(hidden);
           const float g_mean = row_sum<1>(team, hidden, false,
                                           [=](auto, std::int64_t i) {
-                                            return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]);
+                                            return static_cast<float>(weight[i]) * dy.template at<kSingle>(first + i);
                                           }) /
                                count;
           const float gn_mean = row_sum<1>(team, hidden, false,
                                            [=](auto, std::int64_t i) {
-                                             return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) *
+                                             return static_cast<float>(weight[i]) * dy.template at<kSingle>(first + i) *
                                                     (static_cast<float>(xr[i]) - m);
                                            }) *
                                 r / count;
           const auto column = [=](std::int64_t i) {
-            const float n = (static_cast<float>(xr[i]) - m) * r, d = static_cast<float>(dyr[i]);
+            const float n = (static_cast<float>(xr[i]) - m) * r, d = dy.template at<kSingle>(first + i);
             dw[i] += d * n;
             db[i] += d;
             return r * (static_cast<float>(weight[i]) * d - g_mean - n * gn_mean);
@@ -199,36 +257,36 @@ void layernorm(const Exec& exec, T* dx, float* partial, const T* dy, const T* x,
       });
 }
 
-/// With n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is the weight gradient's summand.
-template <class T>
-void rmsnorm(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, const float* rstd, const T* weight,
-             const T* residual, const RowChunks& chunks, std::int64_t hidden) {
-  constexpr auto kLabel = "shard8::kernels::rmsnorm_backward";
-  const NormBackward<T> at{dx, partial, nullptr, dy, x, nullptr, rstd, weight, residual, hidden};
-  if (norm_backward_rows<false>(exec, kLabel, at, chunks)) return;
+/// The same of RMSNorm: with n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is the weight gradient's summand.
+template <bool kSingle, class T>
+void rmsnorm_loops(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   constexpr int kN = 1;
   for_rows(
-      exec, kLabel, chunks.count(), SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
-        float* dw = partial + chunk * hidden;
+      exec, label, chunks.count(), SHARD8_LAMBDA(const Team& team, std::int64_t chunk) {
+        const std::int64_t hidden = at.hidden;
+        const auto dy = at.dy;
+        const T* const weight = at.weight;
+        float* dw = at.dweight + chunk * hidden;
         row_for(team, hidden, [=](std::int64_t i) { dw[i] = 0; });
         for (auto row = chunks.first(chunk); row < chunks.last(chunk); ++row) {
-          const T *dyr = dy + row * hidden, *xr = x + row * hidden;
-          T* dxr = dx + row * hidden;
-          const float r = rstd[row];
+          const std::int64_t first = row * hidden;
+          const T* xr = at.x + first;
+          T* dxr = at.dx + first;
+          const float r = at.rstd[row];
           const float sum = row_sum<kN>(team, hidden, false, [=](auto, std::int64_t i) {
-            return static_cast<float>(weight[i]) * static_cast<float>(dyr[i]) * static_cast<float>(xr[i]);
+            return static_cast<float>(weight[i]) * dy.template at<kSingle>(first + i) * static_cast<float>(xr[i]);
           });
           const float mean = sum * r / static_cast<float>(hidden);
-          if (residual == nullptr) {
+          if (at.residual == nullptr) {
             row_for(team, hidden, [=](std::int64_t i) {
-              const float n = static_cast<float>(xr[i]) * r, g = static_cast<float>(dyr[i]);
+              const float n = static_cast<float>(xr[i]) * r, g = dy.template at<kSingle>(first + i);
               dw[i] += g * n;
               dxr[i] = static_cast<T>(r * (static_cast<float>(weight[i]) * g - n * mean));
             });
           } else {
-            const T* rr = residual + row * hidden;
+            const T* rr = at.residual + first;
             row_for(team, hidden, [=](std::int64_t i) {
-              const float n = static_cast<float>(xr[i]) * r, g = static_cast<float>(dyr[i]);
+              const float n = static_cast<float>(xr[i]) * r, g = dy.template at<kSingle>(first + i);
               dw[i] += g * n;
               dxr[i] = static_cast<T>(static_cast<float>(rr[i]) + r * (static_cast<float>(weight[i]) * g - n * mean));
             });
@@ -237,16 +295,41 @@ void rmsnorm(const Exec& exec, T* dx, float* partial, const T* dy, const T* x, c
       });
 }
 
+template <class T>
+void layernorm(const Exec& exec, const NormBackward<T>& at, const RowChunks& chunks, int summands) {
+  constexpr auto kLabel = "shard8::kernels::layernorm_backward";
+  if (norm_backward_rows<true>(exec, kLabel, at, chunks, summands)) return;
+  if (summands == 1)
+    layernorm_loops<true>(exec, kLabel, at, chunks);
+  else
+    layernorm_loops<false>(exec, kLabel, at, chunks);
+}
+
+template <class T>
+void rmsnorm(const Exec& exec, const NormBackward<T>& at, const RowChunks& chunks, int summands) {
+  constexpr auto kLabel = "shard8::kernels::rmsnorm_backward";
+  if (norm_backward_rows<false>(exec, kLabel, at, chunks, summands)) return;
+  if (summands == 1)
+    rmsnorm_loops<true>(exec, kLabel, at, chunks);
+  else
+    rmsnorm_loops<false>(exec, kLabel, at, chunks);
+}
+
+void require_summands(const char* kernel, const Summands& dy, std::int64_t count) {
+  SHARD8_REQUIRE(dy.count() > 0, "{}: dy has no summand", kernel);
+  for (int k = 0; k < dy.count(); ++k) require_count(kernel, "dy", dy[k], count);
+}
+
 }  // namespace
 
 void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                        const tensor::Tensor& dbias, const tensor::Tensor& dy, const tensor::Tensor& x,
+                        const tensor::Tensor& dbias, const Summands& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace) {
   constexpr auto kName = "layernorm_backward";
   const auto rows = x.rows(), hidden = x.cols();
   require_count(kName, "dx", dx, rows * hidden);
-  require_count(kName, "dy", dy, rows * hidden);
+  require_summands(kName, dy, rows * hidden);
   require_count(kName, "mean", mean, rows);
   require_count(kName, "rstd", rstd, rows);
   require_count(kName, "weight", weight, hidden);
@@ -257,8 +340,17 @@ void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor
   const auto chunks = RowChunks::of(rows);
   auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    layernorm(exec, dx.as<T>(), partial, dy.as<T>(), x.as<T>(), mean.as<float>(), rstd.as<float>(), weight.as<T>(),
-              residual.empty() ? nullptr : residual.as<T>(), chunks, hidden);
+    const NormBackward<T> at{dx.as<T>(),
+                             partial,
+                             partial + chunks.count() * hidden,
+                             SummandsOf<T>(dy),
+                             x.as<T>(),
+                             mean.as<float>(),
+                             rstd.as<float>(),
+                             weight.as<T>(),
+                             residual.empty() ? nullptr : residual.as<T>(),
+                             hidden};
+    layernorm(exec, at, chunks, dy.count());
   });
   add_partial_sums(exec, "shard8::kernels::layernorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
                    hidden, dbias.as<float>());
@@ -268,13 +360,13 @@ std::size_t norm_workspace_bytes(std::int64_t rows, std::int64_t hidden) {
   return static_cast<std::size_t>(2 * RowChunks::of(rows).count() * hidden) * sizeof(float);
 }
 
-void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                      const tensor::Tensor& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
-                      const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace) {
+void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight, const Summands& dy,
+                      const tensor::Tensor& x, const tensor::Tensor& rstd, const tensor::Tensor& weight,
+                      const tensor::Tensor& residual, const tensor::Tensor& workspace) {
   constexpr auto kName = "rmsnorm_backward";
   const auto rows = x.rows(), hidden = x.cols();
   require_count(kName, "dx", dx, rows * hidden);
-  require_count(kName, "dy", dy, rows * hidden);
+  require_summands(kName, dy, rows * hidden);
   require_count(kName, "rstd", rstd, rows);
   require_count(kName, "weight", weight, hidden);
   require_count(kName, "dweight", dweight, hidden);
@@ -283,8 +375,17 @@ void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::
   const auto chunks = RowChunks::of(rows);
   auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    rmsnorm(exec, dx.as<T>(), partial, dy.as<T>(), x.as<T>(), rstd.as<float>(), weight.as<T>(),
-            residual.empty() ? nullptr : residual.as<T>(), chunks, hidden);
+    const NormBackward<T> at{dx.as<T>(),
+                             partial,
+                             nullptr,
+                             SummandsOf<T>(dy),
+                             x.as<T>(),
+                             nullptr,
+                             rstd.as<float>(),
+                             weight.as<T>(),
+                             residual.empty() ? nullptr : residual.as<T>(),
+                             hidden};
+    rmsnorm(exec, at, chunks, dy.count());
   });
   add_partial_sums(exec, "shard8::kernels::rmsnorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
                    hidden);

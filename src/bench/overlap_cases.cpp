@@ -45,6 +45,10 @@ struct Run {
   void fprop_of_rank(const Tensor& y, const Operand& x, const model::Weight& w, int rank, std::int64_t tokens) const {
     fprop_of_tokens(y, x, w, rank * tokens, tokens);
   }
+  void norm_backward(const OverlapMemory& m, const tensor::Summands& dy) const {
+    const NormOperands& n = m.norm;
+    n.norm.backward(*context, n.dx, n.dw, dy, m.residual, n.statistics, n.w, n.dx);
+  }
   /// The head's product of tokens x, which are rows `row` … of a chunk.
   void head(const OverlapMemory& m, std::int64_t row, const Tensor& x) const {
     model::fprop(*context, m.logits.slice(row, x.rows()), x, m.head_w, {});
@@ -209,17 +213,22 @@ class Cases {
     cases_.push_back(std::move(c));
   }
 
-  /// A reduce-scatter in backward, of the gradient of a linear's input.
+  /// A reduce-scatter in backward, of the gradient of a linear's input. The norm before the linear reads it, and may
+  /// sum it, so the norm's backward is a part of the product.
   void scatter(const TensorExchange& e, const Partner& partner) {
     if (!e.hidden()) return;
     const Tensor local = m_.local, partial = m_.first.partial;
     OverlapCase c = scatter_case(e, local, partial, {});
     set_product(c, partner);
+    c.product = [=, run = run_, &m = m_, wgrad = partner.product] {
+      wgrad();
+      run.norm_backward(m, local);
+    };
     c.sequential = one_after_the_other(c);
-    c.overlapped = [=, run = run_, product = c.product] {
-      auto scattering = model::start_reduce_scatter_tokens(*run.context, e.name, local, partial);
-      product();
-      scattering.wait(*run.context);
+    c.overlapped = [=, run = run_, &m = m_, wgrad = partner.product] {
+      auto scattering = model::start_scatter_summands(*run.context, e.name, local, partial);
+      wgrad();
+      run.norm_backward(m, scattering.wait(*run.context));
     };
     cases_.push_back(std::move(c));
   }

@@ -22,7 +22,8 @@ struct OverlapCase {
   tensor::DType dtype{};             ///< of the product's left operand
   profile::CollectiveKey moved{};    ///< of the exchange
   std::function<void()> prepare;     ///< makes what `product` reads; called before the others
-  std::function<void()> product;     ///< no exchange
+  /// No exchange. Of a reduce-scatter in backward also the backward of the norm that reads its result.
+  std::function<void()> product;
   std::function<void()> alone;       ///< the exchange, no product
   std::function<void()> sequential;  ///< both in the plain order
   std::function<void()> overlapped;

@@ -38,6 +38,16 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   fc2 = row(d.ffn, first);
   residual = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
   local = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
+  const auto vector = [&](DType dtype) {
+    const auto bias = [&] { return d.biases() ? buffers.allocate({d.hidden}, dtype) : Tensor{}; };
+    const Tensor weight = buffers.allocate({d.hidden}, dtype);
+    return model::Affine{weight, bias()};
+  };
+  norm = {.norm = {d.arch, d.norm_eps},
+          .statistics = model::NormStatistics::allocate(d.arch, d.tokens_local(), buffers),
+          .w = vector(d.compute),
+          .dw = vector(DType::fp32),
+          .dx = buffers.allocate({d.tokens_local(), d.hidden}, d.compute)};
   head_chunks = model::HeadChunks::make(d);
   while (!head_chunks.last(head_first)) head_first += head_chunks.size(head_first);
   head_w = buffers.allocate({d.vocab_local, d.hidden}, d.compute);
@@ -109,8 +119,12 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
     kernels::fill_zero(exec, linear->dw);  // wgrad may add to it
   }
   for (const Tensor& t : {first.gathered, first.partial, second.gathered, least.gathered, least.partial, residual,
-                          local, dlogits, head_w})
+                          local, dlogits, head_w, norm.w.weight, norm.dx})
     fill(exec, t);
+  // Statistics of 0 keep the gradient, which is added to itself at each call, as it is.
+  for (const Tensor& t : {norm.statistics.rstd, norm.statistics.mean, norm.w.bias, norm.dw.weight, norm.dw.bias}) {
+    if (!t.empty()) kernels::fill_zero(exec, t);
+  }
   kernels::fill_zero(exec, head_dw);
   kernels::fill_zero(exec, zero);
 }

@@ -4,6 +4,7 @@
 
 #include "model/head_chunks.hpp"
 #include "model/linear.hpp"
+#include "model/norm.hpp"
 #include "tensor/arena.hpp"
 #include "train/setup.hpp"
 
@@ -17,6 +18,14 @@ struct LinearOperands {
   tensor::Tensor dw;  ///< fp32, of the shape of w
 };
 
+/// What the backward of a norm reads and writes beside the gradient of its output and its input.
+struct NormOperands {
+  model::Norm norm;
+  model::NormStatistics statistics;
+  model::Affine w, dw;
+  tensor::Tensor dx;  ///< (T_local, H), also the residual
+};
+
 /// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
 /// model::Activations.
 struct OverlapMemory {
@@ -26,6 +35,7 @@ struct OverlapMemory {
   model::LinearScratch least;   ///< exchanged, for one token of each rank
   LinearOperands qkv, proj, fc1, fc2;
   tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
+  NormOperands norm;               ///< its input is `residual`
   tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
   model::HeadChunks head_chunks;
   tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32

@@ -16,6 +16,7 @@
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
+#include "tensor/summands.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm {
@@ -135,6 +136,14 @@ class Communicator {
   };
   /// Tensors are fp32 or bf16. They must live until the request is complete. `label`: see all_gather_in_place.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
+
+  /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `summands` become
+  /// item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as many ranks
+  /// as tensor::Summands can have, they become every rank's summand of this rank's rows, in rank order, and item.out is
+  /// not written. Once the request is complete, the compute stream may read the summands until it is given the group's
+  /// next reduce-scatter. Until then item.whole must not change. Error(failed) with an addend.
+  [[nodiscard]] Request reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
+                                                std::string_view label = {}) const;
 
   /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
   /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the

@@ -50,6 +50,8 @@ class DeviceGroup {
                                          const tensor::Tensor& through, std::string_view label) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items,
                                      std::string_view label) = 0;
+  virtual DeviceCall* reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
+                                              std::string_view label) = 0;
   /// Those of Communicator's that go by parts.
   virtual GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, bool own_too) = 0;

@@ -31,8 +31,9 @@ void LayernormLinear::backward(const Context& context, const Tensor& dx, const G
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
                                const LinearScratch& scratch) const {
   if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
-  column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
-  norm.backward(context, dx, dw.norm, dnormed, x, saved.statistics, w.norm, dx);
+  const tensor::Summands sum =
+      column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
+  norm.backward(context, dx, dw.norm, sum, x, saved.statistics, w.norm, dx);
 }
 
 }  // namespace shard8::model

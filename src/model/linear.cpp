@@ -167,9 +167,9 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
   gathering.finish(context);
 }
 
-void column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
-                            const OutputGradient& dy, const Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch, const ColumnExchanges& exchanges) {
+tensor::Summands column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
+                                        const OutputGradient& dy, const Operands& x, const LinearWeights& w,
+                                        const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   const profile::TraceSite site = site_of(context, exchanges.gather.name);
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
@@ -177,10 +177,13 @@ void column_linear_backward(const Context& context, const Tensor& dx, const Affi
   if (!exchanges.gather.hidden()) gathering.wait(context);
   if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
-  Scattering scattering = start_reduce_scatter_tokens(context, exchanges.scatter.name, dx, partial);
-  if (!exchanges.scatter.hidden()) scattering.wait(context);
+  const bool hidden = exchanges.scatter.hidden();
+  const profile::Exchange name = exchanges.scatter.name;
+  Scattering scattering = hidden ? start_scatter_summands(context, name, dx, partial)
+                                 : start_reduce_scatter_tokens(context, name, dx, partial);
+  if (!hidden) scattering.wait(context);
   if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
-  scattering.wait(context);
+  return scattering.wait(context);
 }
 
 void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,

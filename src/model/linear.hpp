@@ -78,11 +78,13 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
-/// Writes dx (T_local, in) of dy (tokens, out/T), and the gradients in dw as AffineGradient says. x is the input shard
-/// of forward; it is gathered a second time, for wgrad. If an exchange runs beside a product, dgrad comes before wgrad.
-void column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                            const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
-                            const LinearScratch& scratch, const ColumnExchanges& exchanges);
+/// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
+/// says. The returned sum is written to dx, or lies as summands in memory of the exchange and in scratch.partial, as
+/// start_scatter_summands says: the next kernel must read it. x is the input shard of forward; it is gathered a second
+/// time, for wgrad. If an exchange runs beside a product, dgrad comes before wgrad.
+tensor::Summands column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
+                                        const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
+                                        const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
 /// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring.
 void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,

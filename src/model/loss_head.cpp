@@ -69,6 +69,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     return HeadInput(context, gather_, chunks_, scratch.gathered, scratch.normed);
   }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
+  tensor::Summands dnormed;
   bool accumulate = dw.accumulate;
   for (std::int64_t first = 0, n = 0; first < chunks_.tokens; first += n) {
     n = chunks_.size(first);
@@ -97,14 +98,16 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     if (!last || !scatter_.hidden()) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
     if (last) {
-      Scattering scattering = start_reduce_scatter_tokens(context, scatter_.name, scratch.dnormed, partial);
+      Scattering scattering = scatter_.hidden()
+                                  ? start_scatter_summands(context, scatter_.name, scratch.dnormed, partial)
+                                  : start_reduce_scatter_tokens(context, scatter_.name, scratch.dnormed, partial);
       if (scatter_.hidden()) weight_gradient();
-      scattering.wait(context);
+      dnormed = scattering.wait(context);
     }
     accumulate = true;
   }
   auto backward = context.timer.phase(Phase::backward);
-  norm_.backward(context, dx, dw.norm, scratch.dnormed, x, scratch.statistics, w.norm, {});
+  norm_.backward(context, dx, dw.norm, dnormed, x, scratch.statistics, w.norm, {});
 }
 
 }  // namespace shard8::model

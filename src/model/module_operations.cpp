@@ -8,6 +8,7 @@
 
 #include "model/head_chunks.hpp"
 #include "model/parameters.hpp"
+#include "tensor/summands.hpp"
 
 namespace shard8::model {
 
@@ -35,12 +36,16 @@ void ModuleOperations::norm_forward(Linear linear, Purpose purpose) {
 }
 
 /// `residual`: the kernel adds the gradient of the residual path.
-void ModuleOperations::norm_backward(bool residual) {
+/// `gradient`: the exchange that gives the gradient of the norm's output. On a device that hides it the norm reads
+/// every rank's summand.
+void ModuleOperations::norm_backward(bool residual, const TensorExchange& gradient) {
   const std::int64_t rows = dims_.tokens_local(), vectors = llama() ? 1 : 2;
+  const bool summands = options_.device && gradient.hidden() && dims_.tensor <= tensor::Summands::kMost;
+  const std::uint64_t read = 1 + (summands ? static_cast<std::uint64_t>(dims_.tensor) : 1) + (residual ? 1 : 0);
   const std::uint64_t x = plain(rows * dims_.hidden);
   const std::uint64_t weights = bytes_of({DType::fp32}, vectors * dims_.hidden);
   kernel(llama() ? "rmsnorm_backward" : "layernorm_backward", rows, dims_.hidden, dims_.compute, dims_.compute,
-         (residual ? 3 : 2) * x + bytes_of({DType::fp32}, vectors * rows) + plain(dims_.hidden) + weights, x + weights);
+         read * x + bytes_of({DType::fp32}, vectors * rows) + plain(dims_.hidden) + weights, x + weights);
 }
 
 // Blocks of a layer.
@@ -94,7 +99,7 @@ void ModuleOperations::attention_backward(bool deferred) {
 void ModuleOperations::column_norm_backward(Linear linear) {
   if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
   column_backward(linear);
-  norm_backward(true);
+  norm_backward(true, column(linear).scatter);
 }
 
 void ModuleOperations::activate(Purpose purpose) {
@@ -227,7 +232,7 @@ void ModuleOperations::head(bool accumulate) {
     scattering = head_chunk(n, accumulate || first > 0, chunks.last(first));
   }
   out_.wait(scattering);
-  norm_backward(false);
+  norm_backward(false, dims_.overlap.head_scatter);
 }
 
 /// The forward products of a chunk of `n` tokens, HeadInput::forward. `direct`: in the order of arrival, as on rank 0.

@@ -110,7 +110,7 @@ class ModuleOperations {
   void gather_for_row_wgrad(Linear linear);
 
   void norm_forward(Linear linear, Purpose purpose);
-  void norm_backward(bool residual);
+  void norm_backward(bool residual, const TensorExchange& gradient);
   void column_norm_backward(Linear linear);
   void rotate(std::string_view name);
   void attention(bool backward);

@@ -37,8 +37,8 @@ void Norm::recompute(const Context& context, const kernels::Outputs& y, const No
     kernels::layernorm_recompute(context.exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
 }
 
-void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const Tensor& dy, const Tensor& x,
-                    const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
+void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const tensor::Summands& dy,
+                    const Tensor& x, const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
   const bool llama = arch == deck::Arch::llama;
   auto part = context.timer.part(profile::Part::elementwise, llama ? "rmsnorm_backward" : "layernorm_backward");
   if (llama)

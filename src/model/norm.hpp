@@ -8,6 +8,7 @@
 #include "model/context.hpp"
 #include "model/dims.hpp"
 #include "tensor/arena.hpp"
+#include "tensor/summands.hpp"
 
 namespace shard8::model {
 
@@ -30,7 +31,7 @@ struct Norm {
                  const tensor::Tensor& x, const Affine& w) const;
   /// Writes dx (rows, H) = residual (rows, H) + gradient of x; `residual` may be dx itself, or empty. Adds to dw
   /// (fp32).
-  void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Tensor& dy,
+  void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Summands& dy,
                 const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,
                 const tensor::Tensor& residual) const;
 };

@@ -112,10 +112,12 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
   parts_.finish();
 }
 
-void Scattering::wait(const Context& context) {
-  if (!request_.active()) return;
-  auto part = context.timer.exchange(name_, "wait");
-  request_.wait();
+const tensor::Summands& Scattering::wait(const Context& context) {
+  if (request_.active()) {
+    auto part = context.timer.exchange(name_, "wait");
+    request_.wait();
+  }
+  return sum_;
 }
 
 void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
@@ -127,11 +129,19 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
                                        const Tensor& partial, const Tensor& addend) {
   if (context.tensor_group.size() == 1) {
     SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
-    return {name, {}};
+    return {name, local, {}};
   }
   auto part = context.timer.exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  return {name, context.tensor_group.reduce_scatter({&item, 1}, name_of(name))};
+  return {name, local, context.tensor_group.reduce_scatter({&item, 1}, name_of(name))};
+}
+
+Scattering start_scatter_summands(const Context& context, Exchange name, const Tensor& local, const Tensor& partial) {
+  if (context.tensor_group.size() == 1) return start_reduce_scatter_tokens(context, name, local, partial);
+  auto part = context.timer.exchange(name, "start");
+  tensor::Summands sum;
+  comm::Request request = context.tensor_group.reduce_scatter_summands({local, partial}, sum, name_of(name));
+  return {name, sum, std::move(request)};
 }
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,

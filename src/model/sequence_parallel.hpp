@@ -9,6 +9,7 @@
 #include "model/context.hpp"
 #include "model/overlap.hpp"
 #include "profile/exchange.hpp"
+#include "tensor/summands.hpp"
 
 namespace shard8::model {
 
@@ -114,12 +115,14 @@ void GatheringByParts::in_order_of_arrival(const Context& context, int splits, i
 /// A reduce-scatter under way, or an empty one. Move-only.
 class Scattering {
  public:
-  Scattering(profile::Exchange name, comm::Request request) : name_(name), request_(std::move(request)) {}
-  /// What the execution space is given from now on sees the sum.
-  void wait(const Context& context);
+  Scattering(profile::Exchange name, const tensor::Summands& sum, comm::Request request)
+      : name_(name), sum_(sum), request_(std::move(request)) {}
+  /// What the execution space is given from now on sees the sum, which it returns.
+  const tensor::Summands& wait(const Context& context);
 
  private:
   profile::Exchange name_;
+  tensor::Summands sum_;
   comm::Request request_;
 };
 
@@ -132,6 +135,12 @@ void reduce_scatter_tokens(const Context& context, profile::Exchange name, const
 /// Begins the same. `local` is written, and `partial` may change, when wait() returns.
 Scattering start_reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
                                        const tensor::Tensor& partial, const tensor::Tensor& addend = {});
+
+/// Begins the same without an addend, and may leave the sum to the kernel that reads it: wait() then returns summands,
+/// and `local` is not written. They are there until the execution space is given another reduce-scatter; until then
+/// `partial` must not change (Communicator::reduce_scatter_summands).
+Scattering start_scatter_summands(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+                                  const tensor::Tensor& partial);
 
 /// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.
 class ScatteringByParts {

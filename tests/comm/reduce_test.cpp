@@ -45,6 +45,24 @@ TEST(ReduceScatter, sums_in_rank_order) {
   }
 }
 
+// Hosts compute the sum themselves.
+TEST(ReduceScatter, summands_are_the_sum_on_hosts) {
+  const Communicator group = world();
+  for (const DType dtype : kDTypes) {
+    const std::int64_t rows = 1000;
+    Buffer whole({rows * group.size()}, dtype), out({rows}, dtype);
+    whole.fill(group.rank(), 1);
+    tensor::Summands summands;
+    group.reduce_scatter_summands({out.tensor(), whole.tensor()}, summands, "fc1_dgrad").wait();
+    ASSERT_EQ(summands.count(), 1);
+    EXPECT_EQ(summands[0].data, out.tensor().data);
+    expect_ordered_sum(out, rows * group.rank(), rows, group.size(), 1, dtype);
+    EXPECT_THROW(
+        group.reduce_scatter_summands({out.tensor(), whole.tensor(), out.tensor()}, summands, "fc1_dgrad").wait(),
+        base::Error);
+  }
+}
+
 // Last, before the one rounding; it may be out.
 TEST(ReduceScatter, adds_an_addend) {
   const Communicator group = world();

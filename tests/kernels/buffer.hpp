@@ -16,6 +16,7 @@
 #include "kernels/workspace.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
+#include "tensor/summands.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::tests {
@@ -71,6 +72,7 @@ class Buffer {
   Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
   operator Tensor() const { return tensor(); }              // NOLINT: passed to kernels as it is
   operator tensor::Operand() const { return tensor(); }     // NOLINT: passed to matrix products as it is
+  operator tensor::Summands() const { return tensor(); }    // NOLINT: passed as a sum of one summand
   operator kernels::Outputs() const { return tensor(); }    // NOLINT: passed as an output as it is
   operator kernels::Workspace() const { return tensor(); }  // NOLINT: passed as a workspace as it is
   const Shape& shape() const { return shape_; }

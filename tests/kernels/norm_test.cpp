@@ -185,6 +185,74 @@ TEST_P(Layernorm, BackwardEqualsDoublePrecision) {
   }
 }
 
+/// Calls backward(dy, dx, dw) with dy in summands, and with dy as their sum, and expects the same bits. A device reads
+/// rows of whole packs in another kernel than others.
+template <class Backward>
+void expect_summands_as_their_sum(DType dtype, const Backward& backward) {
+  for (const Shape& shape : {Shape{300, 256}, Shape{17, 33}, Shape{64, 4096}}) {
+    for (int count = 1; count <= tensor::Summands::kMost; ++count) {
+      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " summands");
+      std::vector<Buffer> parts;
+      std::vector<float> sums(static_cast<std::size_t>(shape.count()));
+      tensor::Summands summands;
+      for (int k = 0; k < count; ++k) {
+        parts.push_back(Buffer::normal(shape, dtype, 20 + static_cast<std::uint64_t>(k)));
+        summands.add(parts.back());
+        const Doubles values = parts.back().get();
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          sums[i] = k == 0 ? static_cast<float>(values[i]) : sums[i] + static_cast<float>(values[i]);
+      }
+      const Buffer sum(shape, dtype, Doubles(sums.begin(), sums.end()));
+      const Buffer dx(shape, dtype), dx_of_sum(shape, dtype);
+      EXPECT_TRUE(same_bits(backward(shape, summands, dx), backward(shape, sum, dx_of_sum)));
+      EXPECT_TRUE(same_bits(dx.get(), dx_of_sum.get()));
+    }
+  }
+}
+
+TEST_P(Rmsnorm, BackwardOfSummandsIsThatOfTheirSum) {
+  for (const bool adds : {false, true}) {
+    expect_summands_as_their_sum(dtype_, [&](const Shape& shape, const tensor::Summands& dy, const Buffer& dx) {
+      const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
+      const auto residual = Buffer::normal(shape, dtype_, 6);
+      const auto rstd = Buffer::normal({shape[0]}, DType::fp32, 7);
+      const Buffer dw({shape[1]}, DType::fp32, 0.5);
+      const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+      kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, adds ? residual : Tensor{}, work);
+      return dw.get();
+    });
+  }
+}
+
+TEST_P(Layernorm, BackwardOfSummandsIsThatOfTheirSum) {
+  for (const bool adds : {false, true}) {
+    expect_summands_as_their_sum(dtype_, [&](const Shape& shape, const tensor::Summands& dy, const Buffer& dx) {
+      const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
+      const auto residual = Buffer::normal(shape, dtype_, 6);
+      const auto mean = Buffer::normal({shape[0]}, DType::fp32, 7), rstd = Buffer::normal({shape[0]}, DType::fp32, 8);
+      const Buffer dw({shape[1]}, DType::fp32, 0.5), db({shape[1]}, DType::fp32, -0.5);
+      const auto work = Buffer::bytes(kernels::norm_workspace_bytes(shape[0], shape[1]));
+      kernels::layernorm_backward(exec_, dx, dw, db, dy, x, mean, rstd, w, adds ? residual : Tensor{}, work);
+      Doubles gradients = dw.get();
+      const Doubles biases = db.get();
+      gradients.insert(gradients.end(), biases.begin(), biases.end());
+      return gradients;
+    });
+  }
+}
+
+TEST(NormSummands, OfAnotherShapeOrNoneAreErrors) {
+  const auto a = Buffer::normal({4, 8}, DType::fp32, 1), b = Buffer::normal({8, 4}, DType::fp32, 2);
+  tensor::Summands dy(a);
+  EXPECT_THROW(dy.add(b), base::Error);
+  for (int k = 1; k < tensor::Summands::kMost; ++k) dy.add(a);
+  EXPECT_THROW(dy.add(a), base::Error);
+  const Buffer dx({4, 8}, DType::fp32), dw({8}, DType::fp32), rstd({4}, DType::fp32);
+  const auto work = Buffer::bytes(kernels::norm_workspace_bytes(4, 8));
+  EXPECT_THROW(kernels::rmsnorm_backward(tensor::Exec(), dx, dw, tensor::Summands(), a, rstd, dw, Tensor{}, work),
+               base::Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(, Rmsnorm, ::testing::Values(DType::fp32, DType::bf16));
 INSTANTIATE_TEST_SUITE_P(, Layernorm, ::testing::Values(DType::fp32, DType::bf16));
 

@@ -72,7 +72,10 @@ void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInf
   call_ = nullptr;
   given_.assign(static_cast<std::size_t>(info->size), -1);
   given_count_ = 0;
-  if (memory != nullptr) memory->begin(item);
+  if (memory != nullptr) {
+    lane.follow_compute();  // it may still read summands in the memory, which begin() offers to the peers
+    memory->begin(item);
+  }
   memory_ = std::move(memory);
   in_use_ = true;
 }

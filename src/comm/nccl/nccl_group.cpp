@@ -243,6 +243,22 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
   return route.lane->end(call);
 }
 
+DeviceCall* NcclGroup::reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
+                                               std::string_view label) {
+  const auto memory = push_sums_.lock();
+  if (memory == nullptr || info_->size > tensor::Summands::kMost || !memory->fits(item)) {
+    summands = item.out;
+    return reduce_scatter({&item, 1}, label);
+  }
+  const Route& route = route_of(reduce_, "reduce_scatter");
+  Call& call = route.lane->next(info_, Collective::reduce_scatter, label);
+  call.count(item.whole);
+  route.lane->start(call, memory->next_call());
+  summands = memory->push_summands(item);
+  route.lane->extend(call, memory->last_number());
+  return route.lane->end(call);
+}
+
 GatherExchangePtr NcclGroup::all_gather_parts(std::span<const Tensor> whole, std::span<const Tensor> own,
                                               std::string_view label, bool own_too) {
   const Route& route = route_of(gather_, "all_gather");

@@ -7,9 +7,11 @@
 
 #include "base/error.hpp"
 #include "comm/agree.hpp"
+#include "comm/peer/exchange.hpp"
 #include "comm/peer/ipc_block.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::peer {
 
@@ -133,14 +135,29 @@ std::uint32_t PeerBlock::number_of(int piece) {
 }
 
 void PeerBlock::copy_own() {
+  copy_own_rows();
   // Copy engines take no multiprocessor from the product beside the call. For many copies the host would need too long:
   // three times as long as for copies to peers.
   constexpr std::size_t kMostByEngines = 4;
   if (own_.sizes.size() <= kMostByEngines) return own_.batch(stream_);
   for (std::size_t i = 0; i < own_.sizes.size(); ++i)
     SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
-  own_.sizes.clear();
-  own_.batch(stream_);  // what lies in rows
+  own_.clear();
+}
+
+/// By a kernel on all multiprocessors: cudaMemcpy2DAsync within a device takes multiprocessors, too, and more time.
+void PeerBlock::copy_own_rows() {
+  if (own_.in_rows.empty()) return;
+  const int blocks = tensor::cuda::describe_device(tensor::cuda::current_device()).multiprocessors;
+  Handshake alone;
+  alone.arrived = words(rank()) + 2 * size();
+  for (const Copies::Rows& r : own_.in_rows) {
+    ExchangeKernels::Copies to;
+    to.add(static_cast<std::byte*>(r.to));
+    ExchangeKernels{stream_, blocks}.copy_rows(alone, static_cast<const std::byte*>(r.from), r.rows, r.width, r.pitch,
+                                               to);
+  }
+  own_.in_rows.clear();
 }
 
 void PeerBlock::push_to(int peer, int piece) {

@@ -90,6 +90,23 @@ void PushSums::finish() {
   open_ = false;
 }
 
+tensor::Summands PushSums::push_summands(const Item& item) {
+  require_closed();
+  const int rank = block_.rank();
+  for (int k = 1; k < block_.size() && !item.out.empty(); ++k) {
+    const int to = block_.peer(k);
+    block_.add(to, place_of(to, rank), rows_of(item, to), item.out.bytes());
+  }
+  block_.push();
+  tensor::Summands summands;
+  for (int r = 0; r < block_.size(); ++r) {
+    tensor::Tensor part = item.out;
+    part.data = r == rank ? rows_of(item, r) : data() + place_of(rank, r);
+    summands.add(part);
+  }
+  return summands;
+}
+
 void PushSums::reduce_scatter(std::span<const Item> items) {
   require_closed();
   for (const Item& item : items) take(item);

@@ -27,7 +27,12 @@ class PushSums final : public DeviceMemory {
   /// See Communicator::reduce_scatter.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
 
-  /// Whether reduce_scatter_parts of an item can go through this memory: it takes one turn that uses all of it.
+  /// Pushes the parts of an item that fits, in one turn that uses all of the memory, and sums nothing. Returns every
+  /// rank's summand of this rank's rows, in rank order: this rank's in the item's whole, the others' in this memory.
+  /// What the stream is given afterwards sees them. They are there until the stream is given the next call.
+  tensor::Summands push_summands(const Communicator::ReduceScatterItem& item);
+
+  /// Whether an item can go through this memory in one turn.
   bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
   /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);

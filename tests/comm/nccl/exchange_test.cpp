@@ -126,6 +126,70 @@ TEST_P(Parts, of_scatters_are_summed) {
   }
 }
 
+// The compute stream reads the summands late, while the other ranks may be at the next call, in parts or not.
+TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
+  Job& j = job(GetParam());
+  constexpr int kRounds = 20;
+  const int n = j.world.size(), rank = j.world.rank();
+  const std::int64_t rows = 20011;
+  auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
+  if (GetParam() == Gather::nccl) memory.reset();  // the ordinary collective
+  const Block busy(std::size_t{64} << 20);
+  j.pool->used = 0;
+  const Tensor whole = j.allocate({rows * n}, DType::fp32), other = j.allocate({rows * n}, DType::fp32);
+  const Tensor out = j.allocate({rows}, DType::fp32);
+  std::vector<Tensor> inputs;
+  std::vector<std::vector<Tensor>> seen(kRounds);
+  for (int round = 0; round < kRounds; ++round) {
+    Buffer mine(whole.shape, DType::fp32);
+    mine.fill(rank, round);
+    inputs.push_back(j.allocate({rows * n}, DType::fp32));
+    upload(j, inputs.back(), mine.bytes());
+    for (int k = 0; k < n; ++k) seen[static_cast<std::size_t>(round)].push_back(j.allocate({rows}, DType::fp32));
+  }
+  finish(j);
+  bool left = false;
+  for (int round = 0; round < kRounds; ++round) {
+    auto& copies = seen[static_cast<std::size_t>(round)];
+    keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
+    copy(j, whole, inputs[static_cast<std::size_t>(round)]);
+    tensor::Summands summands;
+    j.beside->reduce_scatter_summands({out, whole}, summands, "fc1_wgrad").wait();
+    keep_busy(j, busy, std::size_t{64} << 20, (round * 3 + rank * 5) % 4 * 4);
+    left = summands.count() > 1;
+    for (int k = 0; k < summands.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], summands[k]);
+    copies.resize(static_cast<std::size_t>(summands.count()));
+    copy(j, other, inputs[static_cast<std::size_t>(kRounds - 1 - round)]);
+    if (round % 3 == 1) j.beside->reduce_scatter(out, other);
+    if (round % 3 != 2) continue;
+    ScatterParts parts = j.beside->reduce_scatter_parts({out, other}, "fc2_fprop");
+    for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
+    parts.finish();
+  }
+  EXPECT_EQ(left, n <= tensor::Summands::kMost && memory != nullptr);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto& copies = seen[static_cast<std::size_t>(round)];
+    std::vector<Buffer> parts;
+    for (const Tensor& t : copies) {
+      parts.emplace_back(t.shape, DType::fp32);
+      const auto bytes = download(j, t);
+      std::memcpy(parts.back().tensor().data, bytes.data(), bytes.size());
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float sum = 0, expected = 0;
+      for (std::size_t k = 0; k < parts.size(); ++k) sum = k == 0 ? parts[k].get(i) : sum + parts[k].get(i);
+      for (int r = 0; r < n; ++r) {
+        const float x = value(r, rank * rows + i, round);
+        expected = r == 0 ? x : expected + x;
+      }
+      if (left || n <= 2)
+        ASSERT_EQ(sum, expected) << "round " << round << ", element " << i;
+      else
+        ASSERT_NEAR(sum, expected, 1e-5) << "round " << round << ", element " << i;
+    }
+  }
+}
+
 TEST_P(Parts, are_recorded_as_the_collectives_are) {
   Job& j = job(GetParam());
   if (j.world.size() == 1) return;

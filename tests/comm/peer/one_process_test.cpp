@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,6 +140,12 @@ TEST(OneProcess, rows_are_pushed_side_by_side) {
     const Parts parts(size, 40000);
     Ranks ranks(size, parts.all().size());
     const auto all = static_cast<std::size_t>(size);
+    {  // CUDA loads the kernel that copies own rows at its first launch, and must not do so while a stream waits
+      Ranks one(1, parts.bytes());
+      one[0].add_rows(0, 0, kRowBytes, parts.of(0), kRowBytes, kMatrixRows);
+      one[0].push();
+      ASSERT_EQ(download(one[0].data(), parts.bytes()), download(parts.of(0), parts.bytes()));
+    }
     for (int call = 0; call < 3; ++call) {
       for (int r = 0; r < size; ++r)
         SHARD8_CUDA_CHECK(cudaMemsetAsync(ranks[r].data(), call, parts.all().size(), ranks.stream(r)));
@@ -282,30 +289,91 @@ TEST(OneProcess, a_reader_reads_nothing_of_memory_that_is_gone) {
   EXPECT_FALSE(reader.late_peers(call).has_value());
 }
 
-TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
-  for (const int size : {2, 3, 4, 8}) {
-    constexpr std::int64_t kRows = 10007;
-    const auto n = static_cast<std::size_t>(size);
-    const Parts wholes(size, kRows * size);
+/// The ranks of a group that reduce-scatter wholes of kRows rows of fp32 a rank.
+struct Scatters {
+  static constexpr std::int64_t kRows = 10007;
+
+  explicit Scatters(int size) : wholes(size, kRows * size) {
     const std::size_t bytes = Communicator::reduce_memory_bytes(kRows * sizeof(float), size);
     const std::size_t all = PeerBlock::memory_bytes(bytes, size);
-    std::vector<std::unique_ptr<Memory>> memory, out;
     std::vector<std::byte*> base;
     for (int r = 0; r < size; ++r) {
       base.push_back(memory.emplace_back(std::make_unique<Memory>(all))->data());
       out.push_back(std::make_unique<Memory>(kRows * sizeof(float)));
     }
-    std::vector<std::unique_ptr<Stream>> streams;
-    std::vector<std::unique_ptr<peer::PushSums>> sums;
-    std::vector<Communicator::ReduceScatterItem> items;
     for (int r = 0; r < size; ++r) {
       streams.push_back(std::make_unique<Stream>());
       sums.push_back(std::make_unique<peer::PushSums>(std::make_shared<PeerAddresses>(r, base, all), bytes,
                                                       streams.back()->get()));
       items.push_back({{out[static_cast<std::size_t>(r)]->data(), {kRows}, tensor::DType::fp32},
                        {const_cast<std::byte*>(wholes.of(r)), {kRows * size}, tensor::DType::fp32}});
-      ASSERT_TRUE(sums.back()->fits(items.back()));
     }
+  }
+  /// The sum of rank r's rows, added in rank order.
+  Buffer sum_of(int r) const {
+    Buffer sum(tensor::Shape{kRows}, tensor::DType::fp32);
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      float total = value(0, r * kRows + i);
+      for (int from = 1; from < static_cast<int>(sums.size()); ++from) total += value(from, r * kRows + i);
+      sum.set(i, total);
+    }
+    return sum;
+  }
+
+  Parts wholes;
+  std::vector<std::unique_ptr<Memory>> memory, out;
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<peer::PushSums>> sums;
+  std::vector<Communicator::ReduceScatterItem> items;
+};
+
+// The host adds what the summands hold when all ranks have pushed. Other calls through the same memory come between.
+TEST(OneProcess, summands_are_left_to_their_reader) {
+  for (const int size : {2, 3, 4}) {
+    Scatters ranks(size);
+    for (int call = 0; call < 3; ++call) {
+      std::vector<tensor::Summands> summands;
+      for (int r = 0; r < size; ++r) {
+        const auto i = static_cast<std::size_t>(r);
+        summands.push_back(ranks.sums[i]->push_summands(ranks.items[i]));
+      }
+      for (int r = 0; r < size; ++r) {
+        const tensor::Summands& of = summands[static_cast<std::size_t>(r)];
+        ASSERT_EQ(of.count(), size);
+        std::vector<float> sum(Scatters::kRows, 0.0f);
+        for (int k = 0; k < size; ++k) {
+          const auto bytes = download(of[k].data, of[k].bytes());
+          for (std::size_t i = 0; i < sum.size(); ++i) {
+            float x = 0;
+            std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+            sum[i] = k == 0 ? x : sum[i] + x;
+          }
+        }
+        const Buffer expected = ranks.sum_of(r);
+        for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], expected.get(static_cast<std::int64_t>(i)));
+      }
+      for (int r = 0; r < size; ++r) {
+        const auto i = static_cast<std::size_t>(r);
+        SHARD8_CUDA_CHECK(cudaMemset(ranks.out[i]->data(), 0xff, Scatters::kRows * sizeof(float)));
+      }
+      SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+      for (int r = 0; r < size; ++r)
+        ranks.sums[static_cast<std::size_t>(r)]->reduce_scatter({&ranks.items[static_cast<std::size_t>(r)], 1});
+      for (int r = 0; r < size; ++r) {
+        const Buffer expected = ranks.sum_of(r);
+        EXPECT_EQ(download(ranks.out[static_cast<std::size_t>(r)]->data(), expected.bytes().size()), expected.bytes());
+      }
+    }
+  }
+}
+
+TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
+  for (const int size : {2, 3, 4, 8}) {
+    constexpr std::int64_t kRows = Scatters::kRows;
+    const auto n = static_cast<std::size_t>(size);
+    Scatters ranks(size);
+    auto& [wholes, memory, out, streams, sums, items] = ranks;
+    for (std::size_t r = 0; r < n; ++r) ASSERT_TRUE(sums[r]->fits(items[r]));
     for (int call = 0; call < 3; ++call) {
       for (std::size_t r = 0; r < n; ++r) sums[r]->begin(items[r]);
       for (std::size_t k = 1; k <= n; ++k) {
@@ -319,12 +387,7 @@ TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) 
       }
       for (std::size_t r = 0; r < n; ++r) sums[r]->finish();
       for (int r = 0; r < size; ++r) {
-        Buffer expected(tensor::Shape{kRows}, tensor::DType::fp32);
-        for (std::int64_t i = 0; i < kRows; ++i) {
-          float sum = value(0, r * kRows + i);
-          for (int from = 1; from < size; ++from) sum += value(from, r * kRows + i);
-          expected.set(i, sum);
-        }
+        const Buffer expected = ranks.sum_of(r);
         EXPECT_EQ(download(out[static_cast<std::size_t>(r)]->data(), expected.bytes().size()), expected.bytes())
             << size << " ranks, rank " << r;
       }

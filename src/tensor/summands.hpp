@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "tensor/tensor.hpp"
+
+namespace shard8::tensor {
+
+/// A tensor whose sum its reader computes: Σ of tensors of one shape and dtype, added in fp32 in their order, and
+/// rounded once to the dtype. With one summand it is that tensor. A kernel that reads summands saves the memory traffic
+/// of writing and reading their sum.
+class Summands {
+ public:
+  static constexpr int kMost = 4;
+
+  Summands() = default;
+  Summands(const Tensor& only) : of_{only}, count_(1) {}  // NOLINT: every tensor is a sum of one summand
+  /// Error(failed) above kMost, or if the tensor is not as the first one.
+  void add(const Tensor& t) {
+    SHARD8_REQUIRE(count_ < kMost && (count_ == 0 || (t.shape == of_[0].shape && t.dtype == of_[0].dtype)),
+                   "summand {} of {}: at most {} of one shape and dtype can be added", to_string(t.shape),
+                   name_of(t.dtype), kMost);
+    of_[static_cast<std::size_t>(count_++)] = t;
+  }
+
+  int count() const { return count_; }
+  const Tensor& operator[](int i) const { return of_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::array<Tensor, kMost> of_;
+  int count_ = 0;
+};
+
+}  // namespace shard8::tensor
