@@ -73,8 +73,8 @@ void for_each_chunk(const model::HeadChunks& chunks, const F& f) {
 /// Makes the cases.
 class Cases {
  public:
-  Cases(const model::Context& context, const OverlapMemory& memory, bool accumulate)
-      : m_(memory), run_{&context, accumulate} {}
+  Cases(const model::Context& context, const OverlapMemory& memory, bool accumulate, bool begins_early)
+      : m_(memory), run_{&context, accumulate}, begins_early_(begins_early) {}
 
   std::vector<OverlapCase> of(const model::Overlap& overlap) {
     direct(overlap.qkv.forward, m_.qkv, m_.first);
@@ -189,6 +189,14 @@ class Cases {
     dgrad.product = [run = run_, &l, &scratch] {
       model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w.backward);
     };
+    if (e.name == profile::Exchange::qkv_dgrad && begins_early_) {
+      const AttentionOperands& a = m_.attention;
+      dgrad.prepare = [run = run_, &a] { a.attention.forward(*run.context, a.o, a.lse, a.qkv); };
+      dgrad.product = [run = run_, &a, product = dgrad.product] {
+        a.attention.backward(*run.context, a.dqkv, a.dout, a.o, a.qkv, a.lse);
+        product();
+      };
+    }
     bulk_gather(e, scratch, l.x.by_columns, dgrad);
   }
 
@@ -299,14 +307,15 @@ class Cases {
 
   const OverlapMemory& m_;
   Run run_;
+  bool begins_early_;
   std::vector<OverlapCase> cases_;
 };
 
 }  // namespace
 
 std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
-                                       const OverlapMemory& memory, bool accumulate) {
-  return Cases(context, memory, accumulate).of(overlap);
+                                       const OverlapMemory& memory, bool accumulate, bool recomputes) {
+  return Cases(context, memory, accumulate, !recomputes).of(overlap);
 }
 
 }  // namespace shard8::bench

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/dot_product_attention.hpp"
 #include "model/head_chunks.hpp"
 #include "model/linear.hpp"
 #include "model/norm.hpp"
@@ -26,6 +27,14 @@ struct NormOperands {
   tensor::Tensor dx;  ///< (T_local, H), also the residual
 };
 
+/// What attention's backward reads and writes.
+struct AttentionOperands {
+  model::DotProductAttention attention;
+  tensor::Tensor qkv, dqkv;  ///< (tokens, qkv_width)
+  tensor::Tensor o, dout;    ///< (tokens, q_width)
+  tensor::Tensor lse;        ///< (batch, heads, seq) fp32
+};
+
 /// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
 /// model::Activations.
 struct OverlapMemory {
@@ -35,8 +44,9 @@ struct OverlapMemory {
   model::LinearScratch least;   ///< exchanged, for one token of each rank
   LinearOperands qkv, proj, fc1, fc2;
   tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
-  NormOperands norm;               ///< its input is `residual`
-  tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
+  AttentionOperands attention;
+  NormOperands norm;       ///< its input is `residual`
+  tensor::Tensor dlogits;  ///< (tokens of the head's last chunk, vocab_local)
   model::HeadChunks head_chunks;
   tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32
   tensor::Tensor logits;           ///< (tokens of the head's largest chunk, vocab_local) fp32

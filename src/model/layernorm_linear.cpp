@@ -3,6 +3,8 @@
 
 #include "model/layernorm_linear.hpp"
 
+#include <utility>
+
 namespace shard8::model {
 
 using Purpose = fp8::Quantizer::Purpose;
@@ -27,12 +29,18 @@ void LayernormLinear::forward(const Context& context, const Tensor& y, const Sav
   column_linear_forward(context, y, saved.input, w.linear, scratch, exchanges.forward);
 }
 
+Gathering LayernormLinear::begin_backward(const Context& context, const Tensor& x, const Saved& saved, const Weights& w,
+                                          const LinearScratch& scratch) const {
+  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
+  return begin_column_backward(context, saved.input, scratch, exchanges);
+}
+
 void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
-                               const LinearScratch& scratch) const {
-  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
+                               const LinearScratch& scratch, std::optional<Gathering> begun) const {
+  if (!begun) begun = begin_backward(context, x, saved, w, scratch);
   const tensor::Summands sum =
-      column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
+      column_linear_backward(context, dnormed, dw.linear, dy, std::move(*begun), w.linear, scratch, exchanges);
   norm.backward(context, dx, dw.norm, sum, x, saved.statistics, w.norm, dx);
 }
 

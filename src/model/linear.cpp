@@ -167,22 +167,27 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
   gathering.finish(context);
 }
 
+Gathering begin_column_backward(const Context& context, const Operands& x, const LinearScratch& scratch,
+                                const ColumnExchanges& exchanges) {
+  Gathering gathering = start_gather(context, exchanges.gather.name, scratch, x.by_columns);
+  if (!exchanges.gather.hidden()) gathering.wait(context);
+  return gathering;
+}
+
 tensor::Summands column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
-                                        const OutputGradient& dy, const Operands& x, const LinearWeights& w,
+                                        const OutputGradient& dy, Gathering x, const LinearWeights& w,
                                         const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   const profile::TraceSite site = site_of(context, exchanges.gather.name);
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
-  Gathering gathering = start_gather(context, exchanges.gather.name, scratch, x.by_columns);
-  if (!exchanges.gather.hidden()) gathering.wait(context);
-  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
   const bool hidden = exchanges.scatter.hidden();
   const profile::Exchange name = exchanges.scatter.name;
   Scattering scattering = hidden ? start_scatter_summands(context, name, dx, partial)
                                  : start_reduce_scatter_tokens(context, name, dx, partial);
   if (!hidden) scattering.wait(context);
-  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
   return scattering.wait(context);
 }
 

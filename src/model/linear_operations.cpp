@@ -235,16 +235,20 @@ void ModuleOperations::column_forward(Linear linear) {
   out_.wait(gathering);
 }
 
+/// begin_column_backward. The wait for the gather is in column_gathered_.
+void ModuleOperations::column_begin_backward(Linear linear) {
+  const Matrix x = input(linear);
+  column_gathered_ = gather(format(x, true), x.rows, x.cols, column(linear).gather.hidden());
+}
+
 void ModuleOperations::column_backward(Linear linear) {
   bias_gradient(linear);
-  const Matrix x = input(linear);
   const ColumnExchanges& exchanges = column(linear);
-  const auto gathering = gather(format(x, true), x.rows, x.cols, exchanges.gather.hidden());
   if (!exchanges.bulk()) wgrad(linear);
   dgrad(linear);
   const auto scattering = reduce_scatter(exchanges.scatter.hidden());
   if (exchanges.bulk()) {
-    out_.wait(gathering);
+    out_.wait(std::exchange(column_gathered_, {}));
     wgrad(linear);
   }
   out_.wait(scattering);

@@ -87,17 +87,26 @@ void ModuleOperations::attention_backward(bool deferred) {
   at(Linear::proj);
   row_dgrad(Linear::proj);
   if (!deferred) row_wgrad(Linear::proj);
+  const bool early = dims_.overlap.qkv.gather.hidden() && !selective();  // LayernormLinear::begins_early
+  at(Linear::qkv);
+  if (early) column_norm_begin_backward(Linear::qkv);
   at({});
   attention(true);
   rotate("rope_backward");
   at(Linear::qkv);
   if (cast_site()) cast(output_gradient(Linear::qkv), Purpose::both_passes);
+  if (!early) column_norm_begin_backward(Linear::qkv);
   column_norm_backward(Linear::qkv);
+}
+
+/// LayernormLinear::begin_backward.
+void ModuleOperations::column_norm_begin_backward(Linear linear) {
+  if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
+  column_begin_backward(linear);
 }
 
 /// LayernormLinear::backward. The output's gradient has been cast before.
 void ModuleOperations::column_norm_backward(Linear linear) {
-  if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
   column_backward(linear);
   norm_backward(true, column(linear).scatter);
 }
@@ -138,6 +147,7 @@ void ModuleOperations::mlp_backward() {
   at(Linear::fc2);
   if (at_once && selective()) row_wgrad(Linear::fc2);
   at(Linear::fc1);
+  column_norm_begin_backward(Linear::fc1);
   column_norm_backward(Linear::fc1);
 }
 

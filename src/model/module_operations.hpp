@@ -100,6 +100,7 @@ class ModuleOperations {
   void bias_gradient(Linear linear);
   const ColumnExchanges& column(Linear linear) const;
   void column_forward(Linear linear);
+  void column_begin_backward(Linear linear);
   void column_backward(Linear linear);
   void row_forward(Linear linear);
   const RowExchanges& row(Linear linear) const;
@@ -111,6 +112,7 @@ class ModuleOperations {
 
   void norm_forward(Linear linear, Purpose purpose);
   void norm_backward(bool residual, const TensorExchange& gradient);
+  void column_norm_begin_backward(Linear linear);
   void column_norm_backward(Linear linear);
   void rotate(std::string_view name);
   void attention(bool backward);
@@ -144,6 +146,7 @@ class ModuleOperations {
   std::int64_t layer_ = 0;                             ///< whose operations are written
   bool accumulate_ = false;                            ///< see layer_backward
   bool begun_ = false;                                 ///< the backward of layer_ has begun in that of the layer above
+  std::optional<int> column_gathered_;                 ///< gather under way of begin_column_backward
   std::map<Linear, std::optional<int>> row_gathered_;  ///< gathers under way of RowBackward
 };
 

@@ -3,6 +3,9 @@
 
 #include "model/multihead_attention.hpp"
 
+#include <optional>
+#include <utility>
+
 #include "kernels/rope.hpp"
 
 namespace shard8::model {
@@ -40,6 +43,8 @@ void MultiheadAttention::backward(const Context& context, RowBackward& proj, boo
                                   const Scratch& scratch) const {
   proj.dgrad(context, scratch.dheads, dw.proj, w.proj);
   if (!deferred) proj.wgrad(context, dw.proj, saved.proj_input);
+  std::optional<Gathering> begun;
+  if (qkv.begins_early(saved.qkv)) begun = qkv.begin_backward(context, x, saved.qkv, w.qkv, scratch.linear);
   attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   if (!scratch.rope_table.empty()) {
     auto part = context.timer.part(Part::elementwise, "rope_backward");
@@ -48,7 +53,7 @@ void MultiheadAttention::backward(const Context& context, RowBackward& proj, boo
   }
   qkv.backward(context, dx, dw.qkv,
                output_gradient(context, saved.qkv.site, scratch.dqkv, Quantizer::Tokens::all, scratch.linear), x,
-               saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
+               saved.qkv, w.qkv, scratch.dnormed, scratch.linear, std::move(begun));
 }
 
 }  // namespace shard8::model

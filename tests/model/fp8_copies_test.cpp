@@ -39,7 +39,9 @@ struct Products {
       if (forward)
         column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv.forward);
       else
-        column_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch, model::Overlap().qkv);
+        column_linear_backward(m.context, x, dw, dy,
+                               begin_column_backward(m.context, input, scratch, model::Overlap().qkv), {w, {}}, scratch,
+                               model::Overlap().qkv);
     });
   }
   void row(const model::Weight& w, bool forward) {
