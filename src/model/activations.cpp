@@ -43,7 +43,8 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
     a.kept.push_back(kept.since(begin));
   }
   a.residual.push_back(kept.allocate({d.tokens_local(), d.hidden}, d.compute));
-  a.embedding_scratch.gathered = linear.gathered;  // the embedding does not run while a layer does
+  // While the embedding's gather runs, the first layer may still read `second` for the wgrad of proj.
+  a.embedding_scratch.gathered = linear.gathered;
   a.dresidual = scratch.allocate({d.tokens_local(), d.hidden}, d.compute);
   a.tokens = scratch.allocate({d.tokens()}, DType::i32);
   a.targets = scratch.allocate({d.tokens()}, DType::i32);

@@ -29,13 +29,17 @@ void Embedding::forward(const Context& context, const Tensor& x, const Tensor& t
   kernels::position_forward(context.exec, x, w.positions, first_token_, seq_);
 }
 
-void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
-                         const Scratch& scratch) const {
+Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, const Scratch& scratch) const {
+  return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx);
+}
+
+void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, Gathering begun,
+                         const Tensor& tokens) const {
   if (!dw.positions.empty()) {
     auto part = context.timer.part(Part::elementwise, "position_backward");
     kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
   }
-  const Tensor whole = gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
+  const Tensor whole = begun.wait(context).data;
   auto part = context.timer.part(Part::elementwise, "embedding_backward");
   kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
                               context.workspace.memory);

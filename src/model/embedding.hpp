@@ -4,6 +4,7 @@
 
 #include "model/context.hpp"
 #include "model/dims.hpp"
+#include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
 
@@ -24,10 +25,13 @@ class Embedding {
   /// Writes x (T_local, H) for tokens (tokens) i32, all tokens of the micro-batch. Collective over the tensor group.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
+  /// Begins to gather dx (T_local, H), which must not change until backward(). Collective over the tensor group.
+  Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch) const;
   /// Adds the gradient of dx (T_local, H) to dw.table and dw.positions, both fp32. dw.table gets all tokens;
-  /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. Collective over that group.
-  void backward(const Context& context, const Weights& dw, const tensor::Tensor& dx, const tensor::Tensor& tokens,
-                const Scratch& scratch) const;
+  /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. `begun` is
+  /// begin_backward's.
+  void backward(const Context& context, const Weights& dw, const tensor::Tensor& dx, Gathering begun,
+                const tensor::Tensor& tokens) const;
 
  private:
   VocabRange range_;

@@ -174,7 +174,7 @@ void ModuleOperations::layer_begin_backward(std::int64_t layer) {
   row_begin(Linear::fc2);
 }
 
-void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, bool below) {
+void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, Next next) {
   accumulate_ = accumulate;
   const Overlap& overlap = dims_.overlap;
   if (!begun_) layer_begin_backward(layer);
@@ -185,10 +185,11 @@ void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, bool 
     at(Linear::fc2);
     row_wgrad(Linear::fc2);
   }
-  begun_ = below && overlap.fc2.gather.hidden();
+  begun_ = next != Next::nothing && overlap.fc2.gather.hidden();
   const bool deferred = begun_ && overlap.proj.wgrad_deferred;
   attention_backward(deferred);
-  if (begun_) layer_begin_backward(layer - 1);
+  if (begun_ && next == Next::layer) layer_begin_backward(layer - 1);
+  if (begun_ && next == Next::embedding) embedding_begin_backward();
   if (!deferred) return;
   layer_ = layer;
   at(Linear::proj);
@@ -208,7 +209,13 @@ void ModuleOperations::embedding_forward() {
   kernel("position_forward", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute, 2 * local, local);
 }
 
+void ModuleOperations::embedding_begin_backward() {
+  out_.site = {options_.tied ? root_unit(options_.layers) : embedding_unit(), {}};
+  embedding_gathered_ = gather({dims_.compute}, dims_.tokens_local(), dims_.hidden, dims_.overlap.fc2.gather.hidden());
+}
+
 void ModuleOperations::embedding_backward() {
+  if (!std::exchange(begun_, false)) embedding_begin_backward();
   const std::uint64_t x = plain(dims_.tokens() * dims_.hidden), local = plain(dims_.tokens_local() * dims_.hidden);
   out_.site = {embedding_unit(), {}};
   const auto rows = [&](std::int64_t tokens) { return bytes_of({DType::fp32}, tokens * dims_.hidden); };
@@ -216,7 +223,7 @@ void ModuleOperations::embedding_backward() {
     kernel("position_backward", dims_.tokens_local(), dims_.hidden, dims_.compute, DType::fp32,
            local + rows(std::min(dims_.seq, dims_.tokens_local())), rows(std::min(dims_.seq, dims_.tokens_local())));
   out_.site = {options_.tied ? root_unit(options_.layers) : embedding_unit(), {}};
-  gather({dims_.compute}, dims_.tokens_local(), dims_.hidden);
+  out_.wait(std::exchange(embedding_gathered_, {}));
   kernel("embedding_backward", dims_.tokens(), dims_.hidden, dims_.compute, DType::fp32,
          x + bytes_of({DType::i32}, dims_.tokens()) + rows(dims_.tokens()), rows(dims_.tokens()));
 }

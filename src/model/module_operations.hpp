@@ -30,13 +30,16 @@ class ModuleOperations {
   ModuleOperations(OperationWriter& out, const Dims& dims, const fp8::Recipe& recipe, const Options& options);
 
   void embedding_forward();
+  /// Begins first unless the backward of a layer has begun it.
   void embedding_backward();
   void layer_forward(std::int64_t layer);
   /// What Recompute::full computes a second time before backward.
   void layer_recompute(std::int64_t layer);
-  /// `accumulate`: the weights' gradients already hold a sum of this step. `below`: the backward of the layer below
-  /// follows at once. Calls come in the order of a model's backward.
-  void layer_backward(std::int64_t layer, bool accumulate, bool below);
+  /// What follows the backward of a layer at once: nothing, or the backward of the layer below or of the embedding.
+  enum class Next : std::uint8_t { nothing, layer, embedding };
+  /// `accumulate`: the weights' gradients already hold a sum of this step. Calls come in the order of a model's
+  /// backward.
+  void layer_backward(std::int64_t layer, bool accumulate, Next next);
   /// LossHead::forward_backward.
   void head(bool accumulate);
 
@@ -124,6 +127,7 @@ class ModuleOperations {
   void mlp_forward_saved();
   void mlp_backward();
   void layer_begin_backward(std::int64_t layer);
+  void embedding_begin_backward();
   void head_forward(std::int64_t n, const HeadChunks& chunks, bool direct);
   std::optional<int> head_chunk(std::int64_t n, bool accumulate, bool last);
 
@@ -143,9 +147,10 @@ class ModuleOperations {
   Dims dims_;
   fp8::Recipe recipe_;
   Options options_;
-  std::int64_t layer_ = 0;                             ///< whose operations are written
-  bool accumulate_ = false;                            ///< see layer_backward
-  bool begun_ = false;                                 ///< the backward of layer_ has begun in that of the layer above
+  std::int64_t layer_ = 0;   ///< whose operations are written
+  bool accumulate_ = false;  ///< see layer_backward
+  bool begun_ = false;       ///< the backward of layer_, or of the embedding, has begun in that of the layer above
+  std::optional<int> embedding_gathered_;              ///< gather under way of Embedding::begin_backward
   std::optional<int> column_gathered_;                 ///< gather under way of begin_column_backward
   std::map<Linear, std::optional<int>> row_gathered_;  ///< gathers under way of RowBackward
 };

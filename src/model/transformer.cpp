@@ -3,6 +3,7 @@
 
 #include "model/transformer.hpp"
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -73,8 +74,8 @@ void Transformer::forward_backward(const Context& context, UnitWeights weights, 
   }
   head(context, weights, gradients, micro_batch);
   auto phase = context.timer.phase(Phase::backward);
-  backward_layers(context, weights, gradients, micro_batch);
-  backward_embedding(context, gradients, micro_batch);
+  std::optional<Gathering> begun = backward_layers(context, weights, gradients, micro_batch);
+  backward_embedding(context, std::move(begun), gradients, micro_batch);
 }
 
 void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
@@ -130,9 +131,16 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
   weights.release(layer_unit(layer));
 }
 
-void Transformer::backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-                                  const MicroBatch& micro_batch) {
-  std::optional<RowBackward> begun;  // of this layer, beside the last wgrad of the layer above
+/// Returns Embedding::begin_backward's, if that runs beside the last wgrad of the first layer.
+std::optional<Gathering> Transformer::backward_layers(const Context& context, UnitWeights& weights,
+                                                      fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
+  const bool early = dims_.overlap.fc2.gather.hidden();
+  std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above
+  std::optional<Gathering> embedding;
+  const Tensor& dx = activations_.dresidual;
+  const auto begin_layer = [&](std::size_t i) {
+    begun = layer_.begin_backward(context, dx, activations_.layers[i], activations_.layer_scratch);
+  };
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const int unit = layer_unit(l);
@@ -146,17 +154,23 @@ void Transformer::backward_layers(const Context& context, UnitWeights& weights, 
     const auto sums = gradients.begin(unit, micro_batch.first);
     const auto issue = context.timer.issue(profile::Issue::layer_backward);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
-    const Tensor& dx = activations_.dresidual;
-    if (!begun) begun = layer_.begin_backward(context, dx, saved, activations_.layer_scratch);
-    const auto* below = dims_.overlap.fc2.gather.hidden() && l > 0 ? &activations_.layers[i - 1] : nullptr;
-    begun = layer_.backward(context, std::move(*begun), dx, dw, x, saved, w, activations_.layer_scratch, below);
+    if (!begun) begin_layer(i);
+    RowBackward fc2 = std::move(*begun);
+    begun.reset();
+    const auto next = [&] {
+      if (early && i > 0) begin_layer(i - 1);
+      if (early && i == 0) embedding = embedding_.begin_backward(context, dx, activations_.embedding_scratch);
+    };
+    layer_.backward(context, std::move(fc2), dx, dw, x, saved, w, activations_.layer_scratch,
+                    std::cref(next));  // by reference: a copy would take host memory
     weights.release(unit);
     if (micro_batch.last) gradients.reduce(unit);
   }
+  return embedding;
 }
 
-void Transformer::backward_embedding(const Context& context, fsdp::GradientStore& gradients,
-                                     const MicroBatch& micro_batch) {
+void Transformer::backward_embedding(const Context& context, std::optional<Gathering> begun,
+                                     fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
   const profile::TraceSite site(context.timer.trace(), embedding_unit());
   Embedding::Weights dw;
@@ -167,7 +181,9 @@ void Transformer::backward_embedding(const Context& context, fsdp::GradientStore
     if (!model_.tie_embeddings) dw.table = unit[Slot::table];
     dw.positions = unit[Slot::positions];
   }
-  embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch);
+  const Tensor& dx = activations_.dresidual;
+  if (!begun) begun = embedding_.begin_backward(context, dx, activations_.embedding_scratch);
+  embedding_.backward(context, dw, dx, std::move(*begun), activations_.tokens);
   if (!micro_batch.last) return;
   if (model_.tie_embeddings) gradients.reduce(root);
   if (embedding_has_parameters_) gradients.reduce(embedding_unit());

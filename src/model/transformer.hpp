@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,11 +75,12 @@ class Transformer {
   void forward_embedding(const Context& context, UnitWeights& weights);
   void forward_layers(const Context& context, UnitWeights& weights);
   void recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer);
-  void backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-                       const MicroBatch& micro_batch);
+  std::optional<Gathering> backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
+                                           const MicroBatch& micro_batch);
   void head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
             const MicroBatch& micro_batch);
-  void backward_embedding(const Context& context, fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
+  void backward_embedding(const Context& context, std::optional<Gathering> begun, fsdp::GradientStore& gradients,
+                          const MicroBatch& micro_batch);
 
   deck::ModelConfig model_;
   fp8::Recipe recipe_;

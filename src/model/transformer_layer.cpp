@@ -37,20 +37,17 @@ RowBackward TransformerLayer::begin_backward(const Context& context, const Tenso
   return mlp_.begin_backward(context, dx, saved.mlp, scratch.mlp);
 }
 
-std::optional<RowBackward> TransformerLayer::backward(const Context& context, RowBackward begun, const Tensor& dx,
-                                                      const Gradients& dw, const Tensor& x, const Saved& saved,
-                                                      const Weights& w, const Scratch& scratch,
-                                                      const Saved* below) const {
+void TransformerLayer::backward(const Context& context, RowBackward begun, const Tensor& dx, const Gradients& dw,
+                                const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
+                                const std::function<void()>& next) const {
   RowBackward fc2 = std::move(begun);
   mlp_.backward(context, fc2, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
   RowBackward proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
   if (mlp_.fc2_exchanges.wgrad_deferred) fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
-  const bool deferred = attention_.proj_exchanges.wgrad_deferred && below != nullptr;
+  const bool deferred = attention_.proj_exchanges.wgrad_deferred;
   attention_.backward(context, proj, deferred, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
-  if (below == nullptr) return std::nullopt;
-  RowBackward next = begin_backward(context, dx, *below, scratch);
+  next();
   if (deferred) proj.wgrad(context, dw.attention.proj, saved.attention.proj_input);
-  return next;
 }
 
 }  // namespace shard8::model

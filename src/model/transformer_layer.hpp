@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -81,11 +81,11 @@ class TransformerLayer {
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
                              const Scratch& scratch) const;
   /// Goes on with `begun`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x. Overwrites parts of
-  /// `saved`. With `below`, what the layer before this one saved, it begins that layer's backward beside the last wgrad
-  /// of this one, and returns it.
-  std::optional<RowBackward> backward(const Context& context, RowBackward begun, const tensor::Tensor& dx,
-                                      const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
-                                      const Weights& w, const Scratch& scratch, const Saved* below) const;
+  /// `saved`. `next` is called once dx is the gradient of x, and before the wgrad of proj if that is deferred: it
+  /// begins the gather of dx that the deferred wgrad runs beside.
+  void backward(const Context& context, RowBackward begun, const tensor::Tensor& dx, const Gradients& dw,
+                const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
+                const std::function<void()>& next) const;
 
  private:
   MultiheadAttention attention_;

@@ -63,7 +63,8 @@ void TransformerOperations::backward_layers(bool first, bool last) {
     weights_.acquire(unit, Pass::backward);
     if (model_.recompute == deck::Recompute::full && !from_a_copy) modules_.layer_recompute(layer);
     gradients_.begin(unit, first);
-    modules_.layer_backward(layer, !first, layer > 0);
+    modules_.layer_backward(layer, !first,
+                            layer > 0 ? ModuleOperations::Next::layer : ModuleOperations::Next::embedding);
     weights_.release(unit);
     if (last) gradients_.reduce(unit);
   }

@@ -64,7 +64,7 @@ std::size_t workspace_bytes(const Dims& dims, const fp8::Recipe& recipe, int thr
   const auto layer = [&](const fp8::Recipe& of) {
     ModuleOperations operations(out, dims, of, {});
     operations.layer_forward(of.first_layer);
-    operations.layer_backward(of.first_layer, false, false);
+    operations.layer_backward(of.first_layer, false, ModuleOperations::Next::nothing);
   };
   layer({});
   if (recipe.on()) layer(recipe);

@@ -159,7 +159,7 @@ Results run_layer(Module& m, const Case& c, Recompute recompute) {
   }
   auto begun = module.begin_backward(m.context, r.dx, layer.saved, layer.scratch);
   module.backward(m.context, std::move(begun), r.dx, layer.gradients, x, layer.saved, layer.weights, layer.scratch,
-                  nullptr);
+                  [] {});
   return r;
 }
 

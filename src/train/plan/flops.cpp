@@ -33,7 +33,7 @@ double model_flops_per_token(const deck::ModelConfig& model) {
   const model::Dims dims = model::Dims::make(model, 1, 1, tensor::DType::bf16);
   model::ModuleOperations one_sequence(out, dims, {}, {});
   one_sequence.layer_forward(0);
-  one_sequence.layer_backward(0, false, false);
+  one_sequence.layer_backward(0, false, model::ModuleOperations::Next::nothing);
   flops *= static_cast<std::uint64_t>(model.layers);
   one_sequence.head(false);
   return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));

@@ -331,6 +331,11 @@ struct Scatters {
 TEST(OneProcess, summands_are_left_to_their_reader) {
   for (const int size : {2, 3, 4}) {
     Scatters ranks(size);
+    // CUDA loads a kernel at its first launch, and must not do so while a stream waits.
+    peer::Parts parts;
+    for (int r = 0; r < size; ++r) parts.add(ranks.wholes.of(r));
+    peer::sum_parts(ranks.streams[0]->get(), ranks.out[0]->data(), tensor::DType::fp32, Scatters::kRows, parts);
+    SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
     for (int call = 0; call < 3; ++call) {
       std::vector<tensor::Summands> summands;
       for (int r = 0; r < size; ++r) {
