@@ -129,7 +129,8 @@ class Cases {
     OverlapCase c = gather_case(e, m_.first, x);
     set_product(c, {x.rows() * run_.ranks(), m_.head_w.rows(), x.cols(), x.dtype, c.alone, {}});
     const auto forward = [=, run = run_, &m = m_](const TensorExchange& exchange) {
-      model::HeadInput input(*run.context, exchange, m.head_chunks, m.first.gathered, x);
+      const auto own = model::HeadInput::own(*run.context, exchange, m.head_chunks, m.first.gathered, x);
+      model::HeadInput input(*run.context, exchange, m.head_chunks, m.first.gathered, own);
       for_each_chunk(m.head_chunks, [&](std::int64_t first) {
         input.forward(*run.context, first, [&](std::int64_t row, const Tensor& some) { run.head(m, row, some); });
       });

@@ -27,6 +27,10 @@ struct HeadChunks {
   bool last(std::int64_t first) const { return first + size(first) == tokens; }
   /// Tokens of each rank that a direct gather of the head's input brings first: those that the first chunk needs.
   std::int64_t gathered_first() const { return std::min(most, local); }
+  /// Whether a device whose gathers are direct writes each rank's tokens where they are gathered. If the first gather
+  /// brings only a part of them, a norm then computes each part by itself. The parts are multiples of 128 tokens, so
+  /// that the norm's kernels compute them as they compute all tokens at once.
+  bool normed_in_place() const { return gathered_first() == local || (most % 128 == 0 && local % 128 == 0); }
   /// Tokens in a product of one rank's tokens, for a chunk of `n` tokens.
   std::int64_t of_a_rank(std::int64_t n) const { return std::min(n, local); }
 };

@@ -9,20 +9,28 @@ namespace shard8::model {
 
 using tensor::Tensor;
 
+HeadInput::Own HeadInput::own(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
+                              const Tensor& whole, const Tensor& local) {
+  if (!exchange.hidden()) return {local, {}};
+  const std::int64_t first = chunks.gathered_first(), others = chunks.local - first;
+  if (!tensor::kDevice || !chunks.normed_in_place()) return {local.slice(0, first), local.slice(first, others)};
+  const std::int64_t ranks = context.tensor_group.size(), rank = context.tensor_group.rank();
+  const Tensor all = whole.reshaped({chunks.tokens, local.cols()});
+  return {all.slice(rank * first, first), all.slice(ranks * first + rank * others, others)};
+}
+
 HeadInput::HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
-                     const Tensor& whole, const Tensor& local)
-    : chunks_(chunks), splits_(exchange.splits), whole_(whole), first_(chunks.local) {
+                     const Tensor& whole, const Own& own)
+    : chunks_(chunks), splits_(exchange.splits), whole_(whole), first_(own.first.rows()) {
   if (!exchange.hidden()) {
-    whole_ = gather_tokens(context, exchange.name, whole, local);
+    whole_ = gather_tokens(context, exchange.name, whole, own.first);
     return;
   }
-  whole_ = whole.reshaped({chunks.tokens, local.cols()});
-  first_ = chunks.gathered_first();
+  whole_ = whole.reshaped({chunks.tokens, own.first.cols()});
   const std::int64_t ranks = context.tensor_group.size(), others = chunks.local - first_;
-  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, local.slice(0, first_), true);
+  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, own.first, true);
   if (others > 0)
-    others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {},
-                                  local.slice(first_, others));
+    others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {}, own.others);
 }
 
 std::int64_t HeadInput::place(std::int64_t token) const {

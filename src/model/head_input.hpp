@@ -23,10 +23,21 @@ class HeadInput {
   /// Multiplies tokens x (k, H) of a chunk, which are rows `row` … `row` + k − 1 of it.
   using Multiply = std::function<void(std::int64_t row, const tensor::Tensor& x)>;
 
-  /// Gathers `local` (T_local, H) into `whole` (tokens, H). Unless the exchange is off, the gathers only begin; then
-  /// neither may change until the second chunk is computed. With one tensor rank `whole` is not used.
+  /// This rank's tokens: those of the first gather, and the others.
+  struct Own {
+    tensor::Tensor first, others;
+  };
+  /// Where to write this rank's tokens (T_local, H) before they are gathered into `whole` (tokens, H): in `whole`
+  /// itself on devices whose exchange is not off, if HeadChunks::normed_in_place(). A copy there would wait until the
+  /// device's multiprocessors are free of products. Otherwise in `local` (T_local, H), where the tokens lie one behind
+  /// the other.
+  static Own own(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
+                 const tensor::Tensor& whole, const tensor::Tensor& local);
+
+  /// Gathers `own` into `whole` (tokens, H). Unless the exchange is off, the gathers only begin; then neither may
+  /// change until the second chunk is computed. With one tensor rank `whole` is not used.
   HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
-            const tensor::Tensor& whole, const tensor::Tensor& local);
+            const tensor::Tensor& whole, const Own& own);
 
   /// Passes every token of the chunk that begins with token `first` once. Called for each chunk, in order. On hosts x
   /// has tokens of one rank, whatever the method is, so that the method does not change the bits of the products.

@@ -65,8 +65,18 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
                                 float scale) const {
   HeadInput input = [&] {
     auto forward = context.timer.phase(Phase::forward);
-    norm_.forward(context, scratch.normed, scratch.statistics, x, w.norm);
-    return HeadInput(context, gather_, chunks_, scratch.gathered, scratch.normed);
+    const HeadInput::Own own = HeadInput::own(context, gather_, chunks_, scratch.gathered, scratch.normed);
+    const auto normalise = [&](std::int64_t row, const Tensor& to) {
+      if (!to.empty())
+        norm_.forward(context, to, scratch.statistics.slice(row, to.rows()), x.slice(row, to.rows()), w.norm);
+    };
+    if (own.first.data == scratch.normed.data) {
+      normalise(0, scratch.normed);
+    } else {
+      normalise(0, own.first);
+      normalise(own.first.rows(), own.others);
+    }
+    return HeadInput(context, gather_, chunks_, scratch.gathered, own);
   }();
   const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
   tensor::Summands dnormed;

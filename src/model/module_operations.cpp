@@ -232,12 +232,18 @@ void ModuleOperations::head(bool accumulate) {
   out_.site = {root_unit(options_.layers), {}};
   out_.phase = Phase::forward;
   const std::int64_t rows = dims_.tokens_local(), vectors = llama() ? 1 : 2;
-  kernel(llama() ? "rmsnorm_forward" : "layernorm_forward", rows, dims_.hidden, dims_.compute, dims_.compute,
-         plain(rows * dims_.hidden + vectors * dims_.hidden),
-         plain(rows * dims_.hidden) + bytes_of({DType::fp32}, vectors * rows));
+  const auto norm = [&](std::int64_t of) {
+    if (of > 0)
+      kernel(llama() ? "rmsnorm_forward" : "layernorm_forward", of, dims_.hidden, dims_.compute, dims_.compute,
+             plain(of * dims_.hidden + vectors * dims_.hidden),
+             plain(of * dims_.hidden) + bytes_of({DType::fp32}, vectors * of));
+  };
   const HeadChunks chunks = HeadChunks::make(dims_, options_.device);
   const bool direct = dims_.overlap.head_gather.hidden();
   const std::int64_t first_rows = direct ? chunks.gathered_first() : rows;
+  const bool at_once = !options_.device || !chunks.normed_in_place();
+  norm(at_once ? rows : first_rows);
+  norm(at_once ? 0 : rows - first_rows);
   const auto gathering = gather_by_parts(dims_.overlap.head_gather, {dims_.compute}, first_rows, dims_.hidden);
   std::optional<int> others, scattering;
   if (first_rows < rows) others = gather({dims_.compute}, rows - first_rows, dims_.hidden, true);

@@ -16,6 +16,10 @@ namespace shard8::model {
 struct NormStatistics {
   tensor::Tensor mean, rstd;
   static NormStatistics allocate(deck::Arch arch, std::int64_t rows, tensor::Arena& arena);
+  /// Those of rows [first, first + n).
+  NormStatistics slice(std::int64_t first, std::int64_t n) const {
+    return {mean.empty() ? mean : mean.slice(first, n), rstd.slice(first, n)};
+  }
 };
 
 /// `rmsnorm` (llama: weight only) and `layernorm` (gpt2: weight and bias) under one interface.
