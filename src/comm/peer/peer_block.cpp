@@ -134,20 +134,17 @@ std::uint32_t PeerBlock::number_of(int piece) {
   return number;
 }
 
+/// Multiprocessors do all copies within a device, also those of cudaMemcpyBatchAsync that should overlap with kernels:
+/// a copy beside a product that fills the device ends after it.
 void PeerBlock::copy_own() {
-  copy_own_rows();
-  // Copy engines take no multiprocessor from the product beside the call. For many copies the host would need too long:
-  // three times as long as for copies to peers.
-  constexpr std::size_t kMostByEngines = 4;
-  if (own_.sizes.size() <= kMostByEngines) return own_.batch(stream_);
   for (std::size_t i = 0; i < own_.sizes.size(); ++i)
     SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
+  if (!own_.in_rows.empty()) copy_own_rows();
   own_.clear();
 }
 
-/// By a kernel: on an H100 it copies 32 MiB in rows of 8 KiB in 28 us, cudaMemcpy2DAsync in 45 us.
-void PeerBlock::copy_own_rows() {
-  if (own_.in_rows.empty()) return;
+/// By a kernel of shard8: on an H100 it copies 32 MiB in rows of 8 KiB in 28 us, cudaMemcpy2DAsync in 45 us.
+void PeerBlock::copy_own_rows() const {
   const int blocks = tensor::cuda::describe_device(tensor::cuda::current_device()).multiprocessors;
   Handshake alone;
   alone.arrived = words(rank()) + 2 * size();
@@ -157,7 +154,6 @@ void PeerBlock::copy_own_rows() {
     ExchangeKernels{stream_, blocks}.copy_rows(alone, static_cast<const std::byte*>(r.from), r.rows, r.width, r.pitch,
                                                to);
   }
-  own_.in_rows.clear();
 }
 
 void PeerBlock::push_to(int peer, int piece) {

@@ -98,7 +98,7 @@ class PeerBlock {
   void await(Handshake::Word word);
   std::uint32_t number_of(int piece);
   void copy_own();
-  void copy_own_rows();
+  void copy_own_rows() const;
   CallWords call_words(std::uint32_t first, std::uint32_t last) const {
     return {readable_, {rank(), size(), first, last}};
   }
