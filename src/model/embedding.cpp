@@ -33,13 +33,14 @@ Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, co
   return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx);
 }
 
-void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, Gathering begun,
-                         const Tensor& tokens) const {
+void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
+                         const Scratch& scratch, std::optional<Gathering> begun) const {
   if (!dw.positions.empty()) {
     auto part = context.timer.part(Part::elementwise, "position_backward");
     kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
   }
-  const Tensor whole = begun.wait(context).data;
+  if (!begun) begun = begin_backward(context, dx, scratch);
+  const Tensor whole = begun->wait(context).data;
   auto part = context.timer.part(Part::elementwise, "embedding_backward");
   kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
                               context.workspace.memory);

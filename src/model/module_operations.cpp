@@ -215,7 +215,6 @@ void ModuleOperations::embedding_begin_backward() {
 }
 
 void ModuleOperations::embedding_backward() {
-  if (!std::exchange(begun_, false)) embedding_begin_backward();
   const std::uint64_t x = plain(dims_.tokens() * dims_.hidden), local = plain(dims_.tokens_local() * dims_.hidden);
   out_.site = {embedding_unit(), {}};
   const auto rows = [&](std::int64_t tokens) { return bytes_of({DType::fp32}, tokens * dims_.hidden); };
@@ -223,6 +222,7 @@ void ModuleOperations::embedding_backward() {
     kernel("position_backward", dims_.tokens_local(), dims_.hidden, dims_.compute, DType::fp32,
            local + rows(std::min(dims_.seq, dims_.tokens_local())), rows(std::min(dims_.seq, dims_.tokens_local())));
   out_.site = {options_.tied ? root_unit(options_.layers) : embedding_unit(), {}};
+  if (!std::exchange(begun_, false)) embedding_begin_backward();
   out_.wait(std::exchange(embedding_gathered_, {}));
   kernel("embedding_backward", dims_.tokens(), dims_.hidden, dims_.compute, DType::fp32,
          x + bytes_of({DType::i32}, dims_.tokens()) + rows(dims_.tokens()), rows(dims_.tokens()));

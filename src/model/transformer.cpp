@@ -181,9 +181,8 @@ void Transformer::backward_embedding(const Context& context, std::optional<Gathe
     if (!model_.tie_embeddings) dw.table = unit[Slot::table];
     dw.positions = unit[Slot::positions];
   }
-  const Tensor& dx = activations_.dresidual;
-  if (!begun) begun = embedding_.begin_backward(context, dx, activations_.embedding_scratch);
-  embedding_.backward(context, dw, dx, std::move(*begun), activations_.tokens);
+  embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch,
+                      std::move(begun));
   if (!micro_batch.last) return;
   if (model_.tie_embeddings) gradients.reduce(root);
   if (embedding_has_parameters_) gradients.reduce(embedding_unit());
