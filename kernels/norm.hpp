@@ -26,8 +26,9 @@ void rmsnorm_recompute(const tensor::Exec& exec, const Outputs& y, const tensor:
                        const tensor::Tensor& weight);
 
 /// Writes dx (T, H) = residual + the gradient of x, given dy, the gradient of y, and rstd as forward wrote it. residual
-/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. dy in summands gives the bits
-/// of dy as their sum. `workspace`: u8, at least norm_workspace_bytes(T, H).
+/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. dy in summands gives what
+/// their sum gives: on a device the same bits, on hosts up to rounding. `workspace`: u8, at least
+/// norm_workspace_bytes(T, H).
 void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
                       const tensor::Summands& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
