@@ -14,9 +14,10 @@ using tensor::Summands;
 template <class T>
 struct SummandsOf {
   const T* of[Summands::kMost] = {};
+  int count;
 
-  explicit SummandsOf(const Summands& dy) {
-    for (int k = 0; k < dy.count(); ++k) of[k] = dy[k].as<T>();
+  explicit SummandsOf(const Summands& dy) : count(dy.count()) {
+    for (int k = 0; k < count; ++k) of[k] = dy[k].as<T>();
   }
   /// kSingle: there is one.
   template <bool kSingle>
@@ -25,7 +26,7 @@ struct SummandsOf {
       return static_cast<float>(of[0][i]);
     } else {
       auto sum = static_cast<float>(of[0][i]);
-      for (int k = 1; k < Summands::kMost && of[k] != nullptr; ++k) sum += static_cast<float>(of[k][i]);
+      for (int k = 1; k < count; ++k) sum += static_cast<float>(of[k][i]);
       return static_cast<float>(static_cast<T>(sum));
     }
   }
@@ -177,8 +178,7 @@ struct NormBackwardRows {
 
 /// Runs NormBackwardRows on a device where packs fit, and returns whether it ran; on hosts false.
 template <bool kCentred, class T>
-bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks,
-                        int summands) {
+bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   if constexpr (kHostExec) {
     return false;
   } else {
@@ -198,9 +198,9 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
         run.template operator()<false, kSummands>();
     };
     static_assert(Summands::kMost == 4);
-    if (summands == 1)
+    if (at.dy.count == 1)
       run_of.template operator()<1>();
-    else if (summands == 2)
+    else if (at.dy.count == 2)
       run_of.template operator()<2>();
     else
       run_of.template operator()<4>();
@@ -295,24 +295,20 @@ void rmsnorm_loops(const Exec& exec, const char* label, const NormBackward<T>& a
       });
 }
 
-template <class T>
-void layernorm(const Exec& exec, const NormBackward<T>& at, const RowChunks& chunks, int summands) {
-  constexpr auto kLabel = "shard8::kernels::layernorm_backward";
-  if (norm_backward_rows<true>(exec, kLabel, at, chunks, summands)) return;
-  if (summands == 1)
-    layernorm_loops<true>(exec, kLabel, at, chunks);
+/// The backward of LayerNorm (kCentred) or RMSNorm, in the way that is fastest where it runs.
+template <bool kCentred, class T>
+void norm_backward(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
+  if (norm_backward_rows<kCentred>(exec, label, at, chunks)) return;
+  const auto loops = [&]<bool kSingle>() {
+    if constexpr (kCentred)
+      layernorm_loops<kSingle>(exec, label, at, chunks);
+    else
+      rmsnorm_loops<kSingle>(exec, label, at, chunks);
+  };
+  if (at.dy.count == 1)
+    loops.template operator()<true>();
   else
-    layernorm_loops<false>(exec, kLabel, at, chunks);
-}
-
-template <class T>
-void rmsnorm(const Exec& exec, const NormBackward<T>& at, const RowChunks& chunks, int summands) {
-  constexpr auto kLabel = "shard8::kernels::rmsnorm_backward";
-  if (norm_backward_rows<false>(exec, kLabel, at, chunks, summands)) return;
-  if (summands == 1)
-    rmsnorm_loops<true>(exec, kLabel, at, chunks);
-  else
-    rmsnorm_loops<false>(exec, kLabel, at, chunks);
+    loops.template operator()<false>();
 }
 
 void require_summands(const char* kernel, const Summands& dy, std::int64_t count) {
@@ -350,7 +346,7 @@ void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor
                              weight.as<T>(),
                              residual.empty() ? nullptr : residual.as<T>(),
                              hidden};
-    layernorm(exec, at, chunks, dy.count());
+    norm_backward<true>(exec, "shard8::kernels::layernorm_backward", at, chunks);
   });
   add_partial_sums(exec, "shard8::kernels::layernorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
                    hidden, dbias.as<float>());
@@ -385,7 +381,7 @@ void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::
                              weight.as<T>(),
                              residual.empty() ? nullptr : residual.as<T>(),
                              hidden};
-    rmsnorm(exec, at, chunks, dy.count());
+    norm_backward<false>(exec, "shard8::kernels::rmsnorm_backward", at, chunks);
   });
   add_partial_sums(exec, "shard8::kernels::rmsnorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
                    hidden);

@@ -235,7 +235,7 @@ class Cases {
     };
     c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, &m = m_, wgrad = partner.product] {
-      auto scattering = model::start_scatter_summands(*run.context, e.name, local, partial);
+      auto scattering = model::start_scatter_summands(*run.context, e, local, partial);
       wgrad();
       run.norm_backward(m, scattering.wait(*run.context));
     };

@@ -19,7 +19,7 @@ struct LinearOperands {
   tensor::Tensor dw;  ///< fp32, of the shape of w
 };
 
-/// What the backward of a norm reads and writes beside the gradient of its output and its input.
+/// The tensors of a norm's backward, but for the norm's input and the gradient of its output.
 struct NormOperands {
   model::Norm norm;
   model::NormStatistics statistics;

@@ -31,7 +31,8 @@ class Embedding {
   Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch) const;
   /// Adds the gradient of dx (T_local, H) to dw.table and dw.positions, both fp32. dw.table gets all tokens;
   /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. `begun` is
-  /// begin_backward's, if it was called. Collective over the tensor group.
+  /// what begin_backward returned, if the caller has called it; otherwise this call begins the gather. Collective over
+  /// the tensor group.
   void backward(const Context& context, const Weights& dw, const tensor::Tensor& dx, const tensor::Tensor& tokens,
                 const Scratch& scratch, std::optional<Gathering> begun = {}) const;
 

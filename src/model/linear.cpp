@@ -182,11 +182,8 @@ tensor::Summands column_linear_backward(const Context& context, const Tensor& dx
   const Tensor partial = partial_of(context, scratch.partial, dx);
   if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
-  const bool hidden = exchanges.scatter.hidden();
-  const profile::Exchange name = exchanges.scatter.name;
-  Scattering scattering = hidden ? start_scatter_summands(context, name, dx, partial)
-                                 : start_reduce_scatter_tokens(context, name, dx, partial);
-  if (!hidden) scattering.wait(context);
+  Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, partial);
+  if (!exchanges.scatter.hidden()) scattering.wait(context);
   if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
   return scattering.wait(context);
 }

@@ -108,9 +108,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     if (!last || !scatter_.hidden()) weight_gradient();
     dgrad(context, partial.slice(first, n), dlogits, w.head);
     if (last) {
-      Scattering scattering = scatter_.hidden()
-                                  ? start_scatter_summands(context, scatter_.name, scratch.dnormed, partial)
-                                  : start_reduce_scatter_tokens(context, scatter_.name, scratch.dnormed, partial);
+      Scattering scattering = start_scatter_summands(context, scatter_, scratch.dnormed, partial);
       if (scatter_.hidden()) weight_gradient();
       dnormed = scattering.wait(context);
     }

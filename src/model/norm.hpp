@@ -16,7 +16,7 @@ namespace shard8::model {
 struct NormStatistics {
   tensor::Tensor mean, rstd;
   static NormStatistics allocate(deck::Arch arch, std::int64_t rows, tensor::Arena& arena);
-  /// Those of rows [first, first + n).
+  /// The statistics of rows [first, first + n), in the same memory.
   NormStatistics slice(std::int64_t first, std::int64_t n) const {
     return {mean.empty() ? mean : mean.slice(first, n), rstd.slice(first, n)};
   }

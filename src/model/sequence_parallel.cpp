@@ -136,8 +136,10 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
   return {name, local, context.tensor_group.reduce_scatter({&item, 1}, name_of(name))};
 }
 
-Scattering start_scatter_summands(const Context& context, Exchange name, const Tensor& local, const Tensor& partial) {
-  if (context.tensor_group.size() == 1) return start_reduce_scatter_tokens(context, name, local, partial);
+Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const Tensor& local,
+                                  const Tensor& partial) {
+  const Exchange name = exchange.name;
+  if (!exchange.hidden()) return start_reduce_scatter_tokens(context, name, local, partial);
   auto part = context.timer.exchange(name, "start");
   tensor::Summands sum;
   comm::Request request = context.tensor_group.reduce_scatter_summands({local, partial}, sum, name_of(name));

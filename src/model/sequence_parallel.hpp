@@ -136,10 +136,10 @@ void reduce_scatter_tokens(const Context& context, profile::Exchange name, const
 Scattering start_reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
                                        const tensor::Tensor& partial, const tensor::Tensor& addend = {});
 
-/// Begins the same without an addend, and may leave the sum to the kernel that reads it: wait() then returns summands,
-/// and `local` is not written. They are there until the execution space is given another reduce-scatter; until then
-/// `partial` must not change (Communicator::reduce_scatter_summands).
-Scattering start_scatter_summands(const Context& context, profile::Exchange name, const tensor::Tensor& local,
+/// Begins the same without an addend. If the exchange is not off, it may leave the sum to the kernel that reads it:
+/// wait() then returns summands, and `local` is not written. They are there until the execution space is given another
+/// reduce-scatter; until then `partial` must not change (Communicator::reduce_scatter_summands).
+Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
                                   const tensor::Tensor& partial);
 
 /// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.

@@ -131,7 +131,8 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
   weights.release(layer_unit(layer));
 }
 
-/// Returns Embedding::begin_backward's, if that runs beside the last wgrad of the first layer.
+/// Returns the gather of dx that the embedding's backward reads, if it already runs beside the last wgrad of the first
+/// layer; otherwise nothing, and the gather has not begun.
 std::optional<Gathering> Transformer::backward_layers(const Context& context, UnitWeights& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const bool early = dims_.overlap.fc2.gather.hidden();

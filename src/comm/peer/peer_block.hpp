@@ -125,6 +125,7 @@ class PeerBlock {
   std::shared_ptr<const PeerAddresses> memory_;
   std::size_t bytes_;
   cudaStream_t stream_;
+  int multiprocessors_;  ///< of the device
   std::shared_ptr<ReadableWords> readable_;
   StreamFlags flags_;
   std::uint32_t number_ = 0;  ///< of the last call, or of its last piece
