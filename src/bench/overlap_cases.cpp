@@ -32,11 +32,12 @@ struct Run {
   bool accumulate;
 
   int ranks() const { return context->tensor_group.size(); }
-  model::Gathering start_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
-    return model::start_gather_tokens(*context, e.name, scratch.gathered, scratch.gathered_cast, local);
+  model::Gathering start_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local,
+                                bool hidden) const {
+    return model::start_gather_tokens(*context, e.name, scratch.gathered, scratch.gathered_cast, local, hidden);
   }
   Operand gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
-    return start_gather(e, scratch, local).wait(*context);
+    return start_gather(e, scratch, local, false).wait(*context);
   }
   void fprop_of_tokens(const Tensor& y, const Operand& x, const model::Weight& w, std::int64_t first,
                        std::int64_t tokens) const {
@@ -215,7 +216,7 @@ class Cases {
     set_product(c, partner);
     c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, &scratch, product = c.product] {
-      auto gathering = run.start_gather(e, scratch, local);
+      auto gathering = run.start_gather(e, scratch, local, true);
       product();
       gathering.wait(*run.context);
     };

@@ -45,9 +45,10 @@ class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
   virtual DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                          std::string_view label) = 0;
+                                          std::string_view label, Communicator::OwnPart own_part) = 0;
   virtual DeviceCall* all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
-                                         const tensor::Tensor& through, std::string_view label) = 0;
+                                         const tensor::Tensor& through, std::string_view label,
+                                         Communicator::OwnPart own_part) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items,
                                      std::string_view label) = 0;
   virtual DeviceCall* reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,

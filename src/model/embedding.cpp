@@ -30,7 +30,7 @@ void Embedding::forward(const Context& context, const Tensor& x, const Tensor& t
 }
 
 Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, const Scratch& scratch) const {
-  return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx);
+  return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx, true);
 }
 
 void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
@@ -39,8 +39,8 @@ void Embedding::backward(const Context& context, const Weights& dw, const Tensor
     auto part = context.timer.part(Part::elementwise, "position_backward");
     kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
   }
-  if (!begun) begun = begin_backward(context, dx, scratch);
-  const Tensor whole = begun->wait(context).data;
+  const Tensor whole =
+      begun ? begun->wait(context).data : gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
   auto part = context.timer.part(Part::elementwise, "embedding_backward");
   kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
                               context.workspace.memory);

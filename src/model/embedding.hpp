@@ -27,7 +27,8 @@ class Embedding {
   /// Writes x (T_local, H) for tokens (tokens) i32, all tokens of the micro-batch. Collective over the tensor group.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
-  /// Begins to gather dx (T_local, H), which must not change until backward(). Collective over the tensor group.
+  /// Begins to gather dx (T_local, H), which must not change until backward(), beside other kernels. Collective over
+  /// the tensor group.
   Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch) const;
   /// Adds the gradient of dx (T_local, H) to dw.table and dw.positions, both fp32. dw.table gets all tokens;
   /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. `begun` is

@@ -30,7 +30,8 @@ HeadInput::HeadInput(const Context& context, const TensorExchange& exchange, con
   const std::int64_t ranks = context.tensor_group.size(), others = chunks.local - first_;
   parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, own.first, true);
   if (others > 0)
-    others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {}, own.others);
+    others_ =
+        start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {}, own.others, true);
 }
 
 std::int64_t HeadInput::place(std::int64_t token) const {

@@ -57,8 +57,9 @@ profile::TraceSite site_of(const Context& context, Exchange exchange) {
   return {context.timer.trace(), name.substr(0, name.find('_'))};
 }
 
-Gathering start_gather(const Context& context, Exchange name, const LinearScratch& scratch, const Operand& local) {
-  return start_gather_tokens(context, name, scratch.gathered, scratch.gathered_cast, local);
+Gathering start_gather(const Context& context, const TensorExchange& gather, const LinearScratch& scratch,
+                       const Operand& local) {
+  return start_gather_tokens(context, gather.name, scratch.gathered, scratch.gathered_cast, local, gather.hidden());
 }
 
 /// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products
@@ -157,7 +158,7 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
                            const LinearScratch& scratch, const TensorExchange& gather) {
   const profile::TraceSite site = site_of(context, gather.name);
   if (!gather.hidden())
-    return fprop_of_ranks(context, y, start_gather(context, gather.name, scratch, x.by_rows).wait(context), w);
+    return fprop_of_ranks(context, y, start_gather(context, gather, scratch, x.by_rows).wait(context), w);
   GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows);
   const std::int64_t tokens = x.by_rows.rows();
   gathering.in_order_of_arrival(context, gather.splits, context.tensor_group.size(),
@@ -169,7 +170,7 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
 
 Gathering begin_column_backward(const Context& context, const Operands& x, const LinearScratch& scratch,
                                 const ColumnExchanges& exchanges) {
-  Gathering gathering = start_gather(context, exchanges.gather.name, scratch, x.by_columns);
+  Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
   if (!exchanges.gather.hidden()) gathering.wait(context);
   return gathering;
 }
@@ -206,7 +207,7 @@ RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const
     : dy_(dy),
       scratch_(&scratch),
       gather_(gather),
-      gathering_(start_gather(context, gather.name, scratch, dy.copies.by_rows)) {
+      gathering_(start_gather(context, gather, scratch, dy.copies.by_rows)) {
   if (!gather_.hidden()) gathering_.wait(context);
 }
 
@@ -215,13 +216,13 @@ void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGr
   bias_gradient(context, dw, dy_.plain);
   model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
   if (!dy_.copies.one() && gather_.hidden())
-    gathering_ = start_gather(context, gather_.name, *scratch_, dy_.copies.by_columns);
+    gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
 }
 
 void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
   const profile::TraceSite site = site_of(context, gather_.name);
   if (!dy_.copies.one() && !gather_.hidden())
-    gathering_ = start_gather(context, gather_.name, *scratch_, dy_.copies.by_columns);
+    gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
   model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);
 }
 

@@ -43,7 +43,7 @@ struct Travelling {
 }  // namespace
 
 Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole, const Tensor& local) {
-  return start_gather_tokens(context, name, whole, {}, local).wait(context).data;
+  return start_gather_tokens(context, name, whole, {}, local, false).wait(context).data;
 }
 
 const Operand& Gathering::wait(const Context& context) {
@@ -55,17 +55,19 @@ const Operand& Gathering::wait(const Context& context) {
 }
 
 Gathering start_gather_tokens(const Context& context, Exchange name, const Tensor& whole,
-                              const fp8::CastBuffer& whole_cast, const Operand& local) {
+                              const fp8::CastBuffer& whole_cast, const Operand& local, bool hidden) {
   const int ranks = context.tensor_group.size();
   if (ranks == 1) return {name, local, {}};
   auto part = context.timer.exchange(name, "start");
   const Travelling tensors(ranks, whole, whole_cast, local);
   SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
+  using OwnPart = comm::Communicator::OwnPart;
+  const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
   if (local.transposed)
     return {name, tensors.whole,
-            context.tensor_group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name))};
+            context.tensor_group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name), own_part)};
   return {name, tensors.whole,
-          context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name))};
+          context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part)};
 }
 
 GatheringByParts::GatheringByParts(const Context& context, const TensorExchange& exchange, const Tensor& whole,

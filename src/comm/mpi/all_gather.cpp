@@ -55,7 +55,7 @@ class PendingAllGather final : public PendingCollective {
 }  // namespace
 
 Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                          std::string_view label) const {
+                                          std::string_view label, OwnPart own_part) const {
   SHARD8_REQUIRE(own.empty() || own.size() == whole.size(),
                  "all_gather in group '{}': own rows of {} tensors are given for {}", name(), own.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -69,12 +69,13 @@ Request Communicator::all_gather_in_place(std::span<const tensor::Tensor> whole,
     return {};
   }
   if (DeviceGroup* device = group_->on_device("all_gather"))
-    return Request(device->all_gather_in_place(whole, own, label));
+    return Request(device->all_gather_in_place(whole, own, label, own_part));
   return Request(PendingCollective::make<PendingAllGather>(group_, whole, own, label));
 }
 
 Request Communicator::all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
-                                         const tensor::Tensor& through, std::string_view label) const {
+                                         const tensor::Tensor& through, std::string_view label,
+                                         OwnPart own_part) const {
   const bool shapes = whole.shape.rank() == 2 && own.shape.rank() == 2 && whole.rows() == own.rows() &&
                       whole.cols() == own.cols() * size_ && whole.dtype == own.dtype;
   SHARD8_REQUIRE(shapes && through.bytes() >= whole.bytes(),
@@ -84,7 +85,7 @@ Request Communicator::all_gather_columns(const tensor::Tensor& whole, const tens
   DeviceGroup* const device = size_ > 1 ? group_->on_device("all_gather by columns") : nullptr;
   SHARD8_REQUIRE(device != nullptr, "all_gather by columns in group '{}': only devices of several ranks have it",
                  name());
-  return Request(device->all_gather_columns(whole, own, through, label));
+  return Request(device->all_gather_columns(whole, own, through, label, own_part));
 }
 
 void Communicator::require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const {

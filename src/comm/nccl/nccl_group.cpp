@@ -168,11 +168,11 @@ bool NcclGroup::gathers_in_memory(const Route& route, Call& call, std::span<cons
 }
 
 DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::span<const Tensor> own,
-                                           std::string_view label) {
+                                           std::string_view label, Communicator::OwnPart own_part) {
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   for (const Tensor& t : whole) call.count(t);
-  if (gathers_in_memory(route, call, whole, [&](auto& memory) { memory.gather(whole, own); }))
+  if (gathers_in_memory(route, call, whole, [&](auto& memory) { memory.gather(whole, own, own_part); }))
     return route.lane->end(call);
   begin_group("all_gather", route);
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -187,11 +187,11 @@ DeviceCall* NcclGroup::all_gather_in_place(std::span<const Tensor> whole, std::s
 }
 
 DeviceCall* NcclGroup::all_gather_columns(const Tensor& whole, const Tensor& own, const Tensor& through,
-                                          std::string_view label) {
+                                          std::string_view label, Communicator::OwnPart own_part) {
   const Route& route = route_of(gather_, "all_gather");
   Call& call = route.lane->next(info_, Collective::all_gather, label);
   call.count(whole);
-  if (gathers_in_memory(route, call, {&whole, 1}, [&](auto& memory) { memory.gather_columns(whole, own); }))
+  if (gathers_in_memory(route, call, {&whole, 1}, [&](auto& memory) { memory.gather_columns(whole, own, own_part); }))
     return route.lane->end(call);
   const ncclComm_t communicator = route.communicator->get();
   SHARD8_NCCL_CHECK(ncclAllGather(own.data, through.data, own.bytes(), ncclUint8, communicator, route.lane->stream()),
@@ -265,7 +265,7 @@ GatherExchangePtr NcclGroup::all_gather_parts(std::span<const Tensor> whole, std
   DeviceGather& gather = unused(gathers_);
   const auto memory = exchanges(route) ? nullptr : memory_of(peer_memories_, whole, [](const Tensor& t) { return t; });
   if (memory == nullptr) {
-    gather.begin_whole(*info_, all_gather_in_place(whole, own, label), whole, own);
+    gather.begin_whole(*info_, all_gather_in_place(whole, own, label, Communicator::OwnPart::copied), whole, own);
     return GatherExchangePtr(&gather);
   }
   Call& call = route.lane->next(info_, Collective::all_gather, label);

@@ -22,9 +22,9 @@ class NcclGroup final : public DeviceGroup {
   ~NcclGroup() override;
 
   DeviceCall* all_gather_in_place(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
-                                  std::string_view label) override;
+                                  std::string_view label, Communicator::OwnPart own_part) override;
   DeviceCall* all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, const tensor::Tensor& through,
-                                 std::string_view label) override;
+                                 std::string_view label, Communicator::OwnPart own_part) override;
   DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label) override;
   DeviceCall* reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
                                       std::string_view label) override;

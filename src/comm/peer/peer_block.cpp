@@ -80,7 +80,7 @@ void PeerBlock::Copies::batch(cudaStream_t stream) {
   }
   for (const Rows& r : in_rows)
     SHARD8_CUDA_CHECK(
-        cudaMemcpy2DAsync(r.to, r.pitch, r.from, r.width, r.width, r.rows, cudaMemcpyDeviceToDevice, stream));
+        cudaMemcpy2DAsync(r.to, r.pitch, r.from, r.from_pitch, r.width, r.rows, cudaMemcpyDeviceToDevice, stream));
   clear();
 }
 
@@ -98,7 +98,17 @@ void PeerBlock::add(int to, std::size_t offset, const std::byte* from, std::size
 void PeerBlock::add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                          std::size_t rows) {
   if (rows == 0 || width == 0) return;
-  (to == rank() ? own_ : to_peers_).in_rows.push_back({memory_->of(to) + offset, pitch, from, width, rows});
+  (to == rank() ? own_ : to_peers_).in_rows.push_back({memory_->of(to) + offset, pitch, from, width, width, rows});
+}
+
+void PeerBlock::add_return(int from, std::size_t offset, std::size_t bytes) {
+  returns_.add(data() + offset, memory_->of(from) + offset, bytes);
+}
+
+void PeerBlock::add_return_of_rows(int from, std::size_t offset, std::size_t pitch, std::size_t width,
+                                   std::size_t rows) {
+  if (rows == 0 || width == 0) return;
+  returns_.in_rows.push_back({data() + offset, pitch, memory_->of(from) + offset, pitch, width, rows});
 }
 
 /// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
@@ -176,6 +186,7 @@ void PeerBlock::push() {
   await(Handshake::ready);
   flags_.enqueue(stream_);
   to_peers_.batch(stream_);
+  if (!returns_.empty()) returns_.batch(stream_);  // before the peer is told, and may use its memory
   tell(Handshake::done, number_);
   if (!own_.empty()) copy_own();
   await(Handshake::done);

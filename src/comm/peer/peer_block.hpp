@@ -58,6 +58,12 @@ class PeerBlock {
   /// apart, the first one at `offset`.
   void add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                 std::size_t rows);
+  /// Adds a copy of `bytes` bytes at `offset` in the memory of the peer `from`, which this rank pushes there in the
+  /// same push(), to the same place in this rank's memory. So this rank's own bytes get there without a copy within the
+  /// device, which would take multiprocessors.
+  void add_return(int from, std::size_t offset, std::size_t bytes);
+  /// The same of `rows` rows of `width` bytes that begin `pitch` bytes apart.
+  void add_return_of_rows(int from, std::size_t offset, std::size_t pitch, std::size_t width, std::size_t rows);
   /// Does all copies that were added and waits for those of all peers: what the stream is given afterwards sees all
   /// ranks' bytes.
   void push();
@@ -108,7 +114,7 @@ class PeerBlock {
       void* to;
       std::size_t pitch;
       const void* from;
-      std::size_t width, rows;
+      std::size_t from_pitch, width, rows;
     };
     std::vector<void*> to;
     std::vector<const void*> from;
@@ -131,7 +137,7 @@ class PeerBlock {
   std::uint32_t number_ = 0;  ///< of the last call, or of its last piece
   std::uint32_t first_ = 0;   ///< of the first piece of a call in parts
   std::uint32_t told_ = 0;    ///< what the stream wrote last to number_to_tell()
-  Copies to_peers_, own_, numbers_;
+  Copies to_peers_, own_, returns_, numbers_;
 };
 
 }  // namespace shard8::comm::peer

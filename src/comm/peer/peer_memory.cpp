@@ -27,8 +27,18 @@ void PeerMemory::add_rows(int to, std::span<const tensor::Tensor> whole, std::sp
   }
 }
 
-void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
-  for (int k = 1; k <= block_.size(); ++k) add_rows(block_.peer(k), whole, own);
+void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                        Communicator::OwnPart own_part) {
+  for (int k = 1; k < block_.size(); ++k) add_rows(block_.peer(k), whole, own);
+  if (own_part == Communicator::OwnPart::copied) {
+    add_rows(block_.rank(), whole, own);
+  } else {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
+      if (rows.bytes > 0 && rows.elsewhere())
+        block_.add_return(block_.peer(1), static_cast<std::size_t>(rows.place - data()), rows.bytes);
+    }
+  }
   block_.push();
 }
 
@@ -41,11 +51,18 @@ void PeerMemory::gather_parts(std::span<const tensor::Tensor> whole, std::span<c
   }
 }
 
-void PeerMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own) {
+void PeerMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
+                                Communicator::OwnPart own_part) {
   const OwnColumns columns = own_columns(whole, own, block_.rank());
   const auto offset = static_cast<std::size_t>(columns.place - data());
-  for (int k = 1; k <= block_.size(); ++k)
-    block_.add_rows(block_.peer(k), offset, columns.pitch, columns.data, columns.width, columns.rows);
+  const auto add = [&](int to) {
+    block_.add_rows(to, offset, columns.pitch, columns.data, columns.width, columns.rows);
+  };
+  for (int k = 1; k < block_.size(); ++k) add(block_.peer(k));
+  if (own_part == Communicator::OwnPart::copied)
+    add(block_.rank());
+  else
+    block_.add_return_of_rows(block_.peer(1), offset, columns.pitch, columns.width, columns.rows);
   block_.push();
 }
 
@@ -57,7 +74,8 @@ void PeerMemory::copy_own(std::span<const tensor::Tensor> whole, std::span<const
 ExchangeMemory::ExchangeMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)
     : block_(group, bytes, stream), kernels_{stream, half_of_multiprocessors()} {}
 
-void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
+void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                            Communicator::OwnPart) {
   const Handshake handshake = block_.handshake();
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
@@ -70,7 +88,7 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
   }
 }
 
-void ExchangeMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own) {
+void ExchangeMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, Communicator::OwnPart) {
   const OwnColumns columns = own_columns(whole, own, block_.rank());
   ExchangeKernels::Copies copies;
   for (int k = 1; k <= block_.size(); ++k) copies.add(block_.of(block_.peer(k)) + (columns.place - data()));

@@ -22,14 +22,15 @@ class PeerMemory final : public DeviceMemory {
   bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
   /// See Communicator::all_gather_in_place. Tensors of `whole` must lie in this memory; those of `own` may lie
   /// anywhere.
-  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+              Communicator::OwnPart own_part);
   /// As gather, but waits for no peer: await_part() does. The peers' parts arrive one after the other. This rank's rows
   /// are not copied: copy_own() does.
   void gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
   /// What the stream is given afterwards sees the rows of `peer`. Must be called for every peer before the next gather.
   void await_part(int peer) { block_.await_part(peer); }
   /// See Communicator::all_gather_columns.
-  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own);
+  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, Communicator::OwnPart own_part);
   /// Copies this rank's rows to their places, where they are not there yet.
   void copy_own(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
   /// What a watchdog's thread reads of the next gather, in parts or not, to find out which peers are late.
@@ -53,10 +54,10 @@ class ExchangeMemory final : public DeviceMemory {
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
   bool holds(const tensor::Tensor& tensor) const { return block_.holds(tensor); }
-  /// As PeerMemory::gather.
-  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own);
+  /// As PeerMemory::gather. The kernels also write this rank's part.
+  void gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, Communicator::OwnPart);
   /// See Communicator::all_gather_columns.
-  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own);
+  void gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, Communicator::OwnPart);
   /// See Communicator::reduce_scatter. Wholes must lie in this memory, and the group has at most kMostRanks ranks. Sums
   /// are in fp32 in rank order, as on hosts.
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace shard8::comm::tests {
 namespace {
 
 using nccl::Gather;
+using OwnPart = Communicator::OwnPart;
 using tensor::DType;
 using tensor::Tensor;
 
@@ -75,8 +77,9 @@ TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
 TEST_P(Gathers, own_rows_from_elsewhere) {
   Job& j = job(GetParam());
   Pool exchanged(j.world);
-  for (const auto& [group, pool] :
-       {std::pair<const Communicator*, Pool*>{&*j.beside, &*j.pool}, {&j.world, &exchanged}}) {
+  const std::vector<std::tuple<const Communicator*, Pool*, OwnPart>> cases{
+      {&*j.beside, &*j.pool, OwnPart::copied}, {&*j.beside, &*j.pool, OwnPart::returned}, {&j.world, &exchanged, {}}};
+  for (const auto& [group, pool, own_part] : cases) {
     const auto pieces = unit(j, *group, *pool, 20);
     std::deque<Block> blocks;
     std::vector<Tensor> own;
@@ -89,7 +92,7 @@ TEST_P(Gathers, own_rows_from_elsewhere) {
       upload(j, own.back(), piece.mine.bytes());
       upload(j, piece.whole.slice(j.world.rank() * rows, rows), std::vector<std::byte>(piece.mine.bytes().size()));
     }
-    group->all_gather_in_place(wholes(pieces), own).wait();
+    group->all_gather_in_place(wholes(pieces), own, {}, own_part).wait();
     for (const Piece& piece : pieces)
       EXPECT_EQ(download(j, piece.whole), gathered_by_mpi(*group, piece.mine.bytes())) << group->name();
   }
@@ -102,8 +105,9 @@ TEST_P(Gathers, by_columns) {
   if (j.world.size() == 1) GTEST_SKIP() << "needs several ranks";
   Pool exchanged(j.world);
   const std::size_t ranks = static_cast<std::size_t>(j.world.size());
-  for (const auto& [group, pool] :
-       {std::pair<const Communicator*, Pool*>{&*j.beside, &*j.pool}, {&j.world, &exchanged}}) {
+  const std::vector<std::tuple<const Communicator*, Pool*, OwnPart>> cases{
+      {&*j.beside, &*j.pool, OwnPart::copied}, {&*j.beside, &*j.pool, OwnPart::returned}, {&j.world, &exchanged, {}}};
+  for (const auto& [group, pool, own_part] : cases) {
     for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{384, 1024}, {37, 24}, {1, 16}, {4096, 48}}) {
       const Tensor whole = pool->allocate({rows, cols * j.world.size()}, DType::e4m3);
       const Tensor through = pool->allocate({rows * j.world.size(), cols}, DType::e4m3);
@@ -112,7 +116,7 @@ TEST_P(Gathers, by_columns) {
       const Block block(mine.bytes().size());
       const Tensor own = block.tensor({rows, cols}, DType::e4m3);
       upload(j, own, mine.bytes());
-      group->all_gather_columns(whole, own, through, "qkv_dgrad").wait();
+      group->all_gather_columns(whole, own, through, "qkv_dgrad", own_part).wait();
       const auto expected = side_by_side(gathered_by_mpi(*group, mine.bytes()), ranks, static_cast<std::size_t>(cols));
       EXPECT_EQ(download(j, whole), expected) << group->name() << ' ' << rows << " rows of " << cols;
     }
@@ -141,7 +145,8 @@ TEST_P(Gathers, nothing) {
 
 // It begins when what the compute stream was given before is done, on every rank, and what is given after
 // wait() sees it, though no host ever waits. The same buffer serves every round: gathers by rows, where this rank
-// writes its own rows before, and gathers by columns, in which other ranks write into these rows, too.
+// writes its own rows before, and gathers by columns, in which other ranks write into these rows, too. In some rounds
+// a peer returns this rank's columns.
 void expect_order(Job& j, const Communicator& group, Pool& pool) {
   constexpr int kRounds = 40;
   const std::int64_t rows = 40000;
@@ -167,7 +172,8 @@ void expect_order(Job& j, const Communicator& group, Pool& pool) {
     keep_busy(j, busy, std::size_t{64} << 20, (i * 7 + rank * 3) % 5 * 4);  // ranks come at other times
     if (by_columns(i)) {
       const Tensor own = round(inputs, rows, i).reshaped({matrix_rows, width});
-      group.all_gather_columns(whole.reshaped({matrix_rows, width * n}), own, through).wait();
+      const OwnPart own_part = i % 2 == 0 ? OwnPart::copied : OwnPart::returned;
+      group.all_gather_columns(whole.reshaped({matrix_rows, width * n}), own, through, {}, own_part).wait();
     } else {
       copy(whole.slice(rank * rows, rows), round(inputs, rows, i));
       group.all_gather_in_place({&whole, 1}).wait();

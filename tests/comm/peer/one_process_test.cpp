@@ -161,6 +161,38 @@ TEST(OneProcess, rows_are_pushed_side_by_side) {
   }
 }
 
+// Each rank's own rows come back from the peer that it pushes them to; no kernel copies anything.
+TEST(OneProcess, peers_return_own_rows) {
+  for (const int size : {2, 3, 4, 8}) {
+    const Parts parts(size, 40000);
+    Ranks ranks(size, parts.all().size());
+    const auto all = static_cast<std::size_t>(size);
+    for (const bool in_rows : {true, false, true}) {
+      for (int r = 0; r < size; ++r)
+        SHARD8_CUDA_CHECK(cudaMemsetAsync(ranks[r].data(), 0xff, parts.all().size(), ranks.stream(r)));
+      for (int r = 0; r < size; ++r) {
+        const std::size_t first = static_cast<std::size_t>(r) * (in_rows ? kRowBytes : parts.bytes());
+        for (int k = 1; k < size; ++k) {
+          const int to = ranks[r].peer(k);
+          if (in_rows)
+            ranks[r].add_rows(to, first, all * kRowBytes, parts.of(r), kRowBytes, kMatrixRows);
+          else
+            add_part(ranks, parts, r, k);
+        }
+        if (in_rows)
+          ranks[r].add_return_of_rows(ranks[r].peer(1), first, all * kRowBytes, kRowBytes, kMatrixRows);
+        else
+          ranks[r].add_return(ranks[r].peer(1), first, parts.bytes());
+      }
+      for (int r = 0; r < size; ++r) ranks[r].push();
+      for (int r = 0; r < size; ++r)
+        ASSERT_EQ(download(ranks[r].data(), parts.all().size()),
+                  in_rows ? side_by_side(parts.all(), all, kRowBytes) : parts.all())
+            << size << " ranks, rank " << r;
+    }
+  }
+}
+
 TEST(OneProcess, each_part_can_be_waited_for) {
   for (const int size : {2, 3, 4, 8}) {
     const Parts parts(size, 1021);
