@@ -109,7 +109,8 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
     hooks_.before(buffers_.gather().unit_of(gather.copy), copy.before);
   }
   if (copy.travelling.empty()) return;
-  slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own);
+  slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
+                                                  comm::Communicator::OwnPart::returned);
 }
 
 /// Waits for the all-gather and has the hook convert what arrived. Does nothing if the gather is finished already.
