@@ -17,9 +17,10 @@ namespace shard8::kernels {
 /// dtype or count is an Error(failed).
 
 /// RMSNorm (Zhang & Sennrich 2019): writes rstd = 1/sqrt(mean(x²) + eps) and y = weight · (x·rstd). x·rstd is rounded
-/// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm.
-void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
-                     const tensor::Tensor& weight, float eps);
+/// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm. If x is pending, the
+/// function also writes its sum.
+void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
+                     const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
 
 /// Recomputes y from the rstd that forward wrote, with the same bits.
 void rmsnorm_recompute(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
@@ -34,9 +35,9 @@ void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const 
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
 /// LayerNorm (Ba et al. 2016): writes mean, rstd = 1/sqrt(var + eps) with var = mean((x − mean)²), and y = weight · (x
-/// − mean)·rstd + bias, rounded once.
+/// − mean)·rstd + bias, rounded once. If x is pending, the function also writes its sum.
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
-                       const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
+                       const tensor::Tensor& rstd, const tensor::PendingSum& x, const tensor::Tensor& weight,
                        const tensor::Tensor& bias, float eps);
 
 /// Recomputes y from the mean and rstd that forward wrote, with the same bits.

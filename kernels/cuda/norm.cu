@@ -17,10 +17,10 @@ namespace {
 using tensor::DType;
 
 /// The forward of a norm. A cluster takes 32 rows at a time, and loads the next rows meanwhile.
-template <class Outputs, bool kCentred, int kVectors>
-__global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward at) {
+template <class Outputs, bool kCentred, int kVectors, bool kSum>
+__global__ void __launch_bounds__(kNormThreads, kSum ? 1 : 2) norm_kernel(const NormForward at) {
 #if __CUDA_ARCH__ >= 900
-  using Norm = NormRows<Outputs, kCentred, kVectors>;
+  using Norm = NormRows<Outputs, kCentred, kVectors, kSum>;
   constexpr bool kCast = Outputs::kCast;
   extern __shared__ uint4 memory[];
   auto& shared = *reinterpret_cast<typename Norm::Shared*>(memory);
@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward
   const auto blocks = static_cast<int>(cluster.num_blocks());
   const Norm norm{at,
                   shared,
+                  reinterpret_cast<typename Norm::Next*>(&shared + 1),
                   thread % 32,
                   thread / 32,
                   rank,
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) norm_kernel(const NormForward
   for (unsigned round = 0; first_row < at.rows; first_row += step, ++round) {
     const int which = static_cast<int>(round % 2);
     typename Norm::Rows rows;
-    norm.load_prefetched(rows);
+    norm.load_prefetched(rows, first_row);
     norm.send_parts(rows, which);
     if (first_row + step < at.rows) norm.prefetch(first_row + step);
     std::uint32_t* const tile = shared.tile[Norm::kTiles == 2 ? which : 0];
@@ -71,14 +72,18 @@ bool on_16_bytes(std::initializer_list<const void*> pointers) {
                      [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
 }
 
-/// Whether the current device has clusters of blocks. A thread asks again only when its device has changed.
-bool has_clusters() {
+/// Bytes of shared memory that a block may have on the current device; 0 if it has no clusters of blocks. A thread asks
+/// again only when its device has changed.
+std::size_t shared_with_clusters() {
   int device = 0;
   SHARD8_CUDA_CHECK(cudaGetDevice(&device));
-  thread_local int asked = -1, major = 0;
-  if (asked != device) SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  thread_local int asked = -1, major = 0, shared = 0;
+  if (asked != device) {
+    SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  }
   asked = device;
-  return major >= 9;
+  return major >= 9 ? static_cast<std::size_t>(shared) : 0;
 }
 
 /// How many vectors a thread takes, as few as possible; 0 if a cluster cannot hold a row.
@@ -94,15 +99,20 @@ struct Kernel {
   void (*function)(NormForward);
   std::size_t shared;  ///< bytes
 };
-template <class Outputs, bool kCentred, int kVectors>
-Kernel one_kernel() {
-  return {norm_kernel<Outputs, kCentred, kVectors>, sizeof(typename NormRows<Outputs, kCentred, kVectors>::Shared)};
+template <class Outputs, bool kCentred, int kVectors, bool kSum = false>
+Kernel one_kernel(const NormForward& norm) {
+  return {norm_kernel<Outputs, kCentred, kVectors, kSum>,
+          NormRows<Outputs, kCentred, kVectors, kSum>::shared_bytes(norm)};
+}
+template <class Outputs, int kVectors>
+Kernel kernel_of_vectors(const NormForward& norm) {
+  if (norm.bias != nullptr) return one_kernel<Outputs, true, kVectors>(norm);
+  return norm.summand_count > 0 ? one_kernel<Outputs, false, kVectors, true>(norm)
+                                : one_kernel<Outputs, false, kVectors>(norm);
 }
 template <class Outputs>
 Kernel kernel_of(const NormForward& norm) {
-  const int vectors = vectors_of(norm.hidden);
-  if (norm.bias != nullptr) return vectors == 2 ? one_kernel<Outputs, true, 2>() : one_kernel<Outputs, true, 4>();
-  return vectors == 2 ? one_kernel<Outputs, false, 2>() : one_kernel<Outputs, false, 4>();
+  return vectors_of(norm.hidden) == 2 ? kernel_of_vectors<Outputs, 2>(norm) : kernel_of_vectors<Outputs, 4>(norm);
 }
 template <class Q>
 Kernel cast_kernel_of(const NormForward& norm) {
@@ -124,27 +134,33 @@ int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
   struct Answer {
     void (*function)(NormForward);
     unsigned blocks;
+    std::size_t shared;
     int clusters;
   };
   thread_local std::vector<Answer> answers;
   const unsigned blocks = config.gridDim.x;
   for (const Answer& answer : answers) {
-    if (answer.function == kernel.function && answer.blocks == blocks) return answer.clusters;
+    if (answer.function == kernel.function && answer.blocks == blocks && answer.shared == kernel.shared)
+      return answer.clusters;
   }
   int clusters = 0;
   SHARD8_CUDA_CHECK(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(kernel.shared)));
   SHARD8_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config));
-  answers.push_back({kernel.function, blocks, std::max(clusters, 1)});
+  answers.push_back({kernel.function, blocks, kernel.shared, std::max(clusters, 1)});
   return answers.back().clusters;
 }
 
 }  // namespace
 
 bool has_norm_forward(const NormForward& norm) {
+  for (int k = 0; k < norm.summand_count; ++k) {
+    if (norm.bias != nullptr || !on_16_bytes({norm.summands[k]})) return false;
+  }
   return norm.rows % kNormRows == 0 && vectors_of(norm.hidden) > 0 &&
          (norm.transposed == nullptr || norm.plain == nullptr) &&
-         on_16_bytes({norm.x, norm.weight, norm.bias, norm.plain, norm.quantized, norm.transposed}) && has_clusters();
+         on_16_bytes({norm.x, norm.weight, norm.bias, norm.plain, norm.quantized, norm.transposed}) &&
+         any_kernel_of(norm).shared <= shared_with_clusters();
 }
 
 void norm_forward(cudaStream_t stream, const NormForward& norm) {

@@ -7,17 +7,21 @@
 #include <cstdint>
 
 #include "tensor/dtype.hpp"
+#include "tensor/summands.hpp"
 
 namespace shard8::kernels::cuda {
 
 /// The arguments of norm_forward: the forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and
 /// kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer means: not asked for.
 struct NormForward {
-  const void *x, *weight;  ///< bf16 (rows, hidden), (hidden)
-  const void* bias;        ///< bf16 (hidden), for LayerNorm; null means RMSNorm
-  float *mean, *rstd;      ///< (rows); mean only for LayerNorm
+  void* x;             ///< bf16 (rows, hidden)
+  const void* weight;  ///< bf16 (hidden)
+  const void* bias;    ///< bf16 (hidden), for LayerNorm; null means RMSNorm
+  float *mean, *rstd;  ///< (rows); mean only for LayerNorm
   std::int64_t rows, hidden;
   float eps;
+  const void* summands[tensor::Summands::kMost];  ///< bf16 (rows, hidden)
+  int summand_count;  ///< 0: x is there. Otherwise the kernel writes the sum of the summands to x; only for RMSNorm
 
   void* plain;                   ///< bf16 (rows, hidden)
   void *quantized, *transposed;  ///< (rows, hidden), (hidden, rows) of `format`
@@ -33,8 +37,8 @@ struct NormForward {
 /// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast.
 bool has_norm_forward(const NormForward& norm);
 
-/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, and a second time only for rows in which something
-/// saturates. Sums depend on `hidden` alone, not on what is written.
+/// Runs the norm; has_norm_forward(norm) must be true. Reads x or the summands once, and x a second time only for rows
+/// in which something saturates. Sums depend on `hidden` alone, not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
 
 }  // namespace shard8::kernels::cuda

@@ -54,7 +54,8 @@ struct NormOutputs {
   static constexpr bool kCast = !std::is_void_v<Q>, kPlain = plain, kTransposed = transposed;
 };
 
-template <class Outputs, bool kCentred, int kVectors>
+/// kSum: the rows are sums of summands, which the kernel writes, too.
+template <class Outputs, bool kCentred, int kVectors, bool kSum>
 struct NormRows {
   using Q = typename Outputs::Format;
   static constexpr bool kCast = Outputs::kCast, kTransposed = Outputs::kTransposed;
@@ -65,7 +66,6 @@ struct NormRows {
   static_assert(kQuads == 8 && kNormRowsOfWarp == 4, "word and of_own_row");
 
   struct Shared {
-    uint4 next[kNormRowsOfWarp][kVectors][kNormThreads];  ///< the next rows of each thread
     uint4 weight[kVectors][32];
     uint4 bias[kCentred ? kVectors : 1][32];
     Part part[2][kNormRows][kNormMostBlocks];  ///< for two groups of rows, which take turns
@@ -73,6 +73,18 @@ struct NormRows {
     std::uint32_t of_warp[3][kNormWarps];
     std::uint32_t tile[kTiles][kTransposed ? kCols * kQuads : 1];
   };
+  /// The next rows of each thread, of one summand.
+  using Next = uint4[kNormRowsOfWarp][kVectors][kNormThreads];
+  /// Summands whose next rows fit in 227 KiB, a block's shared memory of compute capability 9.0. Others are not
+  /// prefetched.
+  static constexpr int kMostPrefetched = static_cast<int>((227 * 1024 - sizeof(Shared)) / sizeof(Next));
+  __host__ __device__ static int prefetched(const NormForward& norm) {
+    return norm.summand_count < kMostPrefetched ? norm.summand_count : kMostPrefetched;
+  }
+  /// Bytes of shared memory: Shared, and behind it Next of each summand.
+  static std::size_t shared_bytes(const NormForward& norm) {
+    return sizeof(Shared) + sizeof(Next) * static_cast<std::size_t>(kSum ? prefetched(norm) : 1);
+  }
   /// A thread's elements of its warp's rows.
   using Rows = uint4[kNormRowsOfWarp][kVectors];
   struct Row {
@@ -81,6 +93,7 @@ struct NormRows {
 
   const NormForward& at;
   Shared& shared;
+  Next* next;
   int lane, warp, rank, blocks;
   std::int64_t col0;  ///< of the block
   float of_one;       ///< 1 / hidden
@@ -89,8 +102,8 @@ struct NormRows {
   __device__ __forceinline__ std::int64_t offset(std::int64_t first_row) const {
     return (first_row + warp * kNormRowsOfWarp) * at.hidden + col0 + lane * kNormVector;
   }
-  __device__ __forceinline__ const uint4* vectors(std::int64_t first_row) const {
-    return reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(at.x) + offset(first_row));
+  __device__ __forceinline__ const uint4* vectors(const void* of, std::int64_t first_row) const {
+    return reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(of) + offset(first_row));
   }
   /// Vectors from one row to the next.
   __device__ __forceinline__ std::int64_t stride() const { return at.hidden / kNormVector; }
@@ -106,24 +119,26 @@ struct NormRows {
   }
   /// Starts loading the warp's rows into shared memory, for load_prefetched.
   __device__ __forceinline__ void prefetch(std::int64_t first_row) const {
-    const uint4* from = vectors(first_row);
-#pragma unroll
-    for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
-#pragma unroll
-      for (int p = 0; p < kVectors; ++p) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&shared.next[r][p][threadIdx.x])),
-                     "l"(from + p * 32)
-                     : "memory");
-      }
+    if constexpr (kSum) {
+      for (int k = 0; k < prefetched(at); ++k) prefetch(next[k], vectors(at.summands[k], first_row));
+    } else {
+      prefetch(next[0], vectors(at.x, first_row));
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  __device__ __forceinline__ void load_prefetched(Rows& rows) const {
+  /// The prefetched rows, or their sums, which it also writes.
+  __device__ __forceinline__ void load_prefetched(Rows& rows, [[maybe_unused]] std::int64_t first_row) const {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
+    [[maybe_unused]] auto* to = reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(at.x) + offset(first_row));
 #pragma unroll
     for (int r = 0; r < kNormRowsOfWarp; ++r) {
 #pragma unroll
-      for (int p = 0; p < kVectors; ++p) rows[r][p] = shared.next[r][p][threadIdx.x];
+      for (int p = 0; p < kVectors; ++p) {
+        if constexpr (kSum)
+          to[r * stride() + p * 32] = rows[r][p] = sum(r, p, first_row);
+        else
+          rows[r][p] = next[0][r][p][threadIdx.x];
+      }
     }
   }
 
@@ -249,7 +264,7 @@ struct NormRows {
   /// registers for it.
   __device__ __forceinline__ void count_saturated(const Row& row, std::int64_t first_row, float scale,
                                                   NormCounts& counts) const {
-    const uint4* from = vectors(first_row);
+    const uint4* from = vectors(at.x, first_row);
 #pragma unroll 1
     for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
       const Row of = of_row(row, r);
@@ -309,6 +324,38 @@ struct NormRows {
     if (at.amax != nullptr && largest > before) atomicMax(at.amax, largest);
     if (at.saturated != nullptr && all_saturated != 0) atomicAdd(at.saturated, all_saturated);
     if (at.flushed != nullptr && all_flushed != 0) atomicAdd(at.flushed, all_flushed);
+  }
+
+ private:
+  __device__ __forceinline__ void prefetch(Next& to, const uint4* from) const {
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r, from += stride()) {
+#pragma unroll
+      for (int p = 0; p < kVectors; ++p) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&to[r][p][threadIdx.x])),
+                     "l"(from + p * 32)
+                     : "memory");
+      }
+    }
+  }
+  /// The sum of eight elements of each summand, in their order, rounded once.
+  __device__ __forceinline__ uint4 sum(int r, int p, std::int64_t first_row) const {
+    float even[4], odd[4];
+    const int ahead = prefetched(at);
+    const auto add = [&](int k, bool first) {
+      const uint4 v =
+          k < ahead ? next[k][r][p][threadIdx.x] : __ldcs(vectors(at.summands[k], first_row) + r * stride() + p * 32);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float a = low_of(word_of(v, j)), b = high_of(word_of(v, j));
+        even[j] = first ? a : even[j] + a;
+        odd[j] = first ? b : odd[j] + b;
+      }
+    };
+    add(0, true);
+    for (int k = 1; k < at.summand_count; ++k) add(k, false);
+    return {tensor::round_pair(even[0], odd[0]), tensor::round_pair(even[1], odd[1]),
+            tensor::round_pair(even[2], odd[2]), tensor::round_pair(even[3], odd[3])};
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/check/norm.hpp"
 #include "kernels/cuda/norm.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "tensor/cuda/stream.hpp"
@@ -12,21 +13,24 @@ namespace shard8::kernels {
 namespace {
 
 using tensor::BFloat16;
+using tensor::PendingSum;
 using tensor::Tensor;
 
 /// The arguments of cuda::norm_forward for x (T, H) in bf16 and the outputs y. RMSNorm has neither mean nor bias: both
 /// are null. If y asks for the plain result and a transposed cast, the transposed cast is left out: that kernel cannot
 /// write both.
 cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
-                           const Tensor& x, const Tensor& weight, const Tensor* bias, float eps) {
+                           const PendingSum& x, const Tensor& weight, const Tensor* bias, float eps) {
   cuda::NormForward norm{};
-  norm.x = x.as<BFloat16>();
+  norm.x = x.sum.as<BFloat16>();
+  norm.summand_count = x.made() ? 0 : x.summands.count();
+  for (int k = 0; k < norm.summand_count; ++k) norm.summands[k] = x.summands[k].as<BFloat16>();
   norm.weight = weight.as<BFloat16>();
   norm.bias = bias == nullptr ? nullptr : bias->as<BFloat16>();
   norm.mean = mean == nullptr ? nullptr : mean->as<float>();
   norm.rstd = rstd.as<float>();
-  norm.rows = x.rows();
-  norm.hidden = x.cols();
+  norm.rows = x.sum.rows();
+  norm.hidden = x.sum.cols();
   norm.eps = eps;
   norm.plain = y.plain.empty() ? nullptr : y.plain.as<BFloat16>();
   if (has_cast(y)) {
@@ -49,9 +53,9 @@ cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* m
 
 /// Runs the CUDA kernel if it takes the arguments, which must have been checked. Returns whether it ran.
 bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const char* label, const Outputs& y,
-                         const Tensor* mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                         const Tensor* mean, const Tensor& rstd, const PendingSum& x, const Tensor& weight,
                          const Tensor* bias, float eps) {
-  if (x.dtype != tensor::DType::bf16 || x.count() == 0 || asks_for_nothing(y)) return false;
+  if (x.sum.dtype != tensor::DType::bf16 || x.sum.count() == 0 || asks_for_nothing(y)) return false;
   const cuda::NormForward norm = describe(kernel, y, mean, rstd, x, weight, bias, eps);
   if (!cuda::has_norm_forward(norm)) return false;
   {
@@ -66,22 +70,23 @@ bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const cha
 
 }  // namespace
 
-void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& rstd, const Tensor& x,
+void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& rstd, const PendingSum& x,
                      const Tensor& weight, float eps) {
   constexpr auto kName = "rmsnorm_forward";
-  require_rmsnorm(kName, y, rstd, x, weight);
+  require_rmsnorm(kName, y, rstd, x.sum, weight);
   constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
   if (forward_by_clusters(exec, kName, kLabel, y, nullptr, rstd, x, weight, nullptr, eps)) return;
   portable_rmsnorm_forward(exec, y, rstd, x, weight, eps);
 }
 
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& mean, const Tensor& rstd,
-                       const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
+                       const PendingSum& x, const Tensor& weight, const Tensor& bias, float eps) {
   constexpr auto kName = "layernorm_forward";
-  require_layernorm(kName, y, mean, rstd, x, weight, bias);
+  require_layernorm(kName, y, mean, rstd, x.sum, weight, bias);
   constexpr auto kLabel = "shard8::kernels::layernorm_forward";
-  if (forward_by_clusters(exec, kName, kLabel, y, &mean, rstd, x, weight, &bias, eps)) return;
-  portable_layernorm_forward(exec, y, mean, rstd, x, weight, bias, eps);
+  make_sum(exec, x);
+  if (forward_by_clusters(exec, kName, kLabel, y, &mean, rstd, x.sum, weight, &bias, eps)) return;
+  portable_layernorm_forward(exec, y, mean, rstd, x.sum, weight, bias, eps);
 }
 
 }  // namespace shard8::kernels

@@ -38,6 +38,32 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
       });
 }
 
+template <class T>
+void sum(const Exec& exec, const tensor::PendingSum& x) {
+  constexpr int kN = kPack<T>;
+  Kokkos::Array<const T*, tensor::Summands::kMost> of{};
+  const int summands = x.summands.count();
+  T* const out = x.sum.as<T>();
+  bool fits = packs_fit<kN>(kN, out);
+  for (int k = 0; k < summands; ++k) {
+    of[static_cast<std::size_t>(k)] = x.summands[k].as<T>();
+    fits = fits && packs_fit<kN>(kN, of[static_cast<std::size_t>(k)]);
+  }
+  for_spans(
+      exec, "shard8::kernels::make_sum", x.sum.count(),
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
+          decltype(w.load(of[0], i)) in[tensor::Summands::kMost] = {};
+          for (int k = 0; k < summands; ++k) in[k] = w.load(of[k] + first, i);
+          w.store(out + first, i, w.each([&](int j) {
+            float total = in[0][j];
+            for (int k = 1; k < summands; ++k) total += in[k][j];
+            return total;
+          }));
+        });
+      });
+}
+
 /// The column sums of a chunk's rows. On a device a team takes kColumns of the columns and loads several rows ahead.
 template <class T>
 struct ColumnSums {
@@ -166,6 +192,13 @@ void residual_add(const Exec& exec, const tensor::Tensor& out, const tensor::Ten
       residual(exec, out.as<T>(), x.as<T>(), y.as<T>(), bias.as<T>(), x.rows(), x.cols());
     }
   });
+}
+
+void make_sum(const Exec& exec, const tensor::PendingSum& x) {
+  if (x.made()) return;
+  constexpr auto kName = "make_sum";
+  for (int k = 0; k < x.summands.count(); ++k) require_count(kName, "a summand", x.summands[k], x.sum.count());
+  dispatch_real(x.sum.dtype, kName, [&]<class T>(std::type_identity<T>) { sum<T>(exec, x); });
 }
 
 void bias_gradient(const Exec& exec, const tensor::Tensor& dbias, const tensor::Tensor& dy,

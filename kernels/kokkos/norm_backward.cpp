@@ -185,7 +185,7 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
     constexpr int kN = kPack<T>, kPacks = kCentred ? 16 / kN : 1;  // chosen by measurement
     const int threads = NormBackwardRows<T, kCentred, true, kPacks, 1>::threads(at.hidden);
     const bool fit = packs_fit<kN>(at.hidden, at.dx, at.x, at.weight, at.residual) &&
-                     packs_fit<kN>(at.hidden, at.dy.of[0], at.dy.of[1], at.dy.of[2], at.dy.of[3]);
+                     packs_fit<kN>(at.hidden, at.dy.of[0], at.dy.of[1], at.dy.of[2], at.dy.of[3], at.dy.of[4]);
     if (threads == 0 || !fit) return false;
     const auto run = [&]<bool kResidual, int kSummands>() {
       using Rows = NormBackwardRows<T, kCentred, kResidual, kPacks, kSummands>;
@@ -197,13 +197,13 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
       else
         run.template operator()<false, kSummands>();
     };
-    static_assert(Summands::kMost == 4);
+    static_assert(Summands::kMost == 5);
     if (at.dy.count == 1)
       run_of.template operator()<1>();
     else if (at.dy.count == 2)
       run_of.template operator()<2>();
     else
-      run_of.template operator()<4>();
+      run_of.template operator()<Summands::kMost>();
     return true;
   }
 }

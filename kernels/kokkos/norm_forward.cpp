@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/norm.hpp"
-#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/norm_values.hpp"
 #include "kernels/kokkos/portable.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 
 namespace shard8::kernels {
 namespace {
@@ -14,9 +14,27 @@ namespace {
 template <class T>
 struct NormForward {
   float *mean, *rstd;
-  const T *x, *weight, *bias;
+  T* x;
+  const T *weight, *bias;
   std::int64_t hidden;
   float eps;
+  Kokkos::Array<const T*, tensor::Summands::kMost> summands;
+  int count = 0;  ///< of summands, if x is pending
+
+  /// The elements of x at i, which is made here if it is pending. The first to read an element must call it.
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, std::int64_t i) const {
+    if (count > 0) {
+      typename W::template Lanes<T> in[tensor::Summands::kMost] = {};
+      for (int k = 0; k < count; ++k) in[k] = w.load(summands[k], i);
+      w.store(x, i, w.each([&](int j) {
+        float sum = in[0][j];
+        for (int k = 1; k < count; ++k) sum += in[k][j];
+        return sum;
+      }));
+    }
+    return w.load(static_cast<const T*>(x), i);
+  }
 };
 
 /// The rounded results of the elements at i of a row, where x is `v`.
@@ -54,7 +72,7 @@ struct NormForwardRows {
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index) const {
     const Width w{static_cast<std::int64_t>(team.team_size()) * kN};
     const std::int64_t i = static_cast<std::int64_t>(team.team_rank()) * kN, first = index * kRows;
-    Lanes next = w.load(at.x + first * at.hidden, i);
+    Lanes next = at.make(w, first * at.hidden + i);
     const RowWriter<E> out = y.open(team, index);
     CastStats stats;
     if constexpr (kRows == 1) {
@@ -63,7 +81,7 @@ struct NormForwardRows {
       const std::int64_t last = first + kRows < rows ? first + kRows : rows;
       for (std::int64_t row = first; row < last; ++row) {
         const Lanes now = next;
-        if (row + 1 < last) next = w.load(at.x + (row + 1) * at.hidden, i);
+        if (row + 1 < last) next = at.make(w, (row + 1) * at.hidden + i);
         stats += row_of(team, out, now, row, w, i);
       }
     }
@@ -114,36 +132,36 @@ bool forward_by_rows(const Exec& exec, const char* label, const OutputWriter<E>&
 }
 
 template <class T, class E>
-void rmsnorm(const Exec& exec, const OutputWriter<E>& y, float* rstd, const T* x, const T* weight, std::int64_t rows,
-             std::int64_t hidden, float eps) {
+void rmsnorm(const Exec& exec, const OutputWriter<E>& y, const NormForward<T>& at, std::int64_t rows) {
   constexpr int kN = kPack<T>;
-  const bool fits = y.template fits<kN>(hidden, x, weight);
+  const auto hidden = at.hidden;
+  bool fits = y.template fits<kN>(hidden, at.x, at.weight);
+  for (int k = 0; k < at.count; ++k) fits = fits && packs_fit<kN>(hidden, at.summands[k]);
   constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
-  const NormForward<T> at{nullptr, rstd, x, weight, nullptr, hidden, eps};
   if (forward_by_rows<false>(exec, kLabel, y, at, rows, fits)) return;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
-        const T* xr = x + row * hidden;
+        const T* xr = at.x + row * hidden;
         const float sum = row_sum<kN>(team, hidden, fits, [=](auto w, std::int64_t i) {
-          const auto v = w.load(xr, i);
+          const auto v = at.make(w, row * hidden + i);
           return w.sum([&](int j) { return v[j] * v[j]; });
         });
-        const float r = 1.0f / Kokkos::sqrt(sum / static_cast<float>(hidden) + eps);
-        once(team, [=] { rstd[row] = r; });
+        const float r = 1.0f / Kokkos::sqrt(sum / static_cast<float>(hidden) + at.eps);
+        once(team, [=] { at.rstd[row] = r; });
         const RowWriter<E> yr = y.open(team, row).from(row * hidden);
         write_row<kN>(team, yr, hidden, fits, [=](auto w, std::int64_t i) {
-          return yr.put(w, i, rmsnorm_values<T>(w, w.load(xr, i), w.load(weight, i), r));
+          return yr.put(w, i, rmsnorm_values<T>(w, w.load(xr, i), w.load(at.weight, i), r));
         });
       });
 }
 
 template <class T, class E>
-void layernorm(const Exec& exec, const OutputWriter<E>& y, float* mean, float* rstd, const T* x, const T* weight,
+void layernorm(const Exec& exec, const OutputWriter<E>& y, float* mean, float* rstd, T* x, const T* weight,
                const T* bias, std::int64_t rows, std::int64_t hidden, float eps) {
   constexpr int kN = kPack<T>;
   const bool fits = y.template fits<kN>(hidden, x, weight, bias);
   constexpr auto kLabel = "shard8::kernels::layernorm_forward";
-  const NormForward<T> at{mean, rstd, x, weight, bias, hidden, eps};
+  const NormForward<T> at{mean, rstd, x, weight, bias, hidden, eps, {}};
   if (forward_by_rows<true>(exec, kLabel, y, at, rows, fits)) return;
   for_rows(
       exec, kLabel, rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
@@ -172,14 +190,15 @@ void layernorm(const Exec& exec, const OutputWriter<E>& y, float* mean, float* r
 
 }  // namespace
 
-void portable_rmsnorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
-                              const tensor::Tensor& weight, float eps) {
+void portable_rmsnorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
+                              const tensor::PendingSum& x, const tensor::Tensor& weight, float eps) {
   constexpr auto kName = "rmsnorm_forward";
-  require_rmsnorm(kName, y, rstd, x, weight);
-  dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
-      rmsnorm(exec, out, rstd.as<float>(), x.as<T>(), weight.as<T>(), x.rows(), x.cols(), eps);
-    });
+  require_rmsnorm(kName, y, rstd, x.sum, weight);
+  dispatch_real(x.sum.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    NormForward<T> at{nullptr, rstd.as<float>(), x.sum.as<T>(), weight.as<T>(), nullptr, x.sum.cols(), eps, {}};
+    for (at.count = 0; !x.made() && at.count < x.summands.count(); ++at.count)
+      at.summands[at.count] = x.summands[at.count].template as<T>();
+    dispatch_outputs<T>(exec, kName, y, [&](const auto& out) { rmsnorm(exec, out, at, x.sum.rows()); });
   });
 }
 

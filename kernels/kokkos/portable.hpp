@@ -5,15 +5,17 @@
 #include "kernels/attention_shape.hpp"
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
+#include "tensor/summands.hpp"
 #include "tensor/tensor.hpp"
 
 /// The portable forms of operators that NVIDIA's libraries or CUDA kernels replace on a GPU. kernels/device chooses
 /// between the two forms; where the replacement does not take the arguments, it calls these.
 namespace shard8::kernels {
 
-/// As rmsnorm_forward and layernorm_forward of kernels/norm.hpp. On hosts these are the operators.
+/// As rmsnorm_forward and layernorm_forward of kernels/norm.hpp; the x of layernorm_forward is made. On hosts these are
+/// the operators.
 void portable_rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
-                              const tensor::Tensor& x, const tensor::Tensor& weight, float eps);
+                              const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
 void portable_layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
                                 const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                                 const tensor::Tensor& bias, float eps);

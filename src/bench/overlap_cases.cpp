@@ -46,6 +46,10 @@ struct Run {
   void fprop_of_rank(const Tensor& y, const Operand& x, const model::Weight& w, int rank, std::int64_t tokens) const {
     fprop_of_tokens(y, x, w, rank * tokens, tokens);
   }
+  /// The norm that reads what was exchanged, in forward and in backward.
+  void norm_forward(const OverlapMemory& m, const tensor::PendingSum& x) const {
+    m.norm.norm.forward(*context, m.local, m.norm.forward_statistics, x, m.norm.w);
+  }
   void norm_backward(const OverlapMemory& m, const tensor::Summands& dy) const {
     const NormOperands& n = m.norm;
     n.norm.backward(*context, n.dx, n.dw, dy, m.residual, n.statistics, n.w, n.dx);
@@ -74,8 +78,8 @@ void for_each_chunk(const model::HeadChunks& chunks, const F& f) {
 /// Makes the cases.
 class Cases {
  public:
-  Cases(const model::Context& context, const OverlapMemory& memory, bool accumulate, bool begins_early)
-      : m_(memory), run_{&context, accumulate}, begins_early_(begins_early) {}
+  Cases(const model::Context& context, const OverlapMemory& memory, bool accumulate)
+      : m_(memory), run_{&context, accumulate} {}
 
   std::vector<OverlapCase> of(const model::Overlap& overlap) {
     direct(overlap.qkv.forward, m_.qkv, m_.first);
@@ -156,20 +160,24 @@ class Cases {
     cases_.push_back(std::move(c));
   }
 
-  /// The reduce-scatter of a row-parallel linear's output after its forward.
+  /// The reduce-scatter of a row-parallel linear's output after its forward. The norm behind it reads the sum, and may
+  /// make it, so the norm is a part of the product.
   void pipeline(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
     if (!e.hidden()) return;
     const Operand& x = l.x.by_rows;
     const Tensor residual = m_.residual;
     OverlapCase c = scatter_case(e, l.y, scratch.partial, residual);
     set_product(c, {x.rows(), l.y.cols(), x.cols(), x.data.dtype, [] {}, {}});
-    c.product = [=, run = run_, &l, &scratch] { run.fprop_of_ranks(scratch.partial, l.x.by_rows, l.w); };
-    const auto forward = [=, run = run_, &l, &scratch](const TensorExchange& exchange) {
-      model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange);
+    c.product = [=, run = run_, &m = m_, &l, &scratch] {
+      run.fprop_of_ranks(scratch.partial, l.x.by_rows, l.w);
+      run.norm_forward(m, l.y);
+    };
+    const auto forward = [=, run = run_, &m = m_, &l, &scratch](const TensorExchange& exchange) {
+      run.norm_forward(m, model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange));
     };
     c.sequential = [=] { forward({e.name}); };
     c.overlapped = [=] { forward(e); };
-    c.flags = [=, run = run_, &l, &scratch, &least = m_.least] {
+    c.flags = [=, run = run_, &m = m_, &l, &scratch, &least = m_.least] {
       model::ScatteringByParts scattering(*run.context, e, l.y.slice(0, 1), least.partial, {});
       const std::int64_t tokens = l.y.rows();
       scattering.in_order_of_departure(*run.context, 1, [&](std::int64_t rank, std::int64_t) {  // a token is a rank's
@@ -178,7 +186,8 @@ class Cases {
           run.fprop_of_tokens(scratch.partial, l.x.by_rows, l.w, rank * tokens + first, count);
         });
       });
-      scattering.finish(*run.context);
+      static_cast<void>(scattering.finish(*run.context));
+      run.norm_forward(m, l.y);
     };
     cases_.push_back(std::move(c));
   }
@@ -191,14 +200,6 @@ class Cases {
     dgrad.product = [run = run_, &l, &scratch] {
       model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w.backward);
     };
-    if (e.name == profile::Exchange::qkv_dgrad && begins_early_) {
-      const AttentionOperands& a = m_.attention;
-      dgrad.prepare = [run = run_, &a] { a.attention.forward(*run.context, a.o, a.lse, a.qkv); };
-      dgrad.product = [run = run_, &a, product = dgrad.product] {
-        a.attention.backward(*run.context, a.dqkv, a.dout, a.o, a.qkv, a.lse);
-        product();
-      };
-    }
     bulk_gather(e, scratch, l.x.by_columns, dgrad);
   }
 
@@ -309,15 +310,14 @@ class Cases {
 
   const OverlapMemory& m_;
   Run run_;
-  bool begins_early_;
   std::vector<OverlapCase> cases_;
 };
 
 }  // namespace
 
 std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
-                                       const OverlapMemory& memory, bool accumulate, bool recomputes) {
-  return Cases(context, memory, accumulate, !recomputes).of(overlap);
+                                       const OverlapMemory& memory, bool accumulate) {
+  return Cases(context, memory, accumulate).of(overlap);
 }
 
 }  // namespace shard8::bench

@@ -22,8 +22,7 @@ struct OverlapCase {
   tensor::DType dtype{};             ///< of the product's left operand
   profile::CollectiveKey moved{};    ///< of the exchange
   std::function<void()> prepare;     ///< makes what `product` reads; called before the others
-  /// No exchange. Of a reduce-scatter in backward also the backward of the norm that reads its result; of the gather of
-  /// qkv's input in backward also attention's backward, if the gather begins before it.
+  /// No exchange. Of a reduce-scatter also the norm that reads its result, forward or backward.
   std::function<void()> product;
   std::function<void()> alone;       ///< the exchange, no product
   std::function<void()> sequential;  ///< both in the plain order
@@ -33,9 +32,8 @@ struct OverlapCase {
 };
 
 /// The cases of a layer and of the head that `overlap` hides, in the order of profile::Exchange. What the functions use
-/// (context, memory) must outlive them. `accumulate`: wgrads add to what is there. `recomputes`: backward recomputes
-/// norms. Collective over the tensor group.
+/// (context, memory) must outlive them. `accumulate`: wgrads add to what is there. Collective over the tensor group.
 std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
-                                       const OverlapMemory& memory, bool accumulate, bool recomputes);
+                                       const OverlapMemory& memory, bool accumulate);
 
 }  // namespace shard8::bench

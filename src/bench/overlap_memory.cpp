@@ -38,12 +38,6 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   fc2 = row(d.ffn, first);
   residual = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
   local = buffers.allocate({d.tokens_local(), d.hidden}, d.compute);
-  attention = {.attention = {{d.batch, d.seq, d.heads, d.kv_heads, d.head_dim, d.deterministic}},
-               .qkv = buffers.allocate({d.tokens(), d.qkv_width()}, d.compute),
-               .dqkv = buffers.allocate({d.tokens(), d.qkv_width()}, d.compute),
-               .o = buffers.allocate({d.tokens(), d.q_width()}, d.compute),
-               .dout = buffers.allocate({d.tokens(), d.q_width()}, d.compute),
-               .lse = buffers.allocate({d.batch, d.heads, d.seq}, DType::fp32)};
   const auto vector = [&](DType dtype) {
     const auto bias = [&] { return d.biases() ? buffers.allocate({d.hidden}, dtype) : Tensor{}; };
     const Tensor weight = buffers.allocate({d.hidden}, dtype);
@@ -51,6 +45,7 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
   };
   norm = {.norm = {d.arch, d.norm_eps},
           .statistics = model::NormStatistics::allocate(d.arch, d.tokens_local(), buffers),
+          .forward_statistics = model::NormStatistics::allocate(d.arch, d.tokens_local(), buffers),
           .w = vector(d.compute),
           .dw = vector(DType::fp32),
           .dx = buffers.allocate({d.tokens_local(), d.hidden}, d.compute)};
@@ -125,7 +120,7 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
     kernels::fill_zero(exec, linear->dw);  // wgrad may add to it
   }
   for (const Tensor& t : {first.gathered, first.partial, second.gathered, least.gathered, least.partial, residual,
-                          local, dlogits, head_w, norm.w.weight, norm.dx, attention.qkv, attention.dout})
+                          local, proj.y, fc2.y, dlogits, head_w, norm.w.weight, norm.dx})
     fill(exec, t);
   // Statistics of 0 keep the gradient, which is added to itself at each call, as it is.
   for (const Tensor& t : {norm.statistics.rstd, norm.statistics.mean, norm.w.bias, norm.dw.weight, norm.dw.bias}) {

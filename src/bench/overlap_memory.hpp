@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "model/dot_product_attention.hpp"
 #include "model/head_chunks.hpp"
 #include "model/linear.hpp"
 #include "model/norm.hpp"
@@ -19,20 +18,12 @@ struct LinearOperands {
   tensor::Tensor dw;  ///< fp32, of the shape of w
 };
 
-/// The tensors of a norm's backward, but for the norm's input and the gradient of its output.
+/// The tensors of a norm, but for its input and its output, and the gradient of its output.
 struct NormOperands {
   model::Norm norm;
-  model::NormStatistics statistics;
+  model::NormStatistics statistics, forward_statistics;  ///< that backward reads, that forward writes
   model::Affine w, dw;
   tensor::Tensor dx;  ///< (T_local, H), also the residual
-};
-
-/// What attention's backward reads and writes.
-struct AttentionOperands {
-  model::DotProductAttention attention;
-  tensor::Tensor qkv, dqkv;  ///< (tokens, qkv_width)
-  tensor::Tensor o, dout;    ///< (tokens, q_width)
-  tensor::Tensor lse;        ///< (batch, heads, seq) fp32
 };
 
 /// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
@@ -44,9 +35,8 @@ struct OverlapMemory {
   model::LinearScratch least;   ///< exchanged, for one token of each rank
   LinearOperands qkv, proj, fc1, fc2;
   tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
-  AttentionOperands attention;
-  NormOperands norm;       ///< its input is `residual`
-  tensor::Tensor dlogits;  ///< (tokens of the head's last chunk, vocab_local)
+  NormOperands norm;               ///< its input is `residual`
+  tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
   model::HeadChunks head_chunks;
   tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32
   tensor::Tensor logits;           ///< (tokens of the head's largest chunk, vocab_local) fp32

@@ -47,8 +47,7 @@ OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, 
       exec, mesh.tensor, timer_, {memory_->layer->workspace, libraries_.get()}, [this] { world_.progress(); }});
   timer_.begin_step();
   memory_->layer->fill(exec);
-  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate,
-                         setup.config.model.recompute == deck::Recompute::selective);
+  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);
   align();  // the first all-reduce may make a communicator, which takes long
   tensor::finish(exec);
   timer_.discard_step();

@@ -34,12 +34,12 @@ auto& used(const Pointer& exchange, const char* call) {
   return *exchange;
 }
 
-/// The exchange is destroyed also where it throws: it cannot be finished again.
-template <class Pointer>
-void finish_once(Pointer& exchange) {
+/// finish(exchange). The exchange is destroyed also where that throws: it cannot be finished again.
+template <class Pointer, class Finish>
+void finish_once(Pointer& exchange, const Finish& finish) {
   used(exchange, "finish");
   try {
-    exchange->finish();
+    finish(*exchange);
   } catch (...) {
     if (!exchange->abandon()) static_cast<void>(exchange.release());
     exchange.reset();
@@ -67,7 +67,9 @@ GatherParts& GatherParts::operator=(GatherParts&& other) noexcept {
 GatherParts::~GatherParts() { drop(exchange_); }
 void GatherParts::await(int rank) { used(exchange_, "await").await(rank); }
 tensor::Tensor GatherParts::part(std::size_t i, int rank) const { return used(exchange_, "part").part(i, rank); }
-void GatherParts::finish() { finish_once(exchange_); }
+void GatherParts::finish() {
+  finish_once(exchange_, [](GatherExchange& exchange) { exchange.finish(); });
+}
 
 ScatterParts& ScatterParts::operator=(ScatterParts&& other) noexcept {
   if (this != &other) {
@@ -84,6 +86,13 @@ void ScatterParts::give(int rank) { used(exchange_, "give").give(rank); }
 void ScatterParts::give(int rank, std::int64_t first, std::int64_t rows) {
   used(exchange_, "give").give(rank, first, rows);
 }
-void ScatterParts::finish() { finish_once(exchange_); }
+void ScatterParts::finish() {
+  finish_once(exchange_, [](ScatterExchange& exchange) { exchange.finish(); });
+}
+std::optional<tensor::Summands> ScatterParts::finish_summands() {
+  std::optional<tensor::Summands> summands;
+  finish_once(exchange_, [&](ScatterExchange& exchange) { summands = exchange.finish_summands(); });
+  return summands;
+}
 
 }  // namespace shard8::comm

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "tensor/summands.hpp"
 #include "tensor/tensor.hpp"
 
 /// Collectives whose parts are used one by one, each as soon as it is there. A matrix product of one rank's rows runs
@@ -53,6 +55,11 @@ class ScatterExchange {
   /// See ScatterParts::give. Exchanges on devices implement this function. An exchange on hosts throws Error(failed).
   virtual void give(int rank, std::int64_t first, std::int64_t rows);
   virtual void finish() = 0;
+  /// As finish(), or, if it returns summands, without the sum: see ScatterParts::finish_summands.
+  virtual std::optional<tensor::Summands> finish_summands() {
+    finish();
+    return std::nullopt;
+  }
   virtual bool abandon() noexcept = 0;    ///< as GatherExchange::abandon
   virtual void give_back() noexcept = 0;  ///< as GatherExchange::give_back
 
@@ -129,6 +136,11 @@ class ScatterParts {
   /// blocks until the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must
   /// have been given.
   void finish();
+  /// As finish(), but the sum may be left to its reader: item.out is then not written, and the returned summands, in
+  /// rank order and the addend last, make it. What the compute stream is given afterwards sees them, until it is given
+  /// the group's next reduce-scatter. Until then whole() and the addend must not change. If nothing is returned, the
+  /// sum is in item.out.
+  [[nodiscard]] std::optional<tensor::Summands> finish_summands();
   bool active() const { return exchange_ != nullptr; }
 
  private:

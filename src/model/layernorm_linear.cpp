@@ -3,18 +3,16 @@
 
 #include "model/layernorm_linear.hpp"
 
-#include <utility>
-
 namespace shard8::model {
 
 using Purpose = fp8::Quantizer::Purpose;
 using tensor::Tensor;
 
-void LayernormLinear::normalise(const Context& context, const Saved& saved, const Tensor& x, const Affine& w,
-                                Purpose purpose) const {
+void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x,
+                                const Affine& w, Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& y) {
     if (purpose == Purpose::recomputed)
-      norm.recompute(context, y, saved.statistics, x, w);
+      norm.recompute(context, y, saved.statistics, x.sum, w);
     else
       norm.forward(context, y, saved.statistics, x, w);
   };
@@ -23,24 +21,18 @@ void LayernormLinear::normalise(const Context& context, const Saved& saved, cons
                                       purpose);
 }
 
-void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
+void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, const tensor::PendingSum& x,
                               const Weights& w, const LinearScratch& scratch) const {
   normalise(context, saved, x, w.norm, saved.recompute ? Purpose::forward_pass : Purpose::both_passes);
   column_linear_forward(context, y, saved.input, w.linear, scratch, exchanges.forward);
 }
 
-Gathering LayernormLinear::begin_backward(const Context& context, const Tensor& x, const Saved& saved, const Weights& w,
-                                          const LinearScratch& scratch) const {
-  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
-  return begin_column_backward(context, saved.input, scratch, exchanges);
-}
-
 void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
-                               const LinearScratch& scratch, std::optional<Gathering> begun) const {
-  if (!begun) begun = begin_backward(context, x, saved, w, scratch);
+                               const LinearScratch& scratch) const {
+  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
   const tensor::Summands sum =
-      column_linear_backward(context, dnormed, dw.linear, dy, std::move(*begun), w.linear, scratch, exchanges);
+      column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
   norm.backward(context, dx, dw.norm, sum, x, saved.statistics, w.norm, dx);
 }
 

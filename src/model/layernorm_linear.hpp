@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
 #include "model/linear.hpp"
 #include "model/norm.hpp"
 
@@ -34,23 +32,17 @@ struct LayernormLinear {
     bool recompute = false;
   };
 
-  /// Writes y and `saved`.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
+  /// Writes y and `saved`. Makes x if it is pending.
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::PendingSum& x,
                const Weights& w, const LinearScratch& scratch) const;
-  /// Whether begin_backward() may come before backward() with other products between them: the gather of the linear's
-  /// input then runs beside these, too.
-  bool begins_early(const Saved& saved) const { return exchanges.gather.hidden() && !saved.recompute; }
-  /// Begins backward before there is a gradient of y. No other matrix may be gathered into `scratch` between the two.
-  Gathering begin_backward(const Context& context, const tensor::Tensor& x, const Saved& saved, const Weights& w,
-                           const LinearScratch& scratch) const;
   /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and
-  /// `saved` are those of forward; dnormed (T_local, H) is scratch. `begun` is begin_backward's, if it was called.
+  /// `saved` are those of forward; dnormed (T_local, H) is scratch.
   void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const tensor::Tensor& dnormed,
-                const LinearScratch& scratch, std::optional<Gathering> begun = {}) const;
+                const LinearScratch& scratch) const;
 
  private:
-  void normalise(const Context& context, const Saved& saved, const tensor::Tensor& x, const Affine& w,
+  void normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Affine& w,
                  fp8::Quantizer::Purpose purpose) const;
 };
 

@@ -25,14 +25,14 @@ void LayernormMlp::activate(const Context& context, const Saved& saved, Quantize
                                       make, purpose);
 }
 
-void LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
-                           const Weights& w, const Scratch& scratch) const {
+tensor::PendingSum LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved,
+                                         const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const {
   forward_saved(context, saved, x, w, scratch);
-  row_linear_forward(context, y, saved.fc2_input, w.fc2, x, scratch.linear, fc2_exchanges.forward);
+  return row_linear_forward(context, y, saved.fc2_input, w.fc2, x.sum, scratch.linear, fc2_exchanges.forward);
 }
 
-void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
-                                 const Scratch& scratch) const {
+void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const tensor::PendingSum& x,
+                                 const Weights& w, const Scratch& scratch) const {
   fc1.forward(context, saved.preactivation, saved.fc1, x, w.fc1, scratch.linear);
   using Purpose = Quantizer::Purpose;
   activate(context, saved, saved.fc1.recompute ? Purpose::forward_pass : Purpose::both_passes);

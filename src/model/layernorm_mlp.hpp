@@ -40,11 +40,11 @@ struct LayernormMlp {
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
-  /// Writes y and `saved`.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
-               const Weights& w, const Scratch& scratch) const;
+  /// Computes y, which may be pending (row_linear_forward), and writes `saved`. Makes x if it is pending.
+  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
+                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Writes only `saved`: forward without fc2.
-  void forward_saved(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
+  void forward_saved(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Weights& w,
                      const Scratch& scratch) const;
   /// Begins the backward of fc2 with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,

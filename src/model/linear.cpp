@@ -73,18 +73,20 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
-/// `partial` (tokens, n) is scratch.
-void fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial, const Operand& x,
-                       const LinearWeights& w, const Tensor& addend, const TensorExchange& scatter) {
+/// It may be pending. `partial` (tokens, n) is scratch.
+tensor::PendingSum fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial,
+                                     const Operand& x, const LinearWeights& w, const Tensor& addend,
+                                     const TensorExchange& scatter) {
   if (!scatter.hidden()) {
     fprop_of_ranks(context, partial, x, {w.weight, {}});
-    return reduce_scatter_tokens(context, scatter.name, local, partial, addend);
+    reduce_scatter_tokens(context, scatter.name, local, partial, addend);
+    return local;
   }
   ScatteringByParts scattering(context, scatter, local, partial, addend);
   scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
     fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
   });
-  scattering.finish(context);
+  return scattering.finish(context);
 }
 
 }  // namespace
@@ -168,38 +170,40 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
   gathering.finish(context);
 }
 
-Gathering begin_column_backward(const Context& context, const Operands& x, const LinearScratch& scratch,
-                                const ColumnExchanges& exchanges) {
-  Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
-  if (!exchanges.gather.hidden()) gathering.wait(context);
-  return gathering;
-}
-
 tensor::Summands column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
-                                        const OutputGradient& dy, Gathering x, const LinearWeights& w,
+                                        const OutputGradient& dy, const Operands& x, const LinearWeights& w,
                                         const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   const profile::TraceSite site = site_of(context, exchanges.gather.name);
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
-  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
+  Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
+  if (!exchanges.gather.hidden()) gathering.wait(context);
+  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   dgrad(context, partial, dy.copies.by_rows, w.weight);
   Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, partial);
   if (!exchanges.scatter.hidden()) scattering.wait(context);
-  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, x.wait(context));
+  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
   return scattering.wait(context);
 }
 
-void row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
-                        const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
+tensor::PendingSum row_linear_forward(const Context& context, const Tensor& y, const Operands& x,
+                                      const LinearWeights& w, const Tensor& residual, const LinearScratch& scratch,
+                                      const TensorExchange& scatter) {
   const profile::TraceSite site = site_of(context, scatter.name);
   const bool one_rank = context.tensor_group.size() == 1;
-  if (tensor::kDevice && one_rank) return fprop(context, y, x.by_rows, w.weight, w.bias, residual);
+  if (tensor::kDevice && one_rank) {
+    fprop(context, y, x.by_rows, w.weight, w.bias, residual);
+    return y;
+  }
   if (w.bias.empty() && !one_rank)
     return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
-  fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter);
+  const tensor::PendingSum pending =
+      fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter);
   auto part = context.timer.part(Part::elementwise, "residual_add");
+  kernels::make_sum(context.exec, pending);
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
+  return y;
 }
 
 RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,

@@ -78,22 +78,20 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
-/// Begins to gather x, the input shard of forward, a second time, for the wgrad of column_linear_backward. It may begin
-/// before there is a dy. No other matrix may be gathered into `scratch` between the two calls.
-Gathering begin_column_backward(const Context& context, const fp8::Operands& x, const LinearScratch& scratch,
-                                const ColumnExchanges& exchanges);
-
 /// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
 /// says. The returned sum is written to dx, or lies as summands in memory of the exchange and in scratch.partial, as
-/// start_scatter_summands says: the next kernel must read it. `x` is begin_column_backward's. If an exchange runs
-/// beside a product, dgrad comes before wgrad.
+/// start_scatter_summands says: the next kernel must read it. x is the input shard of forward; it is gathered a second
+/// time, for wgrad. If an exchange runs beside a product, dgrad comes before wgrad.
 tensor::Summands column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                                        const OutputGradient& dy, Gathering x, const LinearWeights& w,
+                                        const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
                                         const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
-/// Writes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring.
-void row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x, const LinearWeights& w,
-                        const tensor::Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter);
+/// Computes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring. The
+/// returned y is written, or it is pending, as ScatteringByParts::finish says: the next kernel must make it. Until then
+/// `residual` must not change.
+tensor::PendingSum row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
+                                      const LinearWeights& w, const tensor::Tensor& residual,
+                                      const LinearScratch& scratch, const TensorExchange& scatter);
 
 /// The backward of a row-parallel linear in three steps, between which the caller may run other products: the
 /// constructor, dgrad() and wgrad(). Until wgrad() returns, the copies of dy and scratch.gathered or

@@ -8,6 +8,7 @@
 #include "fp8/cast_buffer.hpp"
 #include "model/module_operations.hpp"
 #include "model/sequence_parallel.hpp"
+#include "tensor/summands.hpp"
 
 namespace shard8::model {
 
@@ -235,20 +236,16 @@ void ModuleOperations::column_forward(Linear linear) {
   out_.wait(gathering);
 }
 
-/// begin_column_backward. The wait for the gather is in column_gathered_.
-void ModuleOperations::column_begin_backward(Linear linear) {
-  const Matrix x = input(linear);
-  column_gathered_ = gather(format(x, true), x.rows, x.cols, column(linear).gather.hidden());
-}
-
 void ModuleOperations::column_backward(Linear linear) {
   bias_gradient(linear);
+  const Matrix x = input(linear);
   const ColumnExchanges& exchanges = column(linear);
+  const auto gathering = gather(format(x, true), x.rows, x.cols, exchanges.gather.hidden());
   if (!exchanges.bulk()) wgrad(linear);
   dgrad(linear);
   const auto scattering = reduce_scatter(exchanges.scatter.hidden());
   if (exchanges.bulk()) {
-    out_.wait(std::exchange(column_gathered_, {}));
+    out_.wait(gathering);
     wgrad(linear);
   }
   out_.wait(scattering);
@@ -256,14 +253,23 @@ void ModuleOperations::column_backward(Linear linear) {
 
 void ModuleOperations::row_forward(Linear linear) {
   if (options_.device && dims_.tensor == 1) return fprop(linear, dims_.biases(), true);
-  if (row(linear).forward.hidden()) {
+  const bool hidden = row(linear).forward.hidden();
+  if (hidden) {
     pipeline(linear);
   } else {
     fprop(linear, false, false);
     reduce_scatter();
   }
-  if (!dims_.biases() && dims_.tensor > 1) return;  // the collective adds the residual
+  const int summands = dims_.tensor + (dims_.biases() ? 0 : 1);  // of the ranks, and the residual
+  const bool pending = hidden && options_.device && summands <= tensor::Summands::kMost;
+  if (!dims_.biases() && dims_.tensor > 1) {  // the collective adds the residual, or the next norm adds all
+    summands_ = pending ? summands : 1;
+    return;
+  }
   const std::uint64_t y = plain(dims_.tokens_local() * dims_.hidden);
+  if (pending)
+    kernel("make_sum", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
+           static_cast<std::uint64_t>(summands) * y, y);
   kernel("residual_add", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
          2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
 }

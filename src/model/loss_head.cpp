@@ -61,8 +61,8 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
 }
 
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
-                                const Tensor& x, const Targets& targets, const Weights& w, const Scratch& scratch,
-                                float scale) const {
+                                const tensor::PendingSum& x, const Targets& targets, const Weights& w,
+                                const Scratch& scratch, float scale) const {
   HeadInput input = [&] {
     auto forward = context.timer.phase(Phase::forward);
     const HeadInput::Own own = HeadInput::own(context, gather_, chunks_, scratch.gathered, scratch.normed);
@@ -115,7 +115,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     accumulate = true;
   }
   auto backward = context.timer.phase(Phase::backward);
-  norm_.backward(context, dx, dw.norm, dnormed, x, scratch.statistics, w.norm, {});
+  norm_.backward(context, dx, dw.norm, dnormed, x.sum, scratch.statistics, w.norm, {});
 }
 
 }  // namespace shard8::model

@@ -24,15 +24,18 @@ ModuleOperations::ModuleOperations(OperationWriter& out, const Dims& dims, const
 
 // Norms.
 
-/// The norm before a column-parallel linear.
+/// The norm before a column-parallel linear. If its input is pending, it reads the summands and writes the sum, too.
 void ModuleOperations::norm_forward(Linear linear, Purpose purpose) {
   const bool recompute = purpose == Purpose::recomputed;
   const Matrix y = input(linear);
   const std::uint64_t statistics = (llama() ? 1 : 2) * bytes_of({DType::fp32}, y.rows);
-  const std::uint64_t read = plain(y.rows * y.cols + (llama() ? 1 : 2) * y.cols) + (recompute ? statistics : 0);
+  const int summands = recompute ? 1 : std::exchange(summands_, 1);
+  const std::uint64_t x = plain(y.rows * y.cols), sum = summands > 1 ? x : 0;
+  const std::uint64_t read =
+      static_cast<std::uint64_t>(summands) * x + plain((llama() ? 1 : 2) * y.cols) + (recompute ? statistics : 0);
   const std::string_view name = llama() ? (recompute ? "rmsnorm_recompute" : "rmsnorm_forward")
                                         : (recompute ? "layernorm_recompute" : "layernorm_forward");
-  make(name, y, read, false, purpose, recompute ? 0 : statistics);
+  make(name, y, read, false, purpose, sum + (recompute ? 0 : statistics));
 }
 
 /// `residual`: the kernel adds the gradient of the residual path.
@@ -87,26 +90,17 @@ void ModuleOperations::attention_backward(bool deferred) {
   at(Linear::proj);
   row_dgrad(Linear::proj);
   if (!deferred) row_wgrad(Linear::proj);
-  const bool early = dims_.overlap.qkv.gather.hidden() && !selective();  // LayernormLinear::begins_early
-  at(Linear::qkv);
-  if (early) column_norm_begin_backward(Linear::qkv);
   at({});
   attention(true);
   rotate("rope_backward");
   at(Linear::qkv);
   if (cast_site()) cast(output_gradient(Linear::qkv), Purpose::both_passes);
-  if (!early) column_norm_begin_backward(Linear::qkv);
   column_norm_backward(Linear::qkv);
-}
-
-/// LayernormLinear::begin_backward.
-void ModuleOperations::column_norm_begin_backward(Linear linear) {
-  if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
-  column_begin_backward(linear);
 }
 
 /// LayernormLinear::backward. The output's gradient has been cast before.
 void ModuleOperations::column_norm_backward(Linear linear) {
+  if (selective()) recomputed([&] { norm_forward(linear, Purpose::recomputed); });
   column_backward(linear);
   norm_backward(true, column(linear).scatter);
 }
@@ -147,7 +141,6 @@ void ModuleOperations::mlp_backward() {
   at(Linear::fc2);
   if (at_once && selective()) row_wgrad(Linear::fc2);
   at(Linear::fc1);
-  column_norm_begin_backward(Linear::fc1);
   column_norm_backward(Linear::fc1);
 }
 
@@ -232,11 +225,12 @@ void ModuleOperations::head(bool accumulate) {
   out_.site = {root_unit(options_.layers), {}};
   out_.phase = Phase::forward;
   const std::int64_t rows = dims_.tokens_local(), vectors = llama() ? 1 : 2;
+  const int summands = std::exchange(summands_, 1);
   const auto norm = [&](std::int64_t of) {
     if (of > 0)
       kernel(llama() ? "rmsnorm_forward" : "layernorm_forward", of, dims_.hidden, dims_.compute, dims_.compute,
-             plain(of * dims_.hidden + vectors * dims_.hidden),
-             plain(of * dims_.hidden) + bytes_of({DType::fp32}, vectors * of));
+             plain((summands * of + vectors) * dims_.hidden),
+             plain((summands > 1 ? 2 : 1) * of * dims_.hidden) + bytes_of({DType::fp32}, vectors * of));
   };
   const HeadChunks chunks = HeadChunks::make(dims_, options_.device);
   const bool direct = dims_.overlap.head_gather.hidden();

@@ -103,7 +103,6 @@ class ModuleOperations {
   void bias_gradient(Linear linear);
   const ColumnExchanges& column(Linear linear) const;
   void column_forward(Linear linear);
-  void column_begin_backward(Linear linear);
   void column_backward(Linear linear);
   void row_forward(Linear linear);
   const RowExchanges& row(Linear linear) const;
@@ -115,7 +114,6 @@ class ModuleOperations {
 
   void norm_forward(Linear linear, Purpose purpose);
   void norm_backward(bool residual, const TensorExchange& gradient);
-  void column_norm_begin_backward(Linear linear);
   void column_norm_backward(Linear linear);
   void rotate(std::string_view name);
   void attention(bool backward);
@@ -149,9 +147,9 @@ class ModuleOperations {
   Options options_;
   std::int64_t layer_ = 0;   ///< whose operations are written
   bool accumulate_ = false;  ///< see layer_backward
+  int summands_ = 1;         ///< of the next norm's input, if it is pending (row_linear_forward)
   bool begun_ = false;       ///< the backward of layer_, or of the embedding, has begun in that of the layer above
   std::optional<int> embedding_gathered_;              ///< gather under way of Embedding::begin_backward
-  std::optional<int> column_gathered_;                 ///< gather under way of begin_column_backward
   std::map<Linear, std::optional<int>> row_gathered_;  ///< gathers under way of RowBackward
 };
 

@@ -3,9 +3,6 @@
 
 #include "model/multihead_attention.hpp"
 
-#include <optional>
-#include <utility>
-
 #include "kernels/rope.hpp"
 
 namespace shard8::model {
@@ -14,8 +11,9 @@ using fp8::Quantizer;
 using profile::Part;
 using tensor::Tensor;
 
-void MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
-                                 const Weights& w, const Scratch& scratch) const {
+tensor::PendingSum MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved,
+                                               const tensor::PendingSum& x, const Weights& w,
+                                               const Scratch& scratch) const {
   qkv.forward(context, saved.rotated, saved.qkv, x, w.qkv, scratch.linear);
   if (!scratch.rope_table.empty()) {
     auto part = context.timer.part(Part::elementwise, "rope_forward");
@@ -26,7 +24,7 @@ void MultiheadAttention::forward(const Context& context, const Tensor& y, const 
   if (saved.proj_site.on())
     context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
                             saved.qkv.recompute ? Quantizer::Purpose::forward_pass : Quantizer::Purpose::both_passes);
-  row_linear_forward(context, y, saved.proj_input, w.proj, x, scratch.proj, proj_exchanges.forward);
+  return row_linear_forward(context, y, saved.proj_input, w.proj, x.sum, scratch.proj, proj_exchanges.forward);
 }
 
 RowBackward MultiheadAttention::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
@@ -43,8 +41,6 @@ void MultiheadAttention::backward(const Context& context, RowBackward& proj, boo
                                   const Scratch& scratch) const {
   proj.dgrad(context, scratch.dheads, dw.proj, w.proj);
   if (!deferred) proj.wgrad(context, dw.proj, saved.proj_input);
-  std::optional<Gathering> begun;
-  if (qkv.begins_early(saved.qkv)) begun = qkv.begin_backward(context, x, saved.qkv, w.qkv, scratch.linear);
   attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   if (!scratch.rope_table.empty()) {
     auto part = context.timer.part(Part::elementwise, "rope_backward");
@@ -53,7 +49,7 @@ void MultiheadAttention::backward(const Context& context, RowBackward& proj, boo
   }
   qkv.backward(context, dx, dw.qkv,
                output_gradient(context, saved.qkv.site, scratch.dqkv, Quantizer::Tokens::all, scratch.linear), x,
-               saved.qkv, w.qkv, scratch.dnormed, scratch.linear, std::move(begun));
+               saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
 }
 
 }  // namespace shard8::model

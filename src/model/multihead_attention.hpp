@@ -40,9 +40,9 @@ struct MultiheadAttention {
     tensor::Tensor rope_table;  ///< (2, seq, head_dim/2) fp32, filled; empty: no rotation
   };
 
-  /// Writes y and `saved`.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
-               const Weights& w, const Scratch& scratch) const;
+  /// Computes y, which may be pending (row_linear_forward), and writes `saved`. Makes x if it is pending.
+  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
+                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Begins the backward of proj with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
                              const Scratch& scratch) const;

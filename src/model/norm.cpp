@@ -17,8 +17,8 @@ NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tens
   return s;
 }
 
-void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics, const Tensor& x,
-                   const Affine& w) const {
+void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+                   const tensor::PendingSum& x, const Affine& w) const {
   const bool llama = arch == deck::Arch::llama;
   auto part = context.timer.part(profile::Part::elementwise, llama ? "rmsnorm_forward" : "layernorm_forward");
   if (llama)

@@ -150,7 +150,7 @@ Scattering start_scatter_summands(const Context& context, const TensorExchange& 
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,
                                      const Tensor& partial, const Tensor& addend)
-    : name_(exchange.name), tokens_(local.rows()) {
+    : name_(exchange.name), local_(local), tokens_(local.rows()) {
   auto part = context.timer.exchange(name_, "begin");
   parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name_), exchange.route());
   whole_ = parts_.whole();
@@ -164,9 +164,10 @@ void ScatteringByParts::give(const Context& context, int rank, std::int64_t firs
     parts_.give(rank, first, count);
 }
 
-void ScatteringByParts::finish(const Context& context) {
+tensor::PendingSum ScatteringByParts::finish(const Context& context) {
   auto part = context.timer.exchange(name_, "finish");
-  parts_.finish();
+  const std::optional<tensor::Summands> summands = parts_.finish_summands();
+  return summands ? tensor::PendingSum(*summands, local_) : local_;
 }
 
 Tensor partial_of(const Context& context, const Tensor& scratch, const Tensor& local) {

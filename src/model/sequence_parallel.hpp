@@ -158,16 +158,18 @@ class ScatteringByParts {
   /// one.
   template <class Multiply>
   void in_order_of_departure(const Context& context, int chunks, const Multiply& multiply);
-  /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.
-  void finish(const Context& context);
+  /// `local`, or the summands that make it: the next kernel must read them, and write their sum to `local`
+  /// (comm::ScatterParts::finish_summands). What the execution space is given from now on sees them. All ranks must
+  /// have been given.
+  tensor::PendingSum finish(const Context& context);
 
  private:
   void give(const Context& context, int rank, std::int64_t first, std::int64_t count);
 
   profile::Exchange name_;
+  tensor::Tensor local_, whole_;
   std::int64_t tokens_;  ///< of a rank
   comm::ScatterParts parts_;
-  tensor::Tensor whole_;
 };
 
 template <class Multiply>

@@ -67,12 +67,12 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
 
 void Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
-  {
+  const tensor::PendingSum x = [&] {
     auto phase = context.timer.phase(Phase::forward);
     forward_embedding(context, weights);
-    forward_layers(context, weights);
-  }
-  head(context, weights, gradients, micro_batch);
+    return forward_layers(context, weights);
+  }();
+  head(context, weights, gradients, micro_batch, x);
   auto phase = context.timer.phase(Phase::backward);
   std::optional<Gathering> begun = backward_layers(context, weights, gradients, micro_batch);
   backward_embedding(context, std::move(begun), gradients, micro_batch);
@@ -94,20 +94,22 @@ void Transformer::forward_embedding(const Context& context, UnitWeights& weights
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-void Transformer::forward_layers(const Context& context, UnitWeights& weights) {
+/// The result of the last layer, which may be pending.
+tensor::PendingSum Transformer::forward_layers(const Context& context, UnitWeights& weights) {
+  tensor::PendingSum x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const profile::TraceSite site(context.timer.trace(), layer_unit(l));
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
     const auto issue = context.timer.issue(profile::Issue::layer_forward);
-    layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], activations_.residual[i], w,
-                   activations_.layer_scratch);
+    x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], x, w, activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
+  return x;
 }
 
 void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-                       const MicroBatch& micro_batch) {
+                       const MicroBatch& micro_batch, const tensor::PendingSum& x) {
   const int root = root_unit(model_.layers);
   const profile::TraceSite site(context.timer.trace(), root);
   const auto slots = root_slots(dims_.arch);
@@ -118,8 +120,8 @@ void Transformer::head(const Context& context, UnitWeights& weights, fsdp::Gradi
   const BySlot<Tensor> sum(slots, sums.whole);
   const Affine dnorm{sum[Slot::norm_weight], sum[Slot::norm_bias]};
   head_.forward_backward(context, activations_.loss, activations_.dresidual, {dnorm, sum[Slot::head], sums.accumulate},
-                         activations_.residual.back(), {activations_.targets, activations_.token_weights}, w,
-                         activations_.head_scratch, micro_batch.scale);
+                         x, {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
+                         micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }

@@ -73,12 +73,12 @@ class Transformer {
 
  private:
   void forward_embedding(const Context& context, UnitWeights& weights);
-  void forward_layers(const Context& context, UnitWeights& weights);
+  tensor::PendingSum forward_layers(const Context& context, UnitWeights& weights);
   void recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer);
   std::optional<Gathering> backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                                            const MicroBatch& micro_batch);
-  void head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-            const MicroBatch& micro_batch);
+  void head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients, const MicroBatch& micro_batch,
+            const tensor::PendingSum& x);
   void backward_embedding(const Context& context, std::optional<Gathering> begun, fsdp::GradientStore& gradients,
                           const MicroBatch& micro_batch);
 

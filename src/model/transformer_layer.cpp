@@ -20,16 +20,19 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   mlp_.fc2_exchanges = dims.overlap.fc2;
 }
 
-void TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, const Tensor& x,
-                               const Weights& w, const Scratch& scratch) const {
-  attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
-  mlp_.forward(context, y, saved.mlp, saved.middle, w.mlp, scratch.mlp);
+tensor::PendingSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved,
+                                             const tensor::PendingSum& x, const Weights& w,
+                                             const Scratch& scratch) const {
+  const tensor::PendingSum middle =
+      attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
+  return mlp_.forward(context, y, saved.mlp, middle, w.mlp, scratch.mlp);
 }
 
 void TransformerLayer::recompute(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
-  attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
-  mlp_.forward_saved(context, saved.mlp, saved.middle, w.mlp, scratch.mlp);
+  const tensor::PendingSum middle =
+      attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
+  mlp_.forward_saved(context, saved.mlp, middle, w.mlp, scratch.mlp);
 }
 
 RowBackward TransformerLayer::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,

@@ -70,9 +70,10 @@ class TransformerLayer {
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
-  /// Writes y (T_local, H) of x (T_local, H), and `saved`. Collective over the tensor group, as are the other two.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::Tensor& x,
-               const Weights& w, const Scratch& scratch) const;
+  /// Computes y (T_local, H) of x (T_local, H), which may be pending (row_linear_forward), and writes `saved`. Makes x
+  /// if it is pending. Collective over the tensor group, as are the other two.
+  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
+                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                  const Scratch& scratch) const;

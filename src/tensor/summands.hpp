@@ -13,7 +13,7 @@ namespace shard8::tensor {
 /// of writing and reading their sum.
 class Summands {
  public:
-  static constexpr int kMost = 4;
+  static constexpr int kMost = 5;  ///< as many as four ranks and a residual give
 
   Summands() = default;
   Summands(const Tensor& only) : of_{only}, count_(1) {}  // NOLINT: every tensor is a sum of one summand
@@ -31,6 +31,26 @@ class Summands {
  private:
   std::array<Tensor, kMost> of_;
   int count_ = 0;
+};
+
+/// A tensor that its first reader may still have to make: that reader writes the sum of `summands` to `sum`. From then
+/// on, and where the tensor is its only summand, all read `sum`.
+struct PendingSum {
+  Summands summands;
+  Tensor sum;
+
+  PendingSum(const Tensor& made) : summands(made), sum(made) {}  // NOLINT: every tensor is one that is made
+  PendingSum(const Summands& of, const Tensor& to) : summands(of), sum(to) {}
+
+  bool made() const { return summands.count() == 1; }
+  /// Rows `first` … `first` + `rows` − 1.
+  PendingSum slice(std::int64_t first, std::int64_t rows) const {
+    PendingSum part(sum.slice(first, rows));
+    if (made()) return part;
+    part.summands = {};
+    for (int k = 0; k < summands.count(); ++k) part.summands.add(summands[k].slice(first, rows));
+    return part;
+  }
 };
 
 }  // namespace shard8::tensor

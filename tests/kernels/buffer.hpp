@@ -73,6 +73,7 @@ class Buffer {
   operator Tensor() const { return tensor(); }              // NOLINT: passed to kernels as it is
   operator tensor::Operand() const { return tensor(); }     // NOLINT: passed to matrix products as it is
   operator tensor::Summands() const { return tensor(); }    // NOLINT: passed as a sum of one summand
+  operator tensor::PendingSum() const { return tensor(); }  // NOLINT: passed as a sum of one summand
   operator kernels::Outputs() const { return tensor(); }    // NOLINT: passed as an output as it is
   operator kernels::Workspace() const { return tensor(); }  // NOLINT: passed as a workspace as it is
   const Shape& shape() const { return shape_; }

@@ -185,6 +185,25 @@ TEST_P(Layernorm, BackwardEqualsDoublePrecision) {
   }
 }
 
+/// `count` tensors of normal numbers, and their sum as kernels add them.
+struct Parts {
+  std::vector<Buffer> parts;
+  tensor::Summands summands;
+  Buffer sum;
+
+  Parts(const Shape& shape, DType dtype, int count) : sum(shape, dtype) {
+    std::vector<float> sums(static_cast<std::size_t>(shape.count()));
+    for (int k = 0; k < count; ++k) {
+      parts.push_back(Buffer::normal(shape, dtype, 20 + static_cast<std::uint64_t>(k)));
+      summands.add(parts.back());
+      const Doubles values = parts.back().get();
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] = k == 0 ? static_cast<float>(values[i]) : sums[i] + static_cast<float>(values[i]);
+    }
+    sum.set(Doubles(sums.begin(), sums.end()));
+  }
+};
+
 /// Calls backward(shape, dy, dx) with dy in summands, and with dy as their sum, and expects the same gradients. A
 /// device reads rows of whole packs in another kernel than others.
 template <class Backward>
@@ -192,19 +211,9 @@ void expect_summands_as_their_sum(DType dtype, const Backward& backward) {
   for (const Shape& shape : {Shape{300, 256}, Shape{17, 33}, Shape{64, 4096}}) {
     for (int count = 1; count <= tensor::Summands::kMost; ++count) {
       SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " summands");
-      std::vector<Buffer> parts;
-      std::vector<float> sums(static_cast<std::size_t>(shape.count()));
-      tensor::Summands summands;
-      for (int k = 0; k < count; ++k) {
-        parts.push_back(Buffer::normal(shape, dtype, 20 + static_cast<std::uint64_t>(k)));
-        summands.add(parts.back());
-        const Doubles values = parts.back().get();
-        for (std::size_t i = 0; i < sums.size(); ++i)
-          sums[i] = k == 0 ? static_cast<float>(values[i]) : sums[i] + static_cast<float>(values[i]);
-      }
-      const Buffer sum(shape, dtype, Doubles(sums.begin(), sums.end()));
+      const Parts dy(shape, dtype, count);
       const Buffer dx(shape, dtype), dx_of_sum(shape, dtype);
-      const Doubles gradients = backward(shape, summands, dx), of_sum = backward(shape, sum, dx_of_sum);
+      const Doubles gradients = backward(shape, dy.summands, dx), of_sum = backward(shape, dy.sum, dx_of_sum);
       if (tensor::kDevice) {
         EXPECT_TRUE(same_bits(gradients, of_sum));
         EXPECT_TRUE(same_bits(dx.get(), dx_of_sum.get()));
@@ -245,6 +254,65 @@ TEST_P(Layernorm, BackwardOfSummandsIsThatOfTheirSum) {
       return gradients;
     });
   }
+}
+
+/// Expects the same results of forward(shape, x), and the sum, if x is pending and if it is made. A device takes some
+/// shapes with one kernel that also makes the sum.
+template <class Forward>
+void expect_forward_makes_its_input(DType dtype, const Forward& forward) {
+  for (const Shape& shape : {Shape{3, 65}, Shape{64, 512}, Shape{96, 4096}, Shape{32, 8192}}) {
+    for (int count = 2; count <= tensor::Summands::kMost; ++count) {
+      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " summands");
+      const Parts x(shape, dtype, count);
+      const Buffer sum(shape, dtype);
+      const Doubles pending = forward(shape, tensor::PendingSum(x.summands, sum)), made = forward(shape, x.sum);
+      EXPECT_TRUE(same_bits(sum.get(), x.sum.get()));
+      EXPECT_TRUE(same_bits(pending, made));
+    }
+  }
+}
+
+TEST_P(Rmsnorm, ForwardMakesItsInput) {
+  for (const bool transposed : {false, true}) {
+    expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::PendingSum& x) {
+      const auto w = Buffer::normal({shape[1]}, dtype_, 2);
+      const Buffer plain(shape, dtype_), rstd({shape[0]}, DType::fp32);
+      kernels::rmsnorm_forward(exec_, plain, rstd, x, w, static_cast<float>(kEps));
+      Doubles results = plain.get();
+      const auto append = [&](const Doubles& more) { results.insert(results.end(), more.begin(), more.end()); };
+      append(rstd.get());
+      const Buffer scale({1}, DType::fp32, 200.0), scale_inv({1}, DType::fp32), amax({1}, DType::i32);
+      const Buffer codes(shape, DType::e4m3), by_columns({shape[1], shape[0]}, DType::e4m3);
+      const Buffer counts = Buffer::bytes(sizeof(kernels::CastCounts));  // many elements saturate
+      kernels::Outputs cast;
+      cast.quantized = {codes.tensor(), scale_inv.tensor(), tensor::Scaling::tensor};
+      cast.scale = scale;
+      cast.amax = amax;
+      cast.counts = reinterpret_cast<kernels::CastCounts*>(counts.tensor().data);
+      if (transposed) cast.transposed = by_columns;
+      kernels::rmsnorm_forward(exec_, cast, rstd, x, w, static_cast<float>(kEps));
+      append(codes.get());
+      append(by_columns.get());
+      append(rstd.get());
+      append(amax.get());
+      append(counts.get());
+      return results;
+    });
+  }
+}
+
+TEST_P(Layernorm, ForwardMakesItsInput) {
+  expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::PendingSum& x) {
+    const auto w = Buffer::normal({shape[1]}, dtype_, 2), b = Buffer::normal({shape[1]}, dtype_, 3);
+    const Buffer plain(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
+    kernels::layernorm_forward(exec_, plain, mean, rstd, x, w, b, static_cast<float>(kEps));
+    Doubles results = plain.get();
+    for (const Buffer* more : {&mean, &rstd}) {
+      const Doubles values = more->get();
+      results.insert(results.end(), values.begin(), values.end());
+    }
+    return results;
+  });
 }
 
 TEST(NormSummands, OfAnotherShapeOrNoneAreErrors) {

@@ -39,16 +39,17 @@ struct Products {
       if (forward)
         column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv.forward);
       else
-        column_linear_backward(m.context, x, dw, dy,
-                               begin_column_backward(m.context, input, scratch, model::Overlap().qkv), {w, {}}, scratch,
-                               model::Overlap().qkv);
+        column_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch, model::Overlap().qkv);
     });
   }
   void row(const model::Weight& w, bool forward) {
     const Tensor x = m.put(tests::Matrix(m.dims.tokens(), m.dims.q_width(), 1));
     const Tensor y = m.put_tokens(tests::Matrix(m.dims.tokens(), m.dims.hidden, 1));
     run(Linear::proj, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
-      if (forward) return row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj.forward);
+      if (forward) {
+        row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj.forward);
+        return;
+      }
       model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj.gather);
       backward.dgrad(m.context, x, dw, {w, {}});
       backward.wgrad(m.context, dw, input);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <utility>
 
 #include "tests/model/fp8_module.hpp"
 #include "tests/model/reference/operations.hpp"
@@ -108,8 +107,7 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
   expect_cast_of_whole(m, gradient, dy.copies, g.dy);
   const Tensor dx = m.output(x.plain.rows(), x.plain.cols());
   if (column) {
-    model::Gathering gathering = begin_column_backward(m.context, x.copies, scratch, model::Overlap().qkv);
-    column_linear_backward(m.context, dx, dw, dy, std::move(gathering), w, scratch, model::Overlap().qkv);
+    column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch, model::Overlap().qkv);
   } else {
     model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj.gather);
     backward.dgrad(m.context, dx, dw, w);

@@ -63,13 +63,7 @@ void run_column(const Setting& setting) {
   const auto dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   const auto my_dy = m.put(Module::columns(dy, which));
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  const auto backward = [&] {
-    const model::ColumnExchanges exchanges = model::Overlap().qkv;
-    model::column_linear_backward(m.context, dx, gradient, my_dy,
-                                  model::begin_column_backward(m.context, mine, scratch, exchanges), weights, scratch,
-                                  exchanges);
-  };
-  backward();
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv);
   m.expect_close("dx", m.whole_tokens(dx), x->gradient);
   m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
@@ -77,7 +71,7 @@ void run_column(const Setting& setting) {
 
   // A second micro-batch with the same numbers adds the same gradients once more.
   gradient.accumulate = true;
-  backward();
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv);
   Matrix twice = at(leaves, place.weight)->gradient;
   for (double& v : twice.values) v *= 2;
   m.expect_close("dw twice", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), twice);

@@ -104,9 +104,25 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
   lane_->extend(*call_, memory_->last_number());
 }
 
-void DeviceScatter::finish() {
+void DeviceScatter::require_all_given() const {
   SHARD8_REQUIRE(given_count_ == info_->size, "reduce_scatter for {} {}: only {} of {} ranks' rows are given", label_,
                  where(*info_), given_count_, info_->size);
+}
+
+std::optional<tensor::Summands> DeviceScatter::finish_summands() {
+  const int count = info_->size + (item_.addend.empty() ? 0 : 1);
+  if (memory_ == nullptr || count > tensor::Summands::kMost) {
+    finish();
+    return std::nullopt;
+  }
+  require_all_given();
+  const tensor::Summands summands = memory_->finish_summands();
+  if (DeviceCall* call = lane_->end(*call_)) call->wait();
+  return summands;
+}
+
+void DeviceScatter::finish() {
+  require_all_given();
   DeviceCall* call = nullptr;
   if (memory_ == nullptr) {
     call = group_->reduce_scatter({&item_, 1}, label_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,7 @@ class DeviceScatter final : public ScatterExchange {
   void give(int rank) override;
   void give(int rank, std::int64_t first, std::int64_t rows) override;
   void finish() override;
+  std::optional<tensor::Summands> finish_summands() override;
   bool abandon() noexcept override { return true; }
   void give_back() noexcept override {
     memory_.reset();
@@ -67,6 +69,8 @@ class DeviceScatter final : public ScatterExchange {
   }
 
  private:
+  void require_all_given() const;
+
   NcclGroup* group_ = nullptr;
   std::shared_ptr<const GroupInfo> info_;
   Lane* lane_ = nullptr;

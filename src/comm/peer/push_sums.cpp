@@ -78,10 +78,14 @@ void PushSums::give(int to, std::int64_t first, std::int64_t rows) {
   block_.push_to(to, number);
 }
 
+void PushSums::await_piece(int piece) {
+  for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k), piece);
+}
+
 void PushSums::finish() {
   const int rank = block_.rank();
   for (std::size_t i = 0; i < given_.size(); ++i) {
-    for (int k = 1; k < block_.size(); ++k) block_.await_part(block_.peer(k), static_cast<int>(i));
+    await_piece(static_cast<int>(i));
     Parts parts;
     for (int r = 0; r < block_.size(); ++r)
       parts.add((r == rank ? rows_of(item_, r) : data() + place_of(rank, r)) + given_[i].first);
@@ -98,12 +102,24 @@ tensor::Summands PushSums::push_summands(const Item& item) {
     block_.add(to, place_of(to, rank), rows_of(item, to), item.out.bytes());
   }
   block_.push();
+  return summands_of(item);
+}
+
+tensor::Summands PushSums::finish_summands() {
+  for (std::size_t i = 0; i < given_.size(); ++i) await_piece(static_cast<int>(i));
+  open_ = false;
+  return summands_of(item_);
+}
+
+tensor::Summands PushSums::summands_of(const Item& item) const {
+  const int rank = block_.rank();
   tensor::Summands summands;
   for (int r = 0; r < block_.size(); ++r) {
     tensor::Tensor part = item.out;
     part.data = r == rank ? rows_of(item, r) : data() + place_of(rank, r);
     summands.add(part);
   }
+  if (!item.addend.empty()) summands.add(item.addend);
   return summands;
 }
 

@@ -41,6 +41,9 @@ class PushSums final : public DeviceMemory {
   void give(int to, std::int64_t first, std::int64_t rows);
   /// Sums piece by piece, each when those of all peers have arrived.
   void finish();
+  /// Or sums nothing, and returns what push_summands() does, when all pieces have arrived. The item's addend, if it has
+  /// one, is the last summand.
+  tensor::Summands finish_summands();
 
   /// What a watchdog's thread reads of the next reduce_scatter(). After that call, last_number() tells how many turns
   /// it took.
@@ -66,6 +69,8 @@ class PushSums final : public DeviceMemory {
   std::size_t slot_of(int half, int at, int of) const;
   std::size_t place_of(int at, int of) const;
   void require_closed() const;
+  void await_piece(int piece);
+  tensor::Summands summands_of(const Communicator::ReduceScatterItem& item) const;
   void take(const Communicator::ReduceScatterItem& item);
   void end_turn();
   void sum(int half);

@@ -138,6 +138,13 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
   j.pool->used = 0;
   const Tensor whole = j.allocate({rows * n}, DType::fp32), other = j.allocate({rows * n}, DType::fp32);
   const Tensor out = j.allocate({rows}, DType::fp32);
+  const Tensor addend = j.allocate({rows}, DType::fp32);
+  {
+    Buffer mine(addend.shape, DType::fp32);
+    mine.fill(rank, 50);
+    upload(j, addend, mine.bytes());
+  }
+  const auto in_parts = [n](int round) { return n > 1 && round % 2 == 1; };  // with the addend
   std::vector<Tensor> inputs;
   std::vector<std::vector<Tensor>> seen(kRounds);
   for (int round = 0; round < kRounds; ++round) {
@@ -145,7 +152,7 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     mine.fill(rank, round);
     inputs.push_back(j.allocate({rows * n}, DType::fp32));
     upload(j, inputs.back(), mine.bytes());
-    for (int k = 0; k < n; ++k) seen[static_cast<std::size_t>(round)].push_back(j.allocate({rows}, DType::fp32));
+    for (int k = 0; k <= n; ++k) seen[static_cast<std::size_t>(round)].push_back(j.allocate({rows}, DType::fp32));
   }
   finish(j);
   bool left = false;
@@ -154,9 +161,15 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
     copy(j, whole, inputs[static_cast<std::size_t>(round)]);
     tensor::Summands summands;
-    j.beside->reduce_scatter_summands({out, whole}, summands, "fc1_wgrad").wait();
+    if (in_parts(round)) {
+      ScatterParts parts = j.beside->reduce_scatter_parts({out, whole, addend}, "fc2_fprop");
+      for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
+      summands = parts.finish_summands().value_or(out);
+    } else {
+      j.beside->reduce_scatter_summands({out, whole}, summands, "fc1_wgrad").wait();
+    }
     keep_busy(j, busy, std::size_t{64} << 20, (round * 3 + rank * 5) % 4 * 4);
-    left = summands.count() > 1;
+    left = left || summands.count() > 1;
     for (int k = 0; k < summands.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], summands[k]);
     copies.resize(static_cast<std::size_t>(summands.count()));
     copy(j, other, inputs[static_cast<std::size_t>(kRounds - 1 - round)]);
@@ -166,7 +179,7 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
     parts.finish();
   }
-  EXPECT_EQ(left, n <= tensor::Summands::kMost && memory != nullptr);
+  EXPECT_EQ(left, n < tensor::Summands::kMost && memory != nullptr);
   for (int round = 0; round < kRounds; ++round) {
     const auto& copies = seen[static_cast<std::size_t>(round)];
     std::vector<Buffer> parts;
@@ -182,6 +195,7 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
         const float x = value(r, rank * rows + i, round);
         expected = r == 0 ? x : expected + x;
       }
+      if (in_parts(round)) expected += value(rank, i, 50);
       if (left || n <= 2)
         ASSERT_EQ(sum, expected) << "round " << round << ", element " << i;
       else

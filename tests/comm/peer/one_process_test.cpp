@@ -359,6 +359,20 @@ struct Scatters {
   std::vector<Communicator::ReduceScatterItem> items;
 };
 
+/// The sum of fp32 summands on the device, added by the host in their order.
+std::vector<float> sum_on_host(const tensor::Summands& of) {
+  std::vector<float> sum(static_cast<std::size_t>(of[0].count()), 0.0f);
+  for (int k = 0; k < of.count(); ++k) {
+    const auto bytes = download(of[k].data, of[k].bytes());
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      float x = 0;
+      std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+      sum[i] = k == 0 ? x : sum[i] + x;
+    }
+  }
+  return sum;
+}
+
 // The host adds what the summands hold when all ranks have pushed. Other calls through the same memory come between.
 TEST(OneProcess, summands_are_left_to_their_reader) {
   for (const int size : {2, 3, 4}) {
@@ -377,15 +391,7 @@ TEST(OneProcess, summands_are_left_to_their_reader) {
       for (int r = 0; r < size; ++r) {
         const tensor::Summands& of = summands[static_cast<std::size_t>(r)];
         ASSERT_EQ(of.count(), size);
-        std::vector<float> sum(Scatters::kRows, 0.0f);
-        for (int k = 0; k < size; ++k) {
-          const auto bytes = download(of[k].data, of[k].bytes());
-          for (std::size_t i = 0; i < sum.size(); ++i) {
-            float x = 0;
-            std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
-            sum[i] = k == 0 ? x : sum[i] + x;
-          }
-        }
+        const std::vector<float> sum = sum_on_host(of);
         const Buffer expected = ranks.sum_of(r);
         for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], expected.get(static_cast<std::int64_t>(i)));
       }
@@ -404,28 +410,57 @@ TEST(OneProcess, summands_are_left_to_their_reader) {
   }
 }
 
-TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
-  for (const int size : {2, 3, 4, 8}) {
-    constexpr std::int64_t kRows = Scatters::kRows;
-    const auto n = static_cast<std::size_t>(size);
+/// Each rank gives its rows rank by rank, those for others in `pieces` pieces.
+void give_rank_by_rank(Scatters& ranks, std::int64_t pieces) {
+  auto& sums = ranks.sums;
+  const std::size_t n = sums.size();
+  for (std::size_t r = 0; r < n; ++r) sums[r]->begin(ranks.items[r]);
+  for (std::size_t k = 1; k <= n; ++k) {
+    for (std::size_t r = 0; r < n; ++r) {
+      for (std::int64_t i = 0, of = k == n ? 1 : pieces; i < of; ++i) {
+        const std::int64_t first = Scatters::kRows * i / of;
+        sums[r]->give(static_cast<int>((r + k) % n), first, Scatters::kRows * (i + 1) / of - first);
+      }
+    }
+  }
+}
+
+TEST(OneProcess, summands_that_are_given_rank_by_rank_are_left_with_the_addend) {
+  for (const int size : {2, 3, 4}) {
     Scatters ranks(size);
-    auto& [wholes, memory, out, streams, sums, items] = ranks;
-    for (std::size_t r = 0; r < n; ++r) ASSERT_TRUE(sums[r]->fits(items[r]));
+    const Parts addends(size, Scatters::kRows);
     for (int call = 0; call < 3; ++call) {
-      for (std::size_t r = 0; r < n; ++r) sums[r]->begin(items[r]);
-      for (std::size_t k = 1; k <= n; ++k) {
-        for (std::size_t r = 0; r < n; ++r) {
-          const std::int64_t pieces = k == n ? 1 : call + 1;
-          for (std::int64_t i = 0; i < pieces; ++i) {
-            const std::int64_t first = kRows * i / pieces;
-            sums[r]->give(static_cast<int>((r + k) % n), first, kRows * (i + 1) / pieces - first);
-          }
+      for (int r = 0; r < size && call > 0; ++r)
+        ranks.items[static_cast<std::size_t>(r)].addend = {
+            const_cast<std::byte*>(addends.of(r)), {Scatters::kRows}, tensor::DType::fp32};
+      give_rank_by_rank(ranks, call + 1);
+      std::vector<tensor::Summands> summands;
+      for (const auto& sums : ranks.sums) summands.push_back(sums->finish_summands());
+      for (int r = 0; r < size; ++r) {
+        ASSERT_EQ(summands[static_cast<std::size_t>(r)].count(), call > 0 ? size + 1 : size);
+        const std::vector<float> sum = sum_on_host(summands[static_cast<std::size_t>(r)]);
+        const Buffer expected = ranks.sum_of(r);
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+          const float of_ranks = expected.get(static_cast<std::int64_t>(i));
+          ASSERT_EQ(sum[i], call > 0 ? of_ranks + value(r, static_cast<std::int64_t>(i)) : of_ranks);
         }
       }
+    }
+  }
+}
+
+TEST(OneProcess, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
+  for (const int size : {2, 3, 4, 8}) {
+    const auto n = static_cast<std::size_t>(size);
+    Scatters ranks(size);
+    auto& sums = ranks.sums;
+    for (std::size_t r = 0; r < n; ++r) ASSERT_TRUE(sums[r]->fits(ranks.items[r]));
+    for (int call = 0; call < 3; ++call) {
+      give_rank_by_rank(ranks, call + 1);
       for (std::size_t r = 0; r < n; ++r) sums[r]->finish();
       for (int r = 0; r < size; ++r) {
         const Buffer expected = ranks.sum_of(r);
-        EXPECT_EQ(download(out[static_cast<std::size_t>(r)]->data(), expected.bytes().size()), expected.bytes())
+        EXPECT_EQ(download(ranks.out[static_cast<std::size_t>(r)]->data(), expected.bytes().size()), expected.bytes())
             << size << " ranks, rank " << r;
       }
     }
