@@ -98,6 +98,7 @@ int vectors_of(std::int64_t hidden) {
 struct Kernel {
   void (*function)(NormForward);
   std::size_t shared;  ///< bytes
+  bool operator==(const Kernel&) const = default;
 };
 template <class Outputs, bool kCentred, int kVectors, bool kSum = false>
 Kernel one_kernel(const NormForward& norm) {
@@ -132,22 +133,21 @@ Kernel any_kernel_of(const NormForward& norm) {
 /// its device afterwards.
 int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
   struct Answer {
-    void (*function)(NormForward);
+    Kernel kernel;
     unsigned blocks;
-    std::size_t shared;
     int clusters;
   };
   thread_local std::vector<Answer> answers;
   const unsigned blocks = config.gridDim.x;
   for (const Answer& answer : answers) {
-    if (answer.function == kernel.function && answer.blocks == blocks && answer.shared == kernel.shared)
-      return answer.clusters;
+    if (answer.kernel == kernel && answer.blocks == blocks) return answer.clusters;
   }
   int clusters = 0;
+  // A function may ask for less at one call than at another, so its limit is that of the device.
   SHARD8_CUDA_CHECK(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(kernel.shared)));
+                                         static_cast<int>(shared_with_clusters())));
   SHARD8_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config));
-  answers.push_back({kernel.function, blocks, kernel.shared, std::max(clusters, 1)});
+  answers.push_back({kernel, blocks, std::max(clusters, 1)});
   return answers.back().clusters;
 }
 

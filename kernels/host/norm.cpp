@@ -9,7 +9,8 @@ namespace shard8::kernels {
 
 void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
                      const tensor::PendingSum& x, const tensor::Tensor& weight, float eps) {
-  portable_rmsnorm_forward(exec, y, rstd, x, weight, eps);
+  make_sum(exec, x);
+  portable_rmsnorm_forward(exec, y, rstd, x.sum, weight, eps);
 }
 
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,

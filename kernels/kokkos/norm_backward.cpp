@@ -202,6 +202,8 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
       run_of.template operator()<1>();
     else if (at.dy.count == 2)
       run_of.template operator()<2>();
+    else if (at.dy.count <= 4)  // more take more registers
+      run_of.template operator()<4>();
     else
       run_of.template operator()<Summands::kMost>();
     return true;

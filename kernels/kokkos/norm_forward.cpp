@@ -21,19 +21,32 @@ struct NormForward {
   Kokkos::Array<const T*, tensor::Summands::kMost> summands;
   int count = 0;  ///< of summands, if x is pending
 
-  /// The elements of x at i, which is made here if it is pending. The first to read an element must call it.
+  /// The elements of x at i, which is made here if it is pending. The first to read an element must call it. On hosts x
+  /// is never pending.
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, std::int64_t i) const {
-    if (count > 0) {
-      typename W::template Lanes<T> in[tensor::Summands::kMost] = {};
-      for (int k = 0; k < count; ++k) in[k] = w.load(summands[k], i);
-      w.store(x, i, w.each([&](int j) {
-        float sum = in[0][j];
-        for (int k = 1; k < count; ++k) sum += in[k][j];
-        return sum;
-      }));
+    if constexpr (!kHostExec) {
+      if (count > 0) store_sum(w, i);
     }
     return w.load(static_cast<const T*>(x), i);
+  }
+
+ private:
+  template <class W>
+  KOKKOS_FORCEINLINE_FUNCTION void store_sum(const W& w, std::int64_t i) const {
+    typename W::template Lanes<T> in[tensor::Summands::kMost];
+    SHARD8_UNROLL
+    for (int k = 0; k < tensor::Summands::kMost; ++k) {
+      if (k < count) in[k] = w.load(summands[k], i);
+    }
+    w.store(x, i, w.each([&](int j) {
+      float sum = in[0][j];
+      SHARD8_UNROLL
+      for (int k = 1; k < tensor::Summands::kMost; ++k) {
+        if (k < count) sum += in[k][j];
+      }
+      return sum;
+    }));
   }
 };
 

@@ -12,8 +12,8 @@
 /// between the two forms; where the replacement does not take the arguments, it calls these.
 namespace shard8::kernels {
 
-/// As rmsnorm_forward and layernorm_forward of kernels/norm.hpp; the x of layernorm_forward is made. On hosts these are
-/// the operators.
+/// As rmsnorm_forward and layernorm_forward of kernels/norm.hpp. x of layernorm_forward is made, and so is x of both on
+/// hosts.
 void portable_rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
                               const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
 void portable_layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,

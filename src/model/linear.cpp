@@ -73,10 +73,10 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
-/// It may be pending. `partial` (tokens, n) is scratch.
+/// `may_pend`: the returned sum may be pending. `partial` (tokens, n) is scratch.
 tensor::PendingSum fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial,
                                      const Operand& x, const LinearWeights& w, const Tensor& addend,
-                                     const TensorExchange& scatter) {
+                                     const TensorExchange& scatter, bool may_pend) {
   if (!scatter.hidden()) {
     fprop_of_ranks(context, partial, x, {w.weight, {}});
     reduce_scatter_tokens(context, scatter.name, local, partial, addend);
@@ -86,7 +86,9 @@ tensor::PendingSum fprop_and_scatter(const Context& context, const Tensor& local
   scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
     fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
   });
-  return scattering.finish(context);
+  if (may_pend) return scattering.finish_pending(context);
+  scattering.finish(context);
+  return local;
 }
 
 }  // namespace
@@ -196,12 +198,11 @@ tensor::PendingSum row_linear_forward(const Context& context, const Tensor& y, c
     return y;
   }
   if (w.bias.empty() && !one_rank)
-    return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter);
+    return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter,
+                             true);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
-  const tensor::PendingSum pending =
-      fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter);
+  fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter, false);
   auto part = context.timer.part(Part::elementwise, "residual_add");
-  kernels::make_sum(context.exec, pending);
   kernels::residual_add(context.exec, y, residual, sum, w.bias);
   return y;
 }

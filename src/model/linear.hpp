@@ -87,11 +87,12 @@ tensor::Summands column_linear_backward(const Context& context, const tensor::Te
                                         const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
 /// Computes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring. The
-/// returned y is written, or it is pending, as ScatteringByParts::finish says: the next kernel must make it. Until then
-/// `residual` must not change.
-tensor::PendingSum row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
-                                      const LinearWeights& w, const tensor::Tensor& residual,
-                                      const LinearScratch& scratch, const TensorExchange& scatter);
+/// returned y is written, or without a bias it may be pending, as ScatteringByParts::finish_pending says. Until it is
+/// made `residual` must not change.
+[[nodiscard]] tensor::PendingSum row_linear_forward(const Context& context, const tensor::Tensor& y,
+                                                    const fp8::Operands& x, const LinearWeights& w,
+                                                    const tensor::Tensor& residual, const LinearScratch& scratch,
+                                                    const TensorExchange& scatter);
 
 /// The backward of a row-parallel linear in three steps, between which the caller may run other products: the
 /// constructor, dgrad() and wgrad(). Until wgrad() returns, the copies of dy and scratch.gathered or

@@ -260,16 +260,12 @@ void ModuleOperations::row_forward(Linear linear) {
     fprop(linear, false, false);
     reduce_scatter();
   }
-  const int summands = dims_.tensor + (dims_.biases() ? 0 : 1);  // of the ranks, and the residual
-  const bool pending = hidden && options_.device && summands <= tensor::Summands::kMost;
   if (!dims_.biases() && dims_.tensor > 1) {  // the collective adds the residual, or the next norm adds all
-    summands_ = pending ? summands : 1;
+    const int summands = dims_.tensor + 1;
+    summands_ = hidden && options_.device && summands <= tensor::Summands::kMost ? summands : 1;
     return;
   }
   const std::uint64_t y = plain(dims_.tokens_local() * dims_.hidden);
-  if (pending)
-    kernel("make_sum", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
-           static_cast<std::uint64_t>(summands) * y, y);
   kernel("residual_add", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
          2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
 }

@@ -153,6 +153,15 @@ void ModuleOperations::layer_forward(std::int64_t layer) {
   row_forward(Linear::fc2);
 }
 
+/// With Recompute::full the last layer's result is made before the head.
+void ModuleOperations::layers_end() {
+  const int summands = options_.recompute == deck::Recompute::full ? std::exchange(summands_, 1) : 1;
+  if (summands == 1) return;
+  const std::uint64_t x = plain(dims_.tokens_local() * dims_.hidden);
+  kernel("make_sum", dims_.tokens_local(), dims_.hidden, dims_.compute, dims_.compute,
+         static_cast<std::uint64_t>(summands) * x, x);
+}
+
 void ModuleOperations::layer_recompute(std::int64_t layer) {
   layer_ = layer;
   recomputed([&] {

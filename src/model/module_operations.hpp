@@ -33,6 +33,8 @@ class ModuleOperations {
   /// Begins first unless the backward of a layer has begun it.
   void embedding_backward();
   void layer_forward(std::int64_t layer);
+  /// Behind the last layer's forward.
+  void layers_end();
   /// What Recompute::full computes a second time before backward.
   void layer_recompute(std::int64_t layer);
   /// What follows the backward of a layer at once: nothing, or the backward of the layer below or of the embedding.

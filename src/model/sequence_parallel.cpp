@@ -164,7 +164,12 @@ void ScatteringByParts::give(const Context& context, int rank, std::int64_t firs
     parts_.give(rank, first, count);
 }
 
-tensor::PendingSum ScatteringByParts::finish(const Context& context) {
+void ScatteringByParts::finish(const Context& context) {
+  auto part = context.timer.exchange(name_, "finish");
+  parts_.finish();
+}
+
+tensor::PendingSum ScatteringByParts::finish_pending(const Context& context) {
   auto part = context.timer.exchange(name_, "finish");
   const std::optional<tensor::Summands> summands = parts_.finish_summands();
   return summands ? tensor::PendingSum(*summands, local_) : local_;

@@ -158,10 +158,11 @@ class ScatteringByParts {
   /// one.
   template <class Multiply>
   void in_order_of_departure(const Context& context, int chunks, const Multiply& multiply);
-  /// `local`, or the summands that make it: the next kernel must read them, and write their sum to `local`
-  /// (comm::ScatterParts::finish_summands). What the execution space is given from now on sees them. All ranks must
-  /// have been given.
-  tensor::PendingSum finish(const Context& context);
+  /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.
+  void finish(const Context& context);
+  /// As finish(), or the sum in `local` stays pending: the next kernel must make it, before the execution space is
+  /// given another reduce-scatter (comm::ScatterParts::finish_summands).
+  [[nodiscard]] tensor::PendingSum finish_pending(const Context& context);
 
  private:
   void give(const Context& context, int rank, std::int64_t first, std::int64_t count);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/elementwise.hpp"
 #include "kernels/rope.hpp"
 
 namespace shard8::model {
@@ -94,7 +95,8 @@ void Transformer::forward_embedding(const Context& context, UnitWeights& weights
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-/// The result of the last layer, which may be pending.
+/// The result of the last layer, which may be pending. With Recompute::full it is made: its residual lies in memory of
+/// the layers that the head uses, too.
 tensor::PendingSum Transformer::forward_layers(const Context& context, UnitWeights& weights) {
   tensor::PendingSum x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
@@ -105,7 +107,10 @@ tensor::PendingSum Transformer::forward_layers(const Context& context, UnitWeigh
     x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], x, w, activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
-  return x;
+  if (model_.recompute != deck::Recompute::full || x.made()) return x;
+  auto part = context.timer.part(profile::Part::elementwise, "make_sum");
+  kernels::make_sum(context.exec, x);
+  return x.sum;
 }
 
 void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,

@@ -38,6 +38,7 @@ void TransformerOperations::forward_layers() {
     modules_.layer_forward(layer);
     weights_.release(layer_unit(layer));
   }
+  modules_.layers_end();
 }
 
 void TransformerOperations::head(bool first, bool last) {

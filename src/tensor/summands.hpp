@@ -33,23 +33,27 @@ class Summands {
   int count_ = 0;
 };
 
-/// A tensor that its first reader may still have to make: that reader writes the sum of `summands` to `sum`. From then
-/// on, and where the tensor is its only summand, all read `sum`.
+/// A tensor that its first reader may still have to make: that reader writes the sum of `summands` to `sum`, which may
+/// be one of them. From then on, and where the tensor is its only summand, all read `sum`.
 struct PendingSum {
   Summands summands;
   Tensor sum;
 
   PendingSum(const Tensor& made) : summands(made), sum(made) {}  // NOLINT: every tensor is one that is made
-  PendingSum(const Summands& of, const Tensor& to) : summands(of), sum(to) {}
+  /// The sum of several summands. Error(failed) if there is only one, or if `to` is not as they are.
+  PendingSum(const Summands& of, const Tensor& to) : summands(of), sum(to) {
+    SHARD8_REQUIRE(of.count() > 1 && to.shape == of[0].shape && to.dtype == of[0].dtype,
+                   "a sum of {} summands in {} of {}: several summands of its shape and dtype are needed", of.count(),
+                   to_string(to.shape), name_of(to.dtype));
+  }
 
   bool made() const { return summands.count() == 1; }
   /// Rows `first` … `first` + `rows` − 1.
   PendingSum slice(std::int64_t first, std::int64_t rows) const {
-    PendingSum part(sum.slice(first, rows));
-    if (made()) return part;
-    part.summands = {};
-    for (int k = 0; k < summands.count(); ++k) part.summands.add(summands[k].slice(first, rows));
-    return part;
+    if (made()) return sum.slice(first, rows);
+    Summands parts;
+    for (int k = 0; k < summands.count(); ++k) parts.add(summands[k].slice(first, rows));
+    return {parts, sum.slice(first, rows)};
   }
 };
 

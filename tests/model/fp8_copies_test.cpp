@@ -47,7 +47,7 @@ struct Products {
     const Tensor y = m.put_tokens(tests::Matrix(m.dims.tokens(), m.dims.hidden, 1));
     run(Linear::proj, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
       if (forward) {
-        row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj.forward);
+        EXPECT_TRUE(row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj.forward).made());
         return;
       }
       model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj.gather);

@@ -101,7 +101,7 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
   if (column)
     column_linear_forward(m.context, y, x.copies, w, scratch, model::Overlap().qkv.forward);
   else
-    row_linear_forward(m.context, y, x.copies, w, y, scratch, model::Overlap().proj.forward);
+    EXPECT_TRUE(row_linear_forward(m.context, y, x.copies, w, y, scratch, model::Overlap().proj.forward).made());
   const Tensor my_dy = m.put(m.part(m.share(gradient), g.dy));
   const auto dy = output_gradient(m.context, site, my_dy, m.share(gradient).tokens(), scratch);
   expect_cast_of_whole(m, gradient, dy.copies, g.dy);

@@ -99,10 +99,14 @@ void run_row(const Setting& setting) {
   const auto mine = m.put(Module::columns(x->value, which));
   const auto my_residual = m.put_tokens(residual->value);
   const auto out = m.output(m.dims.tokens_local(), m.dims.hidden);
-  model::row_linear_forward(m.context, out, mine, weights, my_residual, scratch, model::Overlap().proj.forward);
+  EXPECT_TRUE(
+      model::row_linear_forward(m.context, out, mine, weights, my_residual, scratch, model::Overlap().proj.forward)
+          .made());
   m.expect_close("y", m.whole_tokens(out), y->value);
   // y may be the residual.
-  model::row_linear_forward(m.context, my_residual, mine, weights, my_residual, scratch, model::Overlap().proj.forward);
+  EXPECT_TRUE(model::row_linear_forward(m.context, my_residual, mine, weights, my_residual, scratch,
+                                        model::Overlap().proj.forward)
+                  .made());
   m.expect_close("y in place", m.whole_tokens(my_residual), y->value);
 
   const auto dx = m.output(m.dims.tokens(), m.dims.q_width());

@@ -34,7 +34,8 @@ class PushSums final : public DeviceMemory {
 
   /// Whether an item can go through this memory in one turn.
   bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
-  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() the memory serves nothing else.
+  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() or finish_summands() the memory serves
+  /// nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
   /// Pushes rows `first` … `first` + `rows` − 1 of those that rank `to` sums. Every row of every rank is given once, in
   /// order, and for all ranks but this one in the same pieces on all ranks. Nothing is pushed for this rank.
@@ -84,7 +85,7 @@ class PushSums final : public DeviceMemory {
   Communicator::ReduceScatterItem item_;  ///< that is given in parts
   std::vector<Bytes> given_;              ///< the pieces of the rank that was given first, of a shard of the item
   std::vector<int> count_;                ///< of each rank: its pieces that were given
-  bool open_ = false;                     ///< between begin() and finish()
+  bool open_ = false;                     ///< between begin() and the end of its reduce-scatter
   bool ready_ = false;                    ///< the stream has waited for the peers' memory
 };
 
