@@ -18,7 +18,7 @@ namespace shard8::kernels {
 
 /// RMSNorm (Zhang & Sennrich 2019): writes rstd = 1/sqrt(mean(x²) + eps) and y = weight · (x·rstd). x·rstd is rounded
 /// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm. If x is pending, the
-/// function also writes its sum.
+/// function also writes the sum, to x.sum.
 void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
                      const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
 
@@ -35,7 +35,7 @@ void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const 
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
 /// LayerNorm (Ba et al. 2016): writes mean, rstd = 1/sqrt(var + eps) with var = mean((x − mean)²), and y = weight · (x
-/// − mean)·rstd + bias, rounded once. If x is pending, the function also writes its sum.
+/// − mean)·rstd + bias, rounded once. If x is pending, the function also writes the sum, to x.sum.
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
                        const tensor::Tensor& rstd, const tensor::PendingSum& x, const tensor::Tensor& weight,
                        const tensor::Tensor& bias, float eps);

@@ -37,8 +37,8 @@ struct NormForward {
 /// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast.
 bool has_norm_forward(const NormForward& norm);
 
-/// Runs the norm; has_norm_forward(norm) must be true. Reads x or the summands once, and x a second time only for rows
-/// in which something saturates. Sums depend on `hidden` alone, not on what is written.
+/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each summand once. Reads rows of x again if the
+/// cast of one of their results saturates. Sums depend on `hidden` alone, not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
 
 }  // namespace shard8::kernels::cuda

@@ -21,8 +21,8 @@ struct NormForward {
   Kokkos::Array<const T*, tensor::Summands::kMost> summands;
   int count = 0;  ///< of summands, if x is pending
 
-  /// The elements of x at i, which is made here if it is pending. The first to read an element must call it. On hosts x
-  /// is never pending.
+  /// Returns the elements of x at i. If x is pending, their sums are computed and written to x before, so the first to
+  /// read an element of x must call this. On hosts there are never summands.
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, std::int64_t i) const {
     if constexpr (!kHostExec) {

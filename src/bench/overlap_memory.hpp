@@ -18,7 +18,7 @@ struct LinearOperands {
   tensor::Tensor dw;  ///< fp32, of the shape of w
 };
 
-/// The tensors of a norm, but for its input and its output, and the gradient of its output.
+/// What a norm's forward and backward use beside x, y and dy: its input, its output and the gradient of its output.
 struct NormOperands {
   model::Norm norm;
   model::NormStatistics statistics, forward_statistics;  ///< that backward reads, that forward writes

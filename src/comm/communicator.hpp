@@ -111,18 +111,19 @@ class Communicator {
   Waiting waiting() const;
   HostWaits* waits() const;  ///< as given to the constructor
 
-  /// How this rank's own part of a gather gets to its place in the whole, if it lies elsewhere.
+  /// How a gather writes this rank's own part to its place in the whole, if the caller gave the part in other memory.
   enum class OwnPart : std::uint8_t {
-    copied,   ///< within the rank's memory. On a device that takes multiprocessors, which a product may occupy
-    returned  ///< where copy engines push parts to peers, they copy it back from the peer that received it first: that
-              ///< takes longer, but no multiprocessors. Elsewhere as `copied`
+    copied,   ///< by a copy within this rank's memory. On a device the copy needs multiprocessors: it waits for a
+              ///< product
+    returned  ///< by a copy from the first peer to which copy engines have pushed the part. It takes longer, but needs
+              ///< no multiprocessors. Where parts are not pushed by copy engines, as `copied`
   };
 
   /// All-gather in place, as one grouped call. Each tensor of `whole` (N·R, ...), of any dtype, has this rank's rows at
   /// [rank·R, (rank+1)·R) and receives the other ranks' rows. `own` is empty or has one tensor for each of `whole`:
   /// where own[i] (R, ...) is not empty, this rank's rows lie there and are copied into whole[i]. The caller must not
-  /// change own[i] until the request is complete. `label`, static text such as "fc1_dgrad", names the matrix product
-  /// in the watchdog's words; it may be empty.
+  /// change own[i] until the request is complete; `own_part` says how it is copied. `label`, static text such as
+  /// "fc1_dgrad", names the matrix product in the watchdog's words; it may be empty.
   [[nodiscard]] Request all_gather_in_place(std::span<const tensor::Tensor> whole,
                                             std::span<const tensor::Tensor> own = {}, std::string_view label = {},
                                             OwnPart own_part = OwnPart::copied) const;
@@ -131,7 +132,7 @@ class Communicator {
   /// Tokens that every rank has stored transposed are gathered so. `through` (N·R, C), in gather_memory as the whole,
   /// may be overwritten: ranks that cannot write to each other's memory gather there first. The caller must not change
   /// `own` and `through` until the request is complete. Only on devices, in a group of several ranks; elsewhere
-  /// Error(failed). `label`: see all_gather_in_place.
+  /// Error(failed). `label` and `own_part`: see all_gather_in_place.
   [[nodiscard]] Request all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
                                            const tensor::Tensor& through, std::string_view label = {},
                                            OwnPart own_part = OwnPart::copied) const;

@@ -67,8 +67,7 @@ constexpr Field kOverlap[] = {
      .help = "the reduce-scatter of fc2's output; pipeline, ring: as for proj_fprop; auto: pipeline or off"},
     {.key = "qkv_dgrad",
      .slot = overlap<&OverlapConfig::qkv_dgrad>(),
-     .help = "the gather of qkv's input for wgrad; bulk: while the backward of attention and dgrad compute; auto: bulk "
-             "or off"},
+     .help = "the gather of qkv's input for wgrad; bulk: while dgrad computes; auto: bulk or off"},
     {.key = "proj_dgrad",
      .slot = overlap<&OverlapConfig::proj_dgrad>(),
      .help = "the gather of the gradient of proj's output; bulk: while the wgrad of fc2 computes; auto: bulk or off"},

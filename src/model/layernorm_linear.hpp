@@ -32,7 +32,7 @@ struct LayernormLinear {
     bool recompute = false;
   };
 
-  /// Writes y and `saved`. Makes x if it is pending.
+  /// Writes y and `saved`, and the sum of a pending x.
   void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, const tensor::PendingSum& x,
                const Weights& w, const LinearScratch& scratch) const;
   /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and

@@ -40,7 +40,7 @@ struct LayernormMlp {
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
-  /// Computes y, which may be pending (row_linear_forward), and writes `saved`. Makes x if it is pending.
+  /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
   tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
                              const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Writes only `saved`: forward without fc2.

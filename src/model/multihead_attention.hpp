@@ -40,7 +40,7 @@ struct MultiheadAttention {
     tensor::Tensor rope_table;  ///< (2, seq, head_dim/2) fp32, filled; empty: no rotation
   };
 
-  /// Computes y, which may be pending (row_linear_forward), and writes `saved`. Makes x if it is pending.
+  /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
   tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
                              const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Begins the backward of proj with dx (T_local, H), the gradient of y.

@@ -27,7 +27,7 @@ struct Norm {
   deck::Arch arch = deck::Arch::llama;
   float eps = 1e-5f;
 
-  /// Writes y (rows, H) of x (rows, H), plain or cast to FP8, and the statistics. Makes x if it is pending.
+  /// Writes y (rows, H) of x (rows, H), plain or cast to FP8, and the statistics. Writes the sum of a pending x.
   void forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                const tensor::PendingSum& x, const Affine& w) const;
   /// Writes the same y as forward did, from the statistics that forward wrote.

@@ -39,8 +39,8 @@ class Gathering {
 /// of an operand in FP8 are gathered into `whole_cast`, in one call. An operand that is stored transposed is gathered
 /// transposed, and `whole` is scratch for that: its contents are lost. A scale of the whole matrix is not gathered,
 /// since all ranks have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the
-/// memory of the whole must not change. `hidden`: other kernels run until wait(), so the gather is done without
-/// multiprocessors if it can be (Communicator::OwnPart::returned).
+/// memory of the whole must not change. `hidden`: the caller runs other kernels before wait(). Then no kernel
+/// copies this rank's tokens, if copy engines can (comm::Communicator::OwnPart::returned).
 Gathering start_gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
                               const fp8::CastBuffer& whole_cast, const tensor::Operand& local, bool hidden);
 

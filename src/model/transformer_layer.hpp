@@ -70,8 +70,8 @@ class TransformerLayer {
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
-  /// Computes y (T_local, H) of x (T_local, H), which may be pending (row_linear_forward), and writes `saved`. Makes x
-  /// if it is pending. Collective over the tensor group, as are the other two.
+  /// Returns y (T_local, H) of x (T_local, H), written or pending as row_linear_forward says, and writes `saved`.
+  /// Writes the sum of a pending x. Collective over the tensor group, as are the other two.
   tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
                              const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).

@@ -58,9 +58,9 @@ class PeerBlock {
   /// apart, the first one at `offset`.
   void add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                 std::size_t rows);
-  /// Adds a copy of `bytes` bytes at `offset` in the memory of the peer `from`, which this rank pushes there in the
-  /// same push(), to the same place in this rank's memory. So this rank's own bytes get there without a copy within the
-  /// device, which would take multiprocessors.
+  /// Adds a copy back to this rank: push() copies `bytes` bytes at `offset` in the memory of the peer `from` to
+  /// `offset` in this rank's memory, after its copies to peers. This rank must push these bytes to `from` in the same
+  /// push(). In place of a copy within the device, which needs multiprocessors.
   void add_return(int from, std::size_t offset, std::size_t bytes);
   /// The same of `rows` rows of `width` bytes that begin `pitch` bytes apart.
   void add_return_of_rows(int from, std::size_t offset, std::size_t pitch, std::size_t width, std::size_t rows);
