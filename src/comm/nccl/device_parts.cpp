@@ -97,7 +97,7 @@ void DeviceScatter::give(int rank, std::int64_t first, std::int64_t rows) {
     call_ = &lane_->next(info_, profile::Collective::reduce_scatter, label_);
     call_->count(item_.whole);
     lane_->start(*call_, memory_->call_in_parts());
-  } else {
+  } else if (rank != info_->rank) {
     lane_->follow_compute();
   }
   memory_->give(rank, first, rows);
@@ -127,6 +127,7 @@ void DeviceScatter::finish() {
   if (memory_ == nullptr) {
     call = group_->reduce_scatter({&item_, 1}, label_);
   } else {
+    lane_->follow_compute();  // the sum reads this rank's rows
     memory_->finish();
     call = lane_->end(*call_);
   }

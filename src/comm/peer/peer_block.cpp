@@ -101,14 +101,13 @@ void PeerBlock::add_rows(int to, std::size_t offset, std::size_t pitch, const st
   (to == rank() ? own_ : to_peers_).in_rows.push_back({memory_->of(to) + offset, pitch, from, width, width, rows});
 }
 
-void PeerBlock::add_return(int from, std::size_t offset, std::size_t bytes) {
-  returns_.add(data() + offset, memory_->of(from) + offset, bytes);
+void PeerBlock::add_return(std::size_t offset, std::size_t bytes) {
+  returns_.add(data() + offset, memory_->of(peer(1)) + offset, bytes);
 }
 
-void PeerBlock::add_return_of_rows(int from, std::size_t offset, std::size_t pitch, std::size_t width,
-                                   std::size_t rows) {
+void PeerBlock::add_return_of_rows(std::size_t offset, std::size_t pitch, std::size_t width, std::size_t rows) {
   if (rows == 0 || width == 0) return;
-  returns_.in_rows.push_back({data() + offset, pitch, memory_->of(from) + offset, pitch, width, rows});
+  returns_.in_rows.push_back({data() + offset, pitch, memory_->of(peer(1)) + offset, pitch, width, rows});
 }
 
 /// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
@@ -186,8 +185,13 @@ void PeerBlock::push() {
   await(Handshake::ready);
   flags_.enqueue(stream_);
   to_peers_.batch(stream_);
-  if (!returns_.empty()) returns_.batch(stream_);  // before the peer is told, and may use its memory
-  tell(Handshake::done, number_);
+  if (returns_.empty()) {
+    tell(Handshake::done, number_);
+  } else {  // the first peer is told last: from then on it may use the memory that the copies read
+    for (int k = 2; k < size(); ++k) tell(Handshake::done, number_, peer(k));
+    returns_.batch(stream_);
+    tell(Handshake::done, number_, peer(1));
+  }
   if (!own_.empty()) copy_own();
   await(Handshake::done);
   flags_.enqueue(stream_);

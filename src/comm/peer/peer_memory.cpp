@@ -16,15 +16,24 @@ int half_of_multiprocessors() {
 
 Turn turn(std::size_t i, std::size_t count) { return {i == 0, i + 1 == count}; }
 
+/// Calls use(rows, offset) for this rank's rows of each tensor that has some; `offset` is their place in a rank's
+/// memory.
+template <class Use>
+void for_each_rows(const PeerBlock& block, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
+                   const Use& use) {
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const OwnRows rows = own_rows(whole, own, i, block.rank(), block.size());
+    if (rows.bytes > 0) use(rows, static_cast<std::size_t>(rows.place - block.data()));
+  }
+}
+
 }  // namespace
 
 /// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet.
 void PeerMemory::add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
-    if (rows.bytes == 0 || (to == block_.rank() && !rows.elsewhere())) continue;
-    block_.add(to, static_cast<std::size_t>(rows.place - data()), rows.data, rows.bytes);
-  }
+  for_each_rows(block_, whole, own, [&](const OwnRows& rows, std::size_t offset) {
+    if (to != block_.rank() || rows.elsewhere()) block_.add(to, offset, rows.data, rows.bytes);
+  });
 }
 
 void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
@@ -33,11 +42,9 @@ void PeerMemory::gather(std::span<const tensor::Tensor> whole, std::span<const t
   if (own_part == Communicator::OwnPart::copied) {
     add_rows(block_.rank(), whole, own);
   } else {
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
-      if (rows.bytes > 0 && rows.elsewhere())
-        block_.add_return(block_.peer(1), static_cast<std::size_t>(rows.place - data()), rows.bytes);
-    }
+    for_each_rows(block_, whole, own, [&](const OwnRows& rows, std::size_t offset) {
+      if (rows.elsewhere()) block_.add_return(offset, rows.bytes);
+    });
   }
   block_.push();
 }
@@ -62,7 +69,7 @@ void PeerMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tenso
   if (own_part == Communicator::OwnPart::copied)
     add(block_.rank());
   else
-    block_.add_return_of_rows(block_.peer(1), offset, columns.pitch, columns.width, columns.rows);
+    block_.add_return_of_rows(offset, columns.pitch, columns.width, columns.rows);
   block_.push();
 }
 

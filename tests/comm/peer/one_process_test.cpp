@@ -97,9 +97,9 @@ TEST(OneProcess, peers_return_own_rows) {
             add_part(ranks, parts, r, k);
         }
         if (in_rows)
-          ranks[r].add_return_of_rows(ranks[r].peer(1), first, all * kRowBytes, kRowBytes, kMatrixRows);
+          ranks[r].add_return_of_rows(first, all * kRowBytes, kRowBytes, kMatrixRows);
         else
-          ranks[r].add_return(ranks[r].peer(1), first, parts.bytes());
+          ranks[r].add_return(first, parts.bytes());
       }
       for (int r = 0; r < size; ++r) ranks[r].push();
       for (int r = 0; r < size; ++r)
