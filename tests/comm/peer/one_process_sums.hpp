@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/peer/push_sums.hpp"
+#include "comm/peer/sum_parts.hpp"
+#include "tests/comm/peer/one_process.hpp"
+
+namespace shard8::comm::tests {
+
+/// The ranks of a group that reduce-scatter wholes of kRows rows of fp32 a rank.
+struct Scatters {
+  static constexpr std::int64_t kRows = 10007;
+
+  explicit Scatters(int size) : wholes(size, kRows * size) {
+    const std::size_t bytes = Communicator::reduce_memory_bytes(kRows * sizeof(float), size);
+    const std::size_t all = PeerBlock::memory_bytes(bytes, size);
+    std::vector<std::byte*> base;
+    for (int r = 0; r < size; ++r) {
+      base.push_back(memory.emplace_back(std::make_unique<Memory>(all))->data());
+      out.push_back(std::make_unique<Memory>(kRows * sizeof(float)));
+    }
+    for (int r = 0; r < size; ++r) {
+      streams.push_back(std::make_unique<Stream>());
+      sums.push_back(std::make_unique<peer::PushSums>(std::make_shared<PeerAddresses>(r, base, all), bytes,
+                                                      streams.back()->get()));
+      items.push_back({{out[static_cast<std::size_t>(r)]->data(), {kRows}, tensor::DType::fp32},
+                       {const_cast<std::byte*>(wholes.of(r)), {kRows * size}, tensor::DType::fp32}});
+    }
+  }
+  /// The sum of rank r's rows, added in rank order.
+  Buffer sum_of(int r) const {
+    Buffer sum(tensor::Shape{kRows}, tensor::DType::fp32);
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      float total = value(0, r * kRows + i);
+      for (int from = 1; from < static_cast<int>(sums.size()); ++from) total += value(from, r * kRows + i);
+      sum.set(i, total);
+    }
+    return sum;
+  }
+
+  /// CUDA loads a kernel at its first launch, and must not do so while a stream waits.
+  void load_kernel() {
+    peer::Parts parts;
+    for (int r = 0; r < static_cast<int>(sums.size()); ++r) parts.add(wholes.of(r));
+    peer::sum_parts(streams[0]->get(), out[0]->data(), tensor::DType::fp32, kRows, parts);
+    SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+  }
+
+  Parts wholes;
+  std::vector<std::unique_ptr<Memory>> memory, out;
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<peer::PushSums>> sums;
+  std::vector<Communicator::ReduceScatterItem> items;
+};
+
+}  // namespace shard8::comm::tests
