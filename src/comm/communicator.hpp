@@ -150,7 +150,7 @@ class Communicator {
   /// item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as many ranks
   /// as tensor::Summands can have, they become every rank's summand of this rank's rows, in rank order, and item.out is
   /// not written. Once the request is complete, the compute stream may read the summands until it is given the group's
-  /// next reduce-scatter. Until then item.whole must not change. Error(failed) with an addend.
+  /// next reduce-scatter. The caller must not change item.whole before it has read them. Error(failed) with an addend.
   [[nodiscard]] Request reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
                                                 std::string_view label = {}) const;
 

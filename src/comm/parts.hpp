@@ -138,8 +138,8 @@ class ScatterParts {
   void finish();
   /// As finish(), but the sum may be left to its reader: item.out is then not written, and the returned summands, in
   /// rank order and the addend last, make it. What the compute stream is given afterwards sees them, until it is given
-  /// the group's next reduce-scatter. Until then whole() and the addend must not change. If nothing is returned, the
-  /// sum is in item.out.
+  /// the group's next reduce-scatter. The caller must not change whole() and the addend before it has read them. If
+  /// nothing is returned, the sum is in item.out.
   [[nodiscard]] std::optional<tensor::Summands> finish_summands();
   bool active() const { return exchange_ != nullptr; }
 

@@ -113,15 +113,15 @@ void PeerBlock::add_return_of_rows(std::size_t offset, std::size_t pitch, std::s
 /// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
 FlagAddress PeerBlock::number_to_tell() const { return words(rank()) + 2 * size() + 1; }
 
-/// Copies `number` to the words of all peers, or of one, behind the copies that the stream has been given.
-void PeerBlock::tell(Handshake::Word word, std::uint32_t number, std::optional<int> one) {
+/// Copies `number` to the words of the `first`-th … `last`-th peers, behind the copies that the stream has been given.
+void PeerBlock::tell(Handshake::Word word, std::uint32_t number, int first, int last) {
   if (number != told_) {  // in the order of the stream, the copies of the number before are over
     flags_.write(number_to_tell(), number);
     flags_.enqueue(stream_);
     told_ = number;
   }
-  for (int k = 1; k < size(); ++k)
-    if (!one || *one == peer(k)) numbers_.add(words(peer(k)) + word * size() + rank(), number_to_tell(), sizeof number);
+  for (int k = first; k <= last; ++k)
+    numbers_.add(words(peer(k)) + word * size() + rank(), number_to_tell(), sizeof number);
   numbers_.batch(stream_);
 }
 
@@ -131,7 +131,7 @@ void PeerBlock::await(Handshake::Word word) {
 
 void PeerBlock::tell_ready() {
   first_ = ++number_;
-  tell(Handshake::ready, first_);
+  tell_all(Handshake::ready, first_);
 }
 
 void PeerBlock::await_ready() {
@@ -170,7 +170,8 @@ void PeerBlock::copy_own_rows() const {
 void PeerBlock::push_to(int peer, int piece) {
   if (peer == rank()) return copy_own();
   to_peers_.batch(stream_);
-  tell(Handshake::done, number_of(piece), peer);
+  const int k = (peer - rank() + size()) % size();
+  tell(Handshake::done, number_of(piece), k, k);
 }
 
 void PeerBlock::await_part(int peer, int piece) {
@@ -181,16 +182,16 @@ void PeerBlock::await_part(int peer, int piece) {
 
 void PeerBlock::push() {
   ++number_;
-  tell(Handshake::ready, number_);
+  tell_all(Handshake::ready, number_);
   await(Handshake::ready);
   flags_.enqueue(stream_);
   to_peers_.batch(stream_);
   if (returns_.empty()) {
-    tell(Handshake::done, number_);
+    tell_all(Handshake::done, number_);
   } else {  // the first peer is told last: from then on it may use the memory that the copies read
-    for (int k = 2; k < size(); ++k) tell(Handshake::done, number_, peer(k));
+    tell(Handshake::done, number_, 2, size() - 1);
     returns_.batch(stream_);
-    tell(Handshake::done, number_, peer(1));
+    tell(Handshake::done, number_, 1, 1);
   }
   if (!own_.empty()) copy_own();
   await(Handshake::done);

@@ -100,7 +100,8 @@ class PeerBlock {
  private:
   FlagAddress words(int of) const;
   FlagAddress number_to_tell() const;
-  void tell(Handshake::Word word, std::uint32_t number, std::optional<int> one = {});
+  void tell(Handshake::Word word, std::uint32_t number, int first, int last);
+  void tell_all(Handshake::Word word, std::uint32_t number) { tell(word, number, 1, size() - 1); }
   void await(Handshake::Word word);
   std::uint32_t number_of(int piece);
   void copy_own();

@@ -25,6 +25,7 @@ constexpr int kSteps = 1000, kOfBatch = 20;  ///< steps; those between which the
 /// FP8 bytes with scales, which are gathered, and rows that are summed; of each step of a batch.
 struct Exchanges {
   static constexpr std::int64_t kTokens = 48, kCols = 2048, kScales = 96, kRows = 20011;
+  static constexpr int kAddend = 100;  ///< salt of the addends
 
   explicit Exchanges(Job& job)
       : j(job),
@@ -35,6 +36,7 @@ struct Exchanges {
         through(job.allocate({kTokens * n, kCols}, DType::e4m3)),
         summands(job.allocate({kRows * n}, DType::fp32)),
         out(job.allocate({kRows}, DType::fp32)),
+        addend(filled(out.shape, DType::fp32, kAddend)),
         memory(job.beside->reduce_memory(Communicator::reduce_memory_bytes(out.bytes(), n))) {
     for (int i = 0; i < kOfBatch; ++i) {
       tokens.push_back(filled(own[0].shape, DType::e4m3, i));
@@ -42,7 +44,7 @@ struct Exchanges {
       rows.push_back(filled(summands.shape, DType::fp32, i));
       seen_tokens.push_back(job.allocate(whole[0].shape, DType::e4m3));
       seen_scales.push_back(job.allocate(whole[1].shape, DType::fp32));
-      for (int k = 0; k < n; ++k) seen_rows.push_back(job.allocate(out.shape, DType::fp32));
+      for (int k = 0; k <= n; ++k) seen_rows.push_back(job.allocate(out.shape, DType::fp32));
     }
     finish(j);
   }
@@ -54,12 +56,12 @@ struct Exchanges {
     finish(j);
     return t;
   }
-  Tensor seen_summand(int step, int k) const { return seen_rows[static_cast<std::size_t>(step * n + k)]; }
+  Tensor seen_summand(int step, int k) const { return seen_rows[static_cast<std::size_t>(step * (n + 1) + k)]; }
 
   Job& j;
   int n;
   std::vector<Tensor> own, whole;
-  Tensor columns, through, summands, out;
+  Tensor columns, through, summands, out, addend;
   std::shared_ptr<DeviceMemory> memory;
   std::vector<Tensor> tokens, scales, rows, seen_tokens, seen_scales, seen_rows;
 };
@@ -73,7 +75,7 @@ void poison(const Job& j, const Tensor& t) { SHARD8_CUDA_CHECK(cudaMemsetAsync(t
 struct Step {
   enum { parts, whole, columns } gather;
   int pieces;
-  bool in_pieces, left_to_reader, returned;
+  bool in_pieces, left_to_reader, returned, adds;
 };
 Step draw(std::mt19937& random) {
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
@@ -83,6 +85,7 @@ Step draw(std::mt19937& random) {
   step.in_pieces = below(2) == 0;
   step.left_to_reader = below(2) == 0;
   step.returned = below(2) == 0;
+  step.adds = below(2) == 0 && (step.in_pieces || !step.left_to_reader);
   return step;
 }
 
@@ -106,7 +109,7 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
     gather = group.all_gather_columns(e.columns, e.own[0], e.through, "fc1_dgrad", own_part);
   delay();
   tensor::Summands sum;
-  const Communicator::ReduceScatterItem item{e.out, e.summands};
+  const Communicator::ReduceScatterItem item{e.out, e.summands, step.adds ? e.addend : Tensor()};
   Request scatter;
   if (step.in_pieces) {
     ScatterParts given = group.reduce_scatter_parts(item, "fc2_fprop");
@@ -153,6 +156,7 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   for (int k = 0; k < sum.count(); ++k) copy(j, e.seen_summand(i, k), sum[k]);
   for (const Tensor& t : {e.own[0], e.own[1], e.whole[0], e.whole[1], e.columns, e.through, e.summands, e.out})
     poison(j, t);
+  poison(j, {e.memory->data(), {static_cast<std::int64_t>(e.memory->bytes())}, DType::u8});
   return sum.count();
 }
 
@@ -183,7 +187,9 @@ void expect_step(const Exchanges& e, const Expected& expected, const Step& step,
   const bool columns = step.gather == Step::columns;
   EXPECT_TRUE(download(e.j, e.seen_tokens[at]) == (columns ? expected.columns : expected.tokens));
   EXPECT_TRUE(columns || download(e.j, e.seen_scales[at]) == expected.scales);
-  std::vector<float> found(expected.sum.size());
+  std::vector<float> found(expected.sum.size()), sum = expected.sum;
+  for (std::size_t row = 0; row < sum.size() && step.adds; ++row)
+    sum[row] += value(e.j.world.rank(), static_cast<std::int64_t>(row), e.kAddend);
   for (int k = 0; k < summands; ++k) {
     const Buffer part = download_buffer(e.j, e.seen_summand(i, k));
     for (std::size_t row = 0; row < found.size(); ++row) {
@@ -191,7 +197,7 @@ void expect_step(const Exchanges& e, const Expected& expected, const Step& step,
       found[row] = k == 0 ? x : found[row] + x;
     }
   }
-  EXPECT_TRUE(found == expected.sum) << summands << " summands";
+  EXPECT_TRUE(found == sum) << summands << " summands";
 }
 
 TEST(ExchangeRaces, of_late_ranks) {
@@ -201,7 +207,7 @@ TEST(ExchangeRaces, of_late_ranks) {
   if (exchanges.memory == nullptr) GTEST_SKIP() << "ranks cannot write to each other's memory";
   std::vector<Expected> expected;
   for (int i = 0; i < kOfBatch; ++i) expected.emplace_back(exchanges, i);
-  const Block busy(std::size_t{16} << 20);
+  const Block busy(std::size_t{256} << 20);
   std::mt19937 same, own(static_cast<unsigned>(j.world.rank() + 1));
   const auto delay = [&] {
     if (own() % 4 == 0) keep_busy(j, busy, std::size_t{16} << 20, static_cast<int>(own() % 8));
@@ -210,6 +216,7 @@ TEST(ExchangeRaces, of_late_ranks) {
   for (int batch = 0; batch < kSteps / kOfBatch; ++batch) {
     std::vector<Step> steps;
     std::vector<int> summands;
+    keep_busy(j, busy, std::size_t{256} << 20, 30);  // some milliseconds, so that the host is ahead of the device
     for (int i = 0; i < kOfBatch; ++i) {
       steps.push_back(draw(same));
       summands.push_back(run_step(exchanges, steps.back(), i, delay));

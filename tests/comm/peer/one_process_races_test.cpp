@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -19,25 +20,8 @@ namespace {
 
 constexpr int kCalls = 1000, kOfBatch = 20;  ///< calls; those between which the host does not wait for the device
 
-/// Memory of the host that copy engines read and write while the host goes on.
-class PinnedMemory {
- public:
-  explicit PinnedMemory(std::size_t bytes) {
-    void* memory = nullptr;
-    SHARD8_CUDA_CHECK(cudaMallocHost(&memory, bytes));
-    data_ = static_cast<std::byte*>(memory);
-  }
-  ~PinnedMemory() { cudaFreeHost(data_); }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-};
-
 void copy(cudaStream_t stream, std::byte* to, const std::byte* from, std::size_t bytes) {
-  SHARD8_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+  SHARD8_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
 }
 void poison(cudaStream_t stream, std::byte* memory, std::size_t bytes) {
   SHARD8_CUDA_CHECK(cudaMemsetAsync(memory, 0xff, bytes, stream));
@@ -46,6 +30,8 @@ void poison(cudaStream_t stream, std::byte* memory, std::size_t bytes) {
 /// What happens at random: the same in every run.
 class Chance {
  public:
+  /// CUDA loads a kernel at its first launch, and must not do so while a stream waits.
+  Chance() { poison(nullptr, busy_.data(), kBusy); }
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   /// Every fourth time the stream has something else to do, for up to some ten microseconds.
   void delay(cudaStream_t stream) {
@@ -67,6 +53,7 @@ class Chance {
 };
 
 enum class Gather { copied, rows_copied, returned, rows_returned, in_pieces };
+bool by_rows(Gather kind) { return kind == Gather::rows_copied || kind == Gather::rows_returned; }
 
 /// Ranks that gather parts of kBytes, a matrix of kRows rows.
 struct Gathers {
@@ -75,166 +62,234 @@ struct Gathers {
   explicit Gathers(int size)
       : n(static_cast<std::size_t>(size)),
         ranks(size, kBytes * n),
-        inputs(kOfBatch * n * kBytes),
+        host(kOfBatch * n * kBytes),
+        inputs(host.size()),
         seen(kOfBatch * n * n * kBytes) {
     std::mt19937 random(7);
-    std::generate_n(inputs.data(), kOfBatch * n * kBytes, [&] { return static_cast<std::byte>(random() % 255); });
+    std::generate(host.begin(), host.end(), [&] { return static_cast<std::byte>(random() % 255); });
+    SHARD8_CUDA_CHECK(cudaMemcpy(inputs.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
     for (int r = 0; r < size; ++r) sources.push_back(std::make_unique<Memory>(kBytes));
+    load_kernels();
   }
-  const std::byte* input(int row) const { return inputs.data() + static_cast<std::size_t>(row) * n * kBytes; }
   std::byte* seen_by(int call, int rank) const {
     return seen.data() + (static_cast<std::size_t>(call) * n + static_cast<std::size_t>(rank)) * n * kBytes;
   }
+  const std::byte* source(int r) const { return sources[static_cast<std::size_t>(r)]->data(); }
+  /// Rank r has other bytes to push, of the `input`-th of kOfBatch.
+  void renew(int r, int input) {
+    const auto part = static_cast<std::size_t>(input) * n + static_cast<std::size_t>(r);
+    copy(ranks.stream(r), sources[static_cast<std::size_t>(r)]->data(), inputs.data() + part * kBytes, kBytes);
+  }
 
   void add(int r, int to, Gather kind) {
-    const std::byte* from = sources[static_cast<std::size_t>(r)]->data();
     const auto rank = static_cast<std::size_t>(r);
-    if (kind == Gather::rows_copied || kind == Gather::rows_returned)
-      ranks[r].add_rows(to, rank * kRowBytes, n * kRowBytes, from, kRowBytes, kRows);
+    if (by_rows(kind))
+      ranks[r].add_rows(to, rank * kRowBytes, n * kRowBytes, source(r), kRowBytes, kRows);
     else
-      ranks[r].add(to, rank * kBytes, from, kBytes);
+      ranks[r].add(to, rank * kBytes, source(r), kBytes);
   }
   void whole(int r, Gather kind) {
     const auto rank = static_cast<std::size_t>(r);
     const bool returned = kind == Gather::returned || kind == Gather::rows_returned;
     for (int k = 1; k < ranks.size() + (returned ? 0 : 1); ++k) add(r, ranks[r].peer(k), kind);
     if (kind == Gather::returned) ranks[r].add_return(rank * kBytes, kBytes);
-    if (kind == Gather::rows_returned) ranks[r].add_return_of_rows(rank * kRowBytes, n * kRowBytes, kRowBytes, kRows);
+    // One by one, which takes long: a peer that may use its memory too early overwrites the last ones.
+    for (std::size_t row = 0; row < kRows && kind == Gather::rows_returned; ++row)
+      ranks[r].add_return_of_rows((row * n + rank) * kRowBytes, n * kRowBytes, kRowBytes, 1);
     ranks[r].push();
   }
-  /// Each piece is copied to `to` as soon as it was waited for.
+  /// The part of `from` in the memory of rank r is copied to `to`, and overwritten.
+  void take(int r, int from, Gather kind, std::byte* to) {
+    const cudaStream_t stream = ranks.stream(r);
+    const auto part = static_cast<std::size_t>(from);
+    if (by_rows(kind)) {
+      std::byte* const at = ranks[r].data() + part * kRowBytes;
+      SHARD8_CUDA_CHECK(cudaMemcpy2DAsync(to + part * kBytes, kRowBytes, at, n * kRowBytes, kRowBytes, kRows,
+                                          cudaMemcpyDeviceToDevice, stream));
+      SHARD8_CUDA_CHECK(cudaMemset2DAsync(at, n * kRowBytes, 0xff, kRowBytes, kRows, stream));
+    } else {
+      copy(stream, to + part * kBytes, ranks[r].data() + part * kBytes, kBytes);
+      poison(stream, ranks[r].data() + part * kBytes, kBytes);
+    }
+  }
+  /// Each piece is taken as soon as it was waited for.
   void in_pieces(int r, int pieces, Chance& chance, std::byte* to) {
     const cudaStream_t stream = ranks.stream(r);
     const auto first = [&](int piece) {
-      return kBytes * static_cast<std::size_t>(piece) / static_cast<unsigned>(pieces);
+      return kRows * static_cast<std::size_t>(piece) / static_cast<std::size_t>(pieces) * kRowBytes;
     };
-    const auto place = [&](int of) { return static_cast<std::size_t>(of) * kBytes; };
+    const auto place = [](int of) { return static_cast<std::size_t>(of) * kBytes; };
     ranks[r].tell_ready();
     chance.delay(stream);
     ranks[r].await_ready();
     for (int k = 1; k < ranks.size(); ++k) {
       for (int i = 0; i < pieces; ++i) {
         chance.delay(stream);
-        ranks[r].add(ranks[r].peer(k), place(r) + first(i), sources[static_cast<std::size_t>(r)]->data() + first(i),
-                     first(i + 1) - first(i));
+        ranks[r].add(ranks[r].peer(k), place(r) + first(i), source(r) + first(i), first(i + 1) - first(i));
         ranks[r].push_to(ranks[r].peer(k), i);
       }
     }
-    copy(stream, to + place(r), sources[static_cast<std::size_t>(r)]->data(), kBytes);
+    copy(stream, to + place(r), source(r), kBytes);
     for (int k = 1; k < ranks.size(); ++k) {
       const int from = (r - k + ranks.size()) % ranks.size();
       for (int i = 0; i < pieces; ++i) {
         ranks[r].await_part(from, i);
         chance.delay(stream);
         copy(stream, to + place(from) + first(i), ranks[r].data() + place(from) + first(i), first(i + 1) - first(i));
+        poison(stream, ranks[r].data() + place(from) + first(i), first(i + 1) - first(i));
       }
     }
   }
 
   std::size_t n;
   Ranks ranks;
-  PinnedMemory inputs, seen;
+  std::vector<std::byte> host;
+  Memory inputs, seen;
   std::vector<std::unique_ptr<Memory>> sources;
+
+ private:
+  /// Those that copy and overwrite within a rank.
+  void load_kernels() {
+    Ranks one(1, kBytes);
+    one[0].add_rows(0, 0, kRowBytes, source(0), kRowBytes, kRows);
+    one[0].push();
+    one[0].add(0, 0, source(0), kBytes);
+    one[0].push();
+    for (const Gather kind : {Gather::copied, Gather::rows_copied}) take(0, 0, kind, seen.data());
+    SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+  }
 };
 
-/// CUDA loads a kernel at its first launch, and must not do so while a stream waits.
-void load_copies_within_a_rank() {
-  Ranks one(1, Gathers::kBytes);
-  const Memory from(Gathers::kBytes);
-  for (const bool in_rows : {true, false}) {
-    if (in_rows)
-      one[0].add_rows(0, 0, Gathers::kRowBytes, from.data(), Gathers::kRowBytes, Gathers::kRows);
-    else
-      one[0].add(0, 0, from.data(), Gathers::kBytes);
-    one[0].push();
-  }
-  poison(one.stream(0), one[0].data(), Gathers::kBytes);
-  SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
-}
-
 TEST(OneProcessRaces, of_gathers) {
-  load_copies_within_a_rank();
   for (const int size : {2, 3, 4, 8}) {
     Chance chance;
-    for (int i = 0; i < 100; ++i) chance.delay(nullptr);  // loads the kernel
     Gathers gathers(size);
-    auto& ranks = gathers.ranks;
+    const std::size_t bytes = gathers.n * Gathers::kBytes;
     for (int batch = 0; batch < kCalls / kOfBatch; ++batch) {
       std::vector<Gather> kinds;
       std::vector<int> inputs;
       for (int call = 0; call < kOfBatch; ++call) {
-        const auto kind = kinds.emplace_back(static_cast<Gather>(chance.below(5)));
-        const std::byte* const input = gathers.input(inputs.emplace_back(chance.below(kOfBatch)));
-        const int pieces = 1 + chance.below(3);
+        const Gather kind = kinds.emplace_back(static_cast<Gather>(chance.below(5)));
+        const int input = inputs.emplace_back(chance.below(kOfBatch)), pieces = 1 + chance.below(3);
         for (const int r : chance.order(size)) {
-          const cudaStream_t stream = ranks.stream(r);
-          const auto rank = static_cast<std::size_t>(r);
-          chance.delay(stream);
-          copy(stream, gathers.sources[rank]->data(), input + rank * Gathers::kBytes, Gathers::kBytes);
+          chance.delay(gathers.ranks.stream(r));
+          gathers.renew(r, input);
           std::byte* const seen = gathers.seen_by(call, r);
           if (kind == Gather::in_pieces) {
             gathers.in_pieces(r, pieces, chance, seen);
-          } else {
-            gathers.whole(r, kind);
-            chance.delay(stream);
-            copy(stream, seen, ranks[r].data(), gathers.n * Gathers::kBytes);
+            continue;
           }
-          poison(stream, ranks[r].data(), gathers.n * Gathers::kBytes);
+          gathers.whole(r, kind);
+          for (int k = 1; k <= size; ++k) {  // first the part of the rank whose first peer this one is
+            chance.delay(gathers.ranks.stream(r));
+            gathers.take(r, (r - k + size) % size, kind, seen);
+          }
         }
       }
-      SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
-      for (int call = 0; call < kOfBatch; ++call) {
-        const Gather kind = kinds[static_cast<std::size_t>(call)];
-        const std::byte* const input = gathers.input(inputs[static_cast<std::size_t>(call)]);
-        std::vector<std::byte> expected(input, input + gathers.n * Gathers::kBytes);
-        if (kind == Gather::rows_copied || kind == Gather::rows_returned)
-          expected = side_by_side(expected, gathers.n, Gathers::kRowBytes);
-        for (int r = 0; r < size; ++r)
-          ASSERT_EQ(std::memcmp(gathers.seen_by(call, r), expected.data(), expected.size()), 0)
-              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << " of kind "
-              << static_cast<int>(kind);
+      const std::vector<std::byte> seen = download(gathers.seen.data(), kOfBatch * gathers.n * bytes);
+      for (std::size_t i = 0; i < kOfBatch * gathers.n; ++i) {
+        const std::size_t call = i / gathers.n;
+        const std::byte* const expected = gathers.host.data() + static_cast<std::size_t>(inputs[call]) * bytes;
+        ASSERT_EQ(std::memcmp(seen.data() + i * bytes, expected, bytes), 0)
+            << size << " ranks, rank " << i % gathers.n << ", call " << batch * kOfBatch + static_cast<int>(call)
+            << " of kind " << static_cast<int>(kinds[call]);
       }
     }
   }
 }
 
-enum class Scatter { summed, left_to_reader, in_pieces, in_pieces_left_to_reader };
+enum class Scatter { whole, whole_left_to_reader, in_pieces, in_pieces_left_to_reader };
 
-TEST(OneProcessRaces, of_sums) {
-  constexpr int kInputs = 4;
-  constexpr std::int64_t kRows = Scatters::kRows;
-  constexpr std::size_t kBytes = kRows * sizeof(float);
-  for (const int size : {2, 3, 4, 8}) {
-    const auto n = static_cast<std::size_t>(size);
-    Chance chance;
-    for (int i = 0; i < 100; ++i) chance.delay(nullptr);  // loads the kernel
-    Scatters ranks(size);
-    ranks.load_kernel();
-    const Parts addends(size, kRows);
-    const std::size_t received = Communicator::reduce_memory_bytes(kBytes, size);
-    const PinnedMemory inputs(kInputs * n * n * kBytes), seen(kOfBatch * n * (n + 1) * kBytes);
-    const auto input = [&](int salt, std::size_t r) {
-      return inputs.data() + (static_cast<std::size_t>(salt) * n + r) * n * kBytes;
-    };
-    const auto seen_by = [&](int call, std::size_t r) {
-      return seen.data() + (static_cast<std::size_t>(call) * n + r) * (n + 1) * kBytes;
-    };
-    std::vector<std::vector<float>> sums;  // of each input and rank
-    for (int salt = 0; salt < kInputs; ++salt) {
+/// Ranks that sum kInputs inputs.
+struct Sums {
+  static constexpr int kInputs = 8;
+  static constexpr std::int64_t kRows = Scatters::kRows;
+  static constexpr std::size_t kBytes = kRows * sizeof(float);
+  static constexpr std::size_t kPlace = (kBytes + 255) / 256 * 256;  ///< of a summand that was seen
+
+  explicit Sums(int size)
+      : n(static_cast<std::size_t>(size)),
+        ranks(size),
+        addends(size, kRows),
+        inputs(kInputs * n * n * kPlace),
+        seen(place(kOfBatch, 0)) {
+    for (int input = 0; input < kInputs; ++input) {
       for (int r = 0; r < size; ++r) {
         Buffer whole(tensor::Shape{kRows * size}, tensor::DType::fp32);
-        whole.fill(r, salt);
-        std::memcpy(input(salt, static_cast<std::size_t>(r)), whole.bytes().data(), n * kBytes);
-        auto& sum = sums.emplace_back();
+        whole.fill(r, input);
+        SHARD8_CUDA_CHECK(cudaMemcpy(of(input, static_cast<std::size_t>(r)), whole.bytes().data(), n * kBytes,
+                                     cudaMemcpyHostToDevice));
+        auto& sum = expected.emplace_back();
         for (std::int64_t i = 0; i < kRows; ++i) {
-          float total = value(0, r * kRows + i, salt);
-          for (int from = 1; from < size; ++from) total += value(from, r * kRows + i, salt);
+          float total = value(0, r * kRows + i, input);
+          for (int from = 1; from < size; ++from) total += value(from, r * kRows + i, input);
           sum.push_back(total);
         }
       }
     }
+    ranks.load_kernels();
+    copy(nullptr, ranks.items[0].whole.data, of(0, 0), n * kBytes);  // loads a kernel
+    SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+  }
+  std::byte* of(int input, std::size_t r) const {
+    return inputs.data() + (static_cast<std::size_t>(input) * n + r) * n * kPlace;
+  }
+  std::size_t place(int call, std::size_t r) const {
+    return (static_cast<std::size_t>(call) * n + r) * (n + 1) * kBytes;
+  }
+
+  /// A call of rank r. Its summands, or their sum, are copied to seen, and overwritten. Returns how many there are.
+  int reduce_scatter(int r, int call, int input, Scatter kind, bool adds, int pieces, Chance& chance) {
+    const auto rank = static_cast<std::size_t>(r);
+    const cudaStream_t stream = ranks.streams[rank]->get();
+    peer::PushSums& memory = *ranks.sums[rank];
+    Communicator::ReduceScatterItem item = ranks.items[rank];
+    if (adds) item.addend = {const_cast<std::byte*>(addends.of(r)), {kRows}, tensor::DType::fp32};
+    chance.delay(stream);
+    copy(stream, item.whole.data, of(input, rank), n * kBytes);
+    poison(stream, item.out.data, kBytes);
+    tensor::Summands summands = item.out;
+    if (kind == Scatter::whole) {
+      memory.reduce_scatter({&item, 1});
+    } else if (kind == Scatter::whole_left_to_reader) {
+      summands = memory.push_summands(item);
+    } else {
+      memory.begin(item);
+      for (int k = 1; k <= ranks_count(); ++k) {
+        for (std::int64_t i = 0; i < pieces; ++i) {
+          chance.delay(stream);
+          const std::int64_t first = kRows * i / pieces;
+          memory.give((r + k) % ranks_count(), first, kRows * (i + 1) / pieces - first);
+        }
+      }
+      chance.delay(stream);
+      if (kind == Scatter::in_pieces)
+        memory.finish();
+      else
+        summands = memory.finish_summands();
+    }
+    chance.delay(stream);
+    for (int k = 0; k < summands.count(); ++k)
+      copy(stream, seen.data() + place(call, rank) + static_cast<std::size_t>(k) * kPlace, summands[k].data, kBytes);
+    poison(stream, memory.data(), Communicator::reduce_memory_bytes(kBytes, ranks_count()));
+    return summands.count();
+  }
+  int ranks_count() const { return static_cast<int>(n); }
+
+  std::size_t n;
+  Scatters ranks;
+  Parts addends;
+  Memory inputs, seen;
+  std::vector<std::vector<float>> expected;  ///< of each input and rank, without the addend
+};
+
+TEST(OneProcessRaces, of_sums) {
+  constexpr auto kRows = static_cast<std::size_t>(Sums::kRows);
+  for (const int size : {2, 3, 4, 8}) {
+    Chance chance;
+    Sums sums(size);
     struct Call {
-      int salt;
+      int input;
       bool adds;
       std::vector<int> summands;  ///< of each rank
     };
@@ -242,60 +297,31 @@ TEST(OneProcessRaces, of_sums) {
       std::vector<Call> calls;
       for (int call = 0; call < kOfBatch; ++call) {
         auto kind = static_cast<Scatter>(chance.below(4));
-        const bool in_pieces = kind == Scatter::in_pieces || kind == Scatter::in_pieces_left_to_reader;
-        bool adds = chance.below(2) == 0 && kind != Scatter::left_to_reader;
-        if (size + (adds ? 1 : 0) > tensor::Summands::kMost) kind = in_pieces ? Scatter::in_pieces : Scatter::summed;
-        if (kind == Scatter::summed) adds = false;
-        const int pieces = 1 + chance.below(3);
-        Call& of = calls.emplace_back(Call{chance.below(kInputs), adds, std::vector<int>(n, 1)});
-        for (const int r : chance.order(size)) {
-          const auto rank = static_cast<std::size_t>(r);
-          peer::PushSums& memory = *ranks.sums[rank];
-          Communicator::ReduceScatterItem item = ranks.items[rank];
-          if (adds) item.addend = {const_cast<std::byte*>(addends.of(r)), {kRows}, tensor::DType::fp32};
-          const cudaStream_t stream = ranks.streams[rank]->get();
-          chance.delay(stream);
-          copy(stream, item.whole.data, input(of.salt, rank), n * kBytes);
-          poison(stream, item.out.data, kBytes);
-          tensor::Summands summands = item.out;
-          if (kind == Scatter::summed) memory.reduce_scatter({&item, 1});
-          if (kind == Scatter::left_to_reader) summands = memory.push_summands(item);
-          if (in_pieces) {
-            memory.begin(item);
-            for (int k = 1; k <= size; ++k) {
-              for (std::int64_t i = 0; i < pieces; ++i) {
-                chance.delay(stream);
-                const std::int64_t first = kRows * i / pieces;
-                memory.give((r + k) % size, first, kRows * (i + 1) / pieces - first);
-              }
-            }
-            chance.delay(stream);
-            if (kind == Scatter::in_pieces)
-              memory.finish();
-            else
-              summands = memory.finish_summands();
-          }
-          chance.delay(stream);
-          of.summands[rank] = summands.count();
-          for (int k = 0; k < summands.count(); ++k)
-            copy(stream, seen_by(call, rank) + static_cast<std::size_t>(k) * kBytes, summands[k].data, kBytes);
-          poison(stream, memory.data(), received);
+        const bool adds = chance.below(2) == 0 && kind != Scatter::whole_left_to_reader;
+        if (size + (adds ? 1 : 0) > tensor::Summands::kMost) {
+          if (kind == Scatter::whole_left_to_reader) kind = Scatter::whole;
+          if (kind == Scatter::in_pieces_left_to_reader) kind = Scatter::in_pieces;
         }
+        const int input = chance.below(Sums::kInputs), pieces = 1 + chance.below(3);
+        Call& now = calls.emplace_back(Call{input, adds, std::vector<int>(sums.n)});
+        for (const int r : chance.order(size))
+          now.summands[static_cast<std::size_t>(r)] = sums.reduce_scatter(r, call, input, kind, adds, pieces, chance);
       }
-      SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
+      const std::vector<std::byte> seen = download(sums.seen.data(), sums.place(kOfBatch, 0));
       for (int call = 0; call < kOfBatch; ++call) {
-        const Call& of = calls[static_cast<std::size_t>(call)];
-        for (std::size_t r = 0; r < n; ++r) {
+        const Call& was = calls[static_cast<std::size_t>(call)];
+        for (std::size_t r = 0; r < sums.n; ++r) {
           std::vector<float> found(kRows), summand(kRows);
-          for (int k = 0; k < of.summands[r]; ++k) {
-            std::memcpy(summand.data(), seen_by(call, r) + static_cast<std::size_t>(k) * kBytes, kBytes);
-            for (std::size_t i = 0; i < summand.size(); ++i) found[i] = k == 0 ? summand[i] : found[i] + summand[i];
+          for (int k = 0; k < was.summands[r]; ++k) {
+            std::memcpy(summand.data(), seen.data() + sums.place(call, r) + static_cast<std::size_t>(k) * Sums::kPlace,
+                        Sums::kBytes);
+            for (std::size_t i = 0; i < kRows; ++i) found[i] = k == 0 ? summand[i] : found[i] + summand[i];
           }
-          std::vector<float> expected = sums[static_cast<std::size_t>(of.salt) * n + r];
-          for (std::size_t i = 0; i < expected.size() && of.adds; ++i)
+          std::vector<float> expected = sums.expected[static_cast<std::size_t>(was.input) * sums.n + r];
+          for (std::size_t i = 0; i < kRows && was.adds; ++i)
             expected[i] += value(static_cast<int>(r), static_cast<std::int64_t>(i));
-          ASSERT_EQ(std::memcmp(found.data(), expected.data(), kBytes), 0)
-              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << ", " << of.summands[r]
+          ASSERT_EQ(std::memcmp(found.data(), expected.data(), Sums::kBytes), 0)
+              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << ", " << was.summands[r]
               << " summands";
         }
       }

@@ -42,11 +42,15 @@ struct Scatters {
     return sum;
   }
 
-  /// CUDA loads a kernel at its first launch, and must not do so while a stream waits.
-  void load_kernel() {
+  /// CUDA loads a kernel at its first launch, and must not do so while a stream waits. There is a kernel for each
+  /// number of parts: with and without an addend.
+  void load_kernels() {
     peer::Parts parts;
     for (int r = 0; r < static_cast<int>(sums.size()); ++r) parts.add(wholes.of(r));
-    peer::sum_parts(streams[0]->get(), out[0]->data(), tensor::DType::fp32, kRows, parts);
+    for (int addend = 0; addend < 2; ++addend) {
+      peer::sum_parts(streams[0]->get(), out[0]->data(), tensor::DType::fp32, kRows, parts);
+      parts.add(wholes.of(0));
+    }
     SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
   }
 

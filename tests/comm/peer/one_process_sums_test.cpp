@@ -30,7 +30,7 @@ std::vector<float> sum_on_host(const tensor::Summands& of) {
 TEST(OneProcessSums, summands_are_left_to_their_reader) {
   for (const int size : {2, 3, 4}) {
     Scatters ranks(size);
-    ranks.load_kernel();
+    ranks.load_kernels();
     for (int call = 0; call < 3; ++call) {
       std::vector<tensor::Summands> summands;
       for (int r = 0; r < size; ++r) {
