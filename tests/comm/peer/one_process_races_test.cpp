@@ -234,8 +234,9 @@ struct Sums {
   std::byte* of(int input, std::size_t r) const {
     return inputs.data() + (static_cast<std::size_t>(input) * n + r) * n * kPlace;
   }
+  /// Where the summands that rank r sees in a call are copied to: of all ranks, and an addend.
   std::size_t place(int call, std::size_t r) const {
-    return (static_cast<std::size_t>(call) * n + r) * (n + 1) * kBytes;
+    return (static_cast<std::size_t>(call) * n + r) * (n + 1) * kPlace;
   }
 
   /// A call of rank r. Its summands, or their sum, are copied to seen, and overwritten. Returns how many there are.
