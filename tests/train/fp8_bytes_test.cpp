@@ -88,6 +88,7 @@ std::vector<std::pair<std::string, Figures>> all_figures() {
 }
 
 TEST(Fp8Bytes, HalfOfBf16) {
+  if (test::world_size() < 2) GTEST_SKIP() << "one rank gathers nothing";
   const auto rows = all_figures();
   const Figures& bf16 = rows[0].second;
   EXPECT_EQ(bf16.travelled, bf16.calls * bf16.layer);
