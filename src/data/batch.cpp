@@ -34,7 +34,7 @@ Loader::~Loader() {
 void Loader::load(std::int64_t step) {
   const auto seq = dataset_->seq();
   sequences_.resize(static_cast<std::size_t>(slots_.count * (seq + 1)));
-  dataset_->read(sequences_, step, slots_);
+  dataset_->read(sequences_, sequences_before(step), slots_);
 
   const auto size = static_cast<std::size_t>(micro_batches_ * micro_batch_ * seq);
   next_.tokens.assign(size, 0);
@@ -73,14 +73,17 @@ void Loader::wait() {
 
 void Loader::read_ahead(std::int64_t step) {
   const auto available = dataset_->steps_available();
-  if (!available || step < *available) start(step);
+  if (!available || sequences_before(step) < *available * dataset_->batch()) start(step);
+}
+
+/// Waits for the read that is under way and forgets it and its error.
+void Loader::drop_read_ahead() {
+  if (reading_) wait();
+  error_ = nullptr;
 }
 
 void Loader::advance_to(std::int64_t step) {
-  if (reading_ && next_.step != step) {  // another step was read ahead: drop it and its error
-    wait();
-    error_ = nullptr;
-  }
+  if (reading_ && next_.step != step) drop_read_ahead();
   if (!reading_) start(step);
   wait();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -88,8 +91,22 @@ void Loader::advance_to(std::int64_t step) {
   read_ahead(step + 1);
 }
 
+void Loader::begin_at(std::int64_t step, std::int64_t sequences) {
+  SHARD8_REQUIRE(step >= 0 && sequences >= 0, "data from step {} on, after {} sequences", step, sequences);
+  drop_read_ahead();
+  current_.step = -1;
+  first_step_ = step;
+  sequences_before_it_ = sequences;
+}
+
+std::int64_t Loader::sequences_before(std::int64_t step) const {
+  SHARD8_REQUIRE(step >= first_step_, "step {} is before the step {} with which the data begins", step, first_step_);
+  return sequences_before_it_ + (step - first_step_) * dataset_->batch();
+}
+
 MicroBatch Loader::get(std::int64_t step, std::int64_t j) {
-  SHARD8_REQUIRE(step >= 0 && j >= 0 && j < micro_batches_, "micro-batch {} of {} of step {}", j, micro_batches_, step);
+  SHARD8_REQUIRE(step >= first_step_ && j >= 0 && j < micro_batches_,
+                 "micro-batch {} of {} of step {}; the data begins with step {}", j, micro_batches_, step, first_step_);
   if (current_.step != step) advance_to(step);
   const auto size = static_cast<std::size_t>(micro_batch_ * dataset_->seq());
   const auto first = static_cast<std::size_t>(j) * size;

@@ -47,10 +47,19 @@ class Loader {
   /// Real tokens in a step over all data ranks: batch·seq.
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
-  /// Micro-batch j of step s, both from 0. The first call for a step waits for the step's data and starts to read step
-  /// s+1, if the data has it. Steps may be asked for in any order, but only the step after the last one is read ahead.
-  /// The spans are valid until the next call for another step. Errors of reading step s are thrown here, those of
-  /// Dataset::read().
+  /// Sets the origin of the data cursor: before step `step` the training has used `sequences` sequences. Without a call
+  /// it is (0, 0). A restarted run calls it before its first get(). It drops what was loaded or read ahead.
+  /// Error(failed) if one of the two is negative.
+  void begin_at(std::int64_t step, std::int64_t sequences);
+
+  /// The sequences that the training has used before a step: sequences + (step - origin)·batch. It is the number of the
+  /// step's first sequence. Error(failed) for a step before the origin, where another batch may have been in use.
+  std::int64_t sequences_before(std::int64_t step) const;
+
+  /// Micro-batch j of step s; j is from 0, s from the origin of begin_at(). The first call for a step waits for the
+  /// step's data and starts to read step s+1, if the data has it. Steps may be asked for in any order, but only the
+  /// step after the last one is read ahead. The spans are valid until the next call for another step or of begin_at().
+  /// Errors of reading step s are thrown here, those of Dataset::read().
   MicroBatch get(std::int64_t step, std::int64_t j);
 
  private:
@@ -62,6 +71,7 @@ class Loader {
 
   void load(std::int64_t step);
   void advance_to(std::int64_t step);
+  void drop_read_ahead();
   void read_ahead(std::int64_t step);
   void start(std::int64_t step);
   void wait();
@@ -71,8 +81,10 @@ class Loader {
   Slots slots_;  // the sequences of this rank in every step
   std::int64_t micro_batch_ = 0;
   std::int64_t micro_batches_ = 0;
-  Step current_, next_;                  // both keep their memory from step to step
-  std::vector<std::int32_t> sequences_;  // (count, seq+1), as they are read
+  std::int64_t first_step_ = 0;           // the origin of the data cursor,
+  std::int64_t sequences_before_it_ = 0;  // see begin_at()
+  Step current_, next_;                   // both keep their memory from step to step
+  std::vector<std::int32_t> sequences_;   // (count, seq+1), as they are read
   // From start() until wait() the I/O thread alone uses next_, sequences_ and error_.
   bool reading_ = false;
   std::exception_ptr error_;

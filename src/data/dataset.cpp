@@ -10,7 +10,8 @@
 
 namespace shard8::data {
 
-void Dataset::require_slots(std::span<const std::int32_t> out, const Slots& slots) const {
+void Dataset::require_slots(std::span<const std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  SHARD8_REQUIRE(first_sequence >= 0, "a step from sequence {} on", first_sequence);
   const auto& [first, count, stride] = slots;
   SHARD8_REQUIRE(first >= 0 && count >= 0 && stride >= 1 && (count == 0 || first + (count - 1) * stride < sizes_.batch),
                  "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride, sizes_.batch);

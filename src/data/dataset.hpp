@@ -21,8 +21,8 @@ struct Slots {
   std::int64_t stride = 1;
 };
 
-/// The data of a training. A step has sequences 0 to batch-1 of seq+1 tokens each. They depend on the data, the step,
-/// batch, seq and seed alone. All functions may be called from any thread.
+/// The data of a training: an endless row of sequences of seq+1 tokens, numbered from 0. A step takes `batch` of them.
+/// Sequence g depends on the data, g, seq and seed alone. All functions may be called from any thread.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -33,16 +33,18 @@ class Dataset {
   std::int64_t seq() const { return sizes_.seq; }
   std::int64_t vocab() const { return sizes_.vocab; }
 
-  /// The number of steps that the data has; nothing if the data never ends.
+  /// The number of steps of `batch` sequences that the data has; nothing if the data never ends.
   virtual std::optional<std::int64_t> steps_available() const { return std::nullopt; }
 
   /// One line for people: kind, path, sizes.
   virtual std::string description() const = 0;
 
-  /// Reads the sequences `slots` of a step, from 0, into out (slots.count, seq+1). Error(failed) on a token outside the
-  /// vocabulary (with its value and position), a step past the last one, a file that cannot be read, slots outside the
-  /// batch, or an `out` of another size.
-  virtual void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const = 0;
+  /// Reads the sequences `slots` of a step into out (slots.count, seq+1). `first_sequence` is the number in the
+  /// training of the step's first sequence: slot b is sequence first_sequence + b. Error(failed) on a token outside the
+  /// vocabulary (with its value and position), a negative first_sequence, a slab past the last one, slabs that are read
+  /// from anywhere but the start of a slab, a file that cannot be read, slots outside the batch, or an `out` of another
+  /// size.
+  virtual void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const = 0;
 
   /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data gives
   /// 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot be read.
@@ -54,8 +56,9 @@ class Dataset {
   };
   explicit Dataset(const Sizes& sizes) : sizes_(sizes) {}
 
-  /// Checks the arguments of read(). Error(failed) unless the slots are in the batch and out has their size.
-  void require_slots(std::span<const std::int32_t> out, const Slots& slots) const;
+  /// Checks the arguments of read(). Error(failed) unless first_sequence >= 0, the slots are in the batch and out has
+  /// their size.
+  void require_slots(std::span<const std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const;
 
   /// Throws Error(failed) "where: token V is outside the vocabulary ...".
   [[noreturn]] void fail_vocabulary(const std::string& where, std::int64_t token) const;

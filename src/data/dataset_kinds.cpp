@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/mix64.hpp"
 #include "data/permutation.hpp"
 
 namespace shard8::data {
@@ -25,11 +26,11 @@ StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, s
 
 std::string StreamDataset::samples_text() const { return fmt::format("{} samples of {} tokens", samples_, seq()); }
 
-void StreamDataset::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
-  require_slots(out, slots);
+void StreamDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  require_slots(out, first_sequence, slots);
   const auto width = static_cast<std::size_t>(seq() + 1);
   for (std::int64_t k = 0; k < slots.count; ++k) {
-    const std::int64_t number = step * batch() + slots.first + k * slots.stride;
+    const std::int64_t number = first_sequence + slots.first + k * slots.stride;
     const Permutation order(samples_, seed_, static_cast<std::uint64_t>(number / samples_));
     const std::int64_t sample = order(number % samples_);
     read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
@@ -41,15 +42,15 @@ SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t 
 
 std::string SyntheticDataset::description() const { return fmt::format("synthetic: uniform over {} tokens", vocab()); }
 
-void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
-  require_slots(out, slots);
+void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  require_slots(out, first_sequence, slots);
   auto* token = out.data();
   for (std::int64_t k = 0; k < slots.count; ++k) {
-    const auto sequence = static_cast<std::uint64_t>(step * batch() + slots.first + k * slots.stride);
-    const std::uint64_t key = mix64(mix64(seed_) ^ sequence);
+    const auto sequence = static_cast<std::uint64_t>(first_sequence + slots.first + k * slots.stride);
+    const std::uint64_t key = base::mix64(base::mix64(seed_) ^ sequence);
     for (std::int64_t t = 0; t <= seq(); ++t) {
       // The token is floor(value · vocab / 2^32), value from the high 32 bits (Lemire, 2019); uniform to 2^-32 · vocab.
-      const std::uint64_t value = mix64(key ^ static_cast<std::uint64_t>(t)) >> 32;
+      const std::uint64_t value = base::mix64(key ^ static_cast<std::uint64_t>(t)) >> 32;
       *token++ = static_cast<std::int32_t>((value * static_cast<std::uint64_t>(vocab())) >> 32);
     }
   }

@@ -16,11 +16,11 @@
 namespace shard8::data {
 
 /// A stream of L tokens cut into N = floor((L-1)/seq) samples. Sample i is tokens i·seq to i·seq + seq, both included:
-/// seq inputs and the token after each. Sequence b of step s has the number g = s·batch + b. In epoch e = floor(g / N)
-/// it is sample permutation_e(g mod N); each epoch has a permutation of its own (Permutation).
+/// seq inputs and the token after each. Sequence g of the training, in epoch e = floor(g / N), is sample
+/// permutation_e(g mod N); each epoch has a permutation of its own (Permutation).
 class StreamDataset : public Dataset {
  public:
-  void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const final;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const final;
 
  protected:
   /// `length`: L; `name`: the path in messages. Error(deck) when the stream is too short for one sample.
@@ -93,7 +93,8 @@ class TokenStream final : public StreamDataset {
   std::unique_ptr<io::TokenFile> file_;
 };
 
-/// An HDF5 dataset (steps, batch, seq+1). Step s is slab s, in the order of the file.
+/// An HDF5 dataset (steps, batch, seq+1). Sequence g of the training is sequence g mod batch of slab floor(g / batch).
+/// read() reads from one slab.
 class TokenSlabs final : public Dataset {
  public:
   /// Error(deck) unless the slabs are (config.batch, seq+1).
@@ -101,7 +102,7 @@ class TokenSlabs final : public Dataset {
 
   std::optional<std::int64_t> steps_available() const override { return steps(); }
   std::string description() const override;
-  void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const override;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:
@@ -110,14 +111,14 @@ class TokenSlabs final : public Dataset {
   std::unique_ptr<io::TokenFile> file_;
 };
 
-/// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence b of step s is a
-/// function of (seed, s·batch + b, t) alone. It reads no file and never ends. The lowest loss on it is ln(vocab).
+/// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence g of the training is a
+/// function of (seed, g, t) alone. It reads no file and never ends. The lowest loss on it is ln(vocab).
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
 
   std::string description() const override;
-  void read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const override;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/mix64.hpp"
 
 namespace shard8::data {
 
@@ -15,9 +16,9 @@ Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint64_t ep
   low_bits_ = (bits + 1) / 2;
   low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
   high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
-  std::uint64_t key = mix64(mix64(seed) ^ epoch);
+  std::uint64_t key = base::mix64(base::mix64(seed) ^ epoch);
   for (auto& round : keys_) {
-    key = mix64(key);
+    key = base::mix64(key);
     round = key;
   }
 }
@@ -27,8 +28,8 @@ std::uint64_t Permutation::shuffle(std::uint64_t x) const {
   std::uint64_t high = x >> low_bits_;
   // Each half in turn is xored with a function of the other half. The same xor reverts that, so this is a bijection.
   for (int round = 0; round < kRounds; round += 2) {
-    low ^= mix64(high ^ keys_[static_cast<std::size_t>(round)]) & low_mask_;
-    high ^= mix64(low ^ keys_[static_cast<std::size_t>(round) + 1]) & high_mask_;
+    low ^= base::mix64(high ^ keys_[static_cast<std::size_t>(round)]) & low_mask_;
+    high ^= base::mix64(low ^ keys_[static_cast<std::size_t>(round) + 1]) & high_mask_;
   }
   return (high << low_bits_) | low;
 }

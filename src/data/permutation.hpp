@@ -7,15 +7,6 @@
 
 namespace shard8::data {
 
-/// The finaliser of splitmix64: a bijection of 64-bit integers. Every bit of the result depends on every bit of x.
-/// Source: Steele, Lea and Flood, 2014.
-constexpr std::uint64_t mix64(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 /// A pseudo-random permutation of [0, size) that needs no memory: a Feistel network on b bits, with the least b for
 /// which 2^b >= size. A result outside [0, size) is put through the network once more, until one lies inside, on
 /// average fewer than two passes in all. It computes with integers alone, so it is the same on every machine. Source:

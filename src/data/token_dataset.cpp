@@ -31,8 +31,8 @@ std::string stream_position(const io::TokenFile& file, std::int64_t position) {
   return fmt::format("'{}': position {}", file.spec(), position);
 }
 
-std::string slab_position(const io::TokenFile& file, std::int64_t step, std::int64_t sequence, std::int64_t position) {
-  return fmt::format("'{}': slab {}, sequence {}, position {}", file.spec(), step, sequence, position);
+std::string slab_position(const io::TokenFile& file, std::int64_t slab, std::int64_t sequence, std::int64_t position) {
+  return fmt::format("'{}': slab {}, sequence {}, position {}", file.spec(), slab, sequence, position);
 }
 
 }  // namespace
@@ -92,21 +92,27 @@ std::string TokenSlabs::description() const {
                      seq());
 }
 
-void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t step, const Slots& slots) const {
-  require_slots(out, slots);
-  if (step < 0 || step >= steps()) {
+void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  require_slots(out, first_sequence, slots);
+  if (first_sequence % batch() != 0) {
     base::fail(base::ExitCode::failed,
-               "'{}': step {} (counted from 0) needs slab {}, but there are {} slabs; set "
-               "run.steps to at most {}",
-               file_->spec(), step, step, steps(), steps());
+               "'{}': a step begins with sequence {} of the training, which is inside a slab of {} sequences; steps "
+               "before it had another data.batch: go on with that one, or give the tokens as a stream (one dimension)",
+               file_->spec(), first_sequence, batch());
   }
-  const std::array<io::Range, 3> ranges = {{{step, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
+  const std::int64_t slab = first_sequence / batch();
+  if (slab >= steps()) {
+    base::fail(base::ExitCode::failed,
+               "'{}': a step needs slab {} (counted from 0), but there are {} slabs; lower run.steps", file_->spec(),
+               slab, steps());
+  }
+  const std::array<io::Range, 3> ranges = {{{slab, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
   file_->read(out, ranges);
   const auto bad = first_outside(out);
   if (bad < out.size()) {
     const auto at = static_cast<std::int64_t>(bad);
     const auto sequence = slots.first + at / (seq() + 1) * slots.stride;
-    fail_vocabulary(slab_position(*file_, step, sequence, at % (seq() + 1)), out[bad]);
+    fail_vocabulary(slab_position(*file_, slab, sequence, at % (seq() + 1)), out[bad]);
   }
 }
 

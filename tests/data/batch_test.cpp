@@ -56,8 +56,8 @@ Source text(const test::TempFolder& folder, std::int64_t batch) {
   return out;
 }
 
-/// The sequences that all data ranks load for a step, in the order of the batch: (batch, seq + 1). Checks shapes, targets,
-/// weights and padding of each micro-batch.
+/// The sequences that all data ranks load for a step, in the order of the batch: (batch, seq + 1). Checks shapes,
+/// targets, weights and padding of each micro-batch.
 std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ranks, std::int64_t micro_batch,
                                       std::int64_t step, io::IoThread& io) {
   const auto batch = source.config.batch;
@@ -118,7 +118,7 @@ TEST(Loader, AStepIsTheSameForAnyRanksAndMicroBatch) {
     for (const std::int64_t step : {0, 4, 19}) {
       const auto batch = source.config.batch;
       std::vector<std::int32_t> expected(static_cast<std::size_t>(batch * (source.seq + 1)));
-      dataset->read(expected, step, {0, batch, 1});
+      dataset->read(expected, step * batch, {0, batch, 1});
       for (const std::int64_t data_ranks : {1, 2, 3, 5, 9}) {
         for (const std::int64_t micro_batch : {0, 1, 2, 3, 8}) {
           ASSERT_EQ(gather_step(source, data_ranks, micro_batch, step, io), expected)
@@ -194,7 +194,96 @@ TEST(Loader, LastSlabThenAnError) {
   data::Loader loader(source.config, source.seq, source.vocab, 2, 1, io);
   EXPECT_EQ(loader.dataset().steps_available(), 20);
   EXPECT_EQ(loader.get(19, 0).sequences, 4);
-  test::expect_error([&] { loader.get(20, 0); }, base::ExitCode::failed, {"step 20", "there are 20 slabs"});
+  test::expect_error([&] { loader.get(20, 0); }, base::ExitCode::failed, {"slab 20", "there are 20 slabs"});
+}
+
+// The sequences of a text have distinct first tokens here. Two legs of a training use each sequence once, in the order
+// of a training without a change, for any two batches and any step of the change.
+TEST(Loader, AChangedBatchNeitherSkipsNorRepeats) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  constexpr std::int64_t kSequences = 48;
+  const auto leg = [&](std::int64_t batch, std::int64_t ranks, std::int64_t step, std::int64_t sequences,
+                       std::int64_t end, std::vector<std::vector<std::int32_t>>& used) {
+    const auto source = text(folder, batch);
+    std::vector<std::unique_ptr<data::Loader>> loaders;
+    for (std::int64_t p = 0; p < ranks; ++p) {
+      loaders.push_back(std::make_unique<data::Loader>(source.config, source.seq, source.vocab, ranks, p, io));
+      loaders.back()->begin_at(step, sequences);
+    }
+    for (; sequences < end; ++step, sequences += batch) {
+      EXPECT_EQ(loaders[0]->sequences_before(step), sequences);
+      for (std::int64_t b = 0; b < batch; ++b) {
+        const auto part = loaders[static_cast<std::size_t>(b % ranks)]->get(step, 0);
+        const auto tokens =
+            part.tokens.subspan(static_cast<std::size_t>(b / ranks * source.seq), static_cast<std::size_t>(source.seq));
+        used.emplace_back(tokens.begin(), tokens.end());
+      }
+    }
+    return step;
+  };
+  std::vector<std::vector<std::int32_t>> expected;
+  leg(1, 1, 0, 0, kSequences, expected);
+  for (const auto& [before, after] : {std::pair{4, 8}, {8, 4}, {6, 6}, {3, 7}}) {
+    for (const std::int64_t change : {1, 2}) {
+      std::vector<std::vector<std::int32_t>> used;
+      const std::int64_t first = change * before;
+      const auto step = leg(before, 2, 0, 0, first, used);
+      EXPECT_EQ(step, change);
+      leg(after, 3, step, first, kSequences, used);
+      ASSERT_GE(used.size(), expected.size());
+      used.resize(expected.size());  // the last step may go beyond
+      EXPECT_EQ(used, expected) << before << " -> " << after << " at step " << change;
+    }
+  }
+}
+
+TEST(Loader, BeginAtDropsWhatWasReadAhead) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto source = text(folder, 4);
+  const auto tokens = [](const data::MicroBatch& part) { return std::vector(part.tokens.begin(), part.tokens.end()); };
+  data::Loader loader(source.config, source.seq, source.vocab, 1, 0, io);
+  const auto zero = tokens(loader.get(0, 0));
+  const auto one = tokens(loader.get(1, 0));
+  EXPECT_NE(zero, one);
+  EXPECT_EQ(loader.sequences_before(7), 28);
+  loader.begin_at(1, 0);  // step 1 is loaded and step 2 is read ahead, of another origin
+  EXPECT_EQ(tokens(loader.get(1, 0)), zero);
+  EXPECT_EQ(tokens(loader.get(2, 0)), one);
+  EXPECT_EQ(loader.sequences_before(1), 0);
+  EXPECT_EQ(loader.sequences_before(3), 8);
+  loader.begin_at(3, 8);
+  EXPECT_EQ(loader.sequences_before(3), 8);
+  EXPECT_THROW(loader.sequences_before(2), base::Error);
+  EXPECT_THROW(loader.get(2, 0), base::Error);
+  EXPECT_THROW(loader.begin_at(-1, 0), base::Error);
+  EXPECT_THROW(loader.begin_at(0, -1), base::Error);
+
+  // An error of what was read ahead is dropped, too.
+  loader.begin_at(0, 0);
+  loader.get(0, 0);
+  io.call([] {});
+  std::filesystem::resize_file(folder / "text", 0);
+  loader.get(1, 0);  // step 2 is read ahead, and fails
+  io.call([] {});
+  test::write_bytes(folder / "text", std::string(1000, 'x'));
+  loader.begin_at(2, 8);
+  EXPECT_EQ(tokens(loader.get(2, 0)), std::vector<std::int32_t>(4 * 13, 'x'));
+}
+
+TEST(Loader, SlabsBeginWithASlab) {
+  io::IoThread io;
+  const auto source = gold();
+  data::Loader loader(source.config, source.seq, source.vocab, 1, 0, io);
+  const auto tokens = [](const data::MicroBatch& part) { return std::vector(part.tokens.begin(), part.tokens.end()); };
+  const auto third = tokens(loader.get(3, 0));
+  loader.begin_at(5, 24);
+  EXPECT_EQ(tokens(loader.get(5, 0)), third);
+  EXPECT_EQ(loader.get(21, 0).sequences, 8);  // the last slab
+  test::expect_error([&] { loader.get(22, 0); }, base::ExitCode::failed, {"slab 20", "there are 20 slabs"});
+  loader.begin_at(5, 20);
+  test::expect_error([&] { loader.get(5, 0); }, base::ExitCode::failed, {"sequence 20", "inside a slab of 8"});
 }
 
 TEST(Loader, RefusesNonsense) {

@@ -28,10 +28,16 @@ deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64
   return out;
 }
 
-std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step, const data::Slots& slots) {
+std::vector<std::int32_t> read_from(const data::Dataset& dataset, std::int64_t first_sequence,
+                                    const data::Slots& slots) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(slots.count * (dataset.seq() + 1)));
-  dataset.read(out, step, slots);
+  dataset.read(out, first_sequence, slots);
   return out;
+}
+
+/// Sequences of a step of a training that begins with step 0 and keeps its batch.
+std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step, const data::Slots& slots) {
+  return read_from(dataset, step * dataset.batch(), slots);
 }
 
 std::vector<std::int32_t> read_step(const data::Dataset& dataset, std::int64_t step) {
@@ -125,6 +131,25 @@ TEST(Stream, OrderIsOneOfStepAndSeed) {
   auto joined = samples_of_step(*reference, 34);
   for (const auto sample : samples_of_step(*reference, 35)) joined.push_back(sample);
   EXPECT_EQ(samples_of_step(*open(12, 3), 17), joined);
+}
+
+// A sequence depends on its number alone: which step it belongs to, and the batch, are of no influence.
+TEST(Stream, StepsBeginAnywhere) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto path = counting_stream(folder, 301);
+  for (const auto kind : {deck::DataKind::tokens, deck::DataKind::synthetic}) {
+    const auto small = data::open_dataset(config(kind, path, 4), 3, 1000, io);
+    const auto large = data::open_dataset(config(kind, path, 9), 3, 1000, io);
+    for (const std::int64_t first : {0, 1, 5, 95, 99, 100, 12'345}) {
+      const auto expected = read_from(*large, first, {0, 9, 1});
+      for (std::int64_t k = 0; k < 9; ++k) {
+        EXPECT_EQ(read_from(*small, first + k, {0, 1, 1}),
+                  std::vector(expected.begin() + k * 4, expected.begin() + (k + 1) * 4));
+      }
+    }
+    EXPECT_THROW(read_from(*small, -1, {1, 1, 1}), base::Error);
+  }
 }
 
 TEST(Stream, BatchesLargerThanTheDataGoOn) {
@@ -248,7 +273,17 @@ TEST(Slabs, SayWhatIsWrong) {
                       "set data.batch = 8 and model.seq = 32"});
   test::expect_error([&] { open(8, 33, 256); }, code, {"model.seq + 1 = 34"});
   test::expect_error([&] { read_step(*open(8, 32, 256), 20); }, base::ExitCode::failed,
-                     {"step 20", "slab 20", "there are 20 slabs", "run.steps to at most 20"});
+                     {"needs slab 20", "there are 20 slabs", "run.steps"});
+  const auto gold = open(8, 32, 256);
+  EXPECT_EQ(read_from(*gold, 16, {1, 3, 2}), read(*gold, 2, {1, 3, 2}));
+  for (const std::int64_t first : {1, 7, 20, 8 * 20 + 4}) {
+    test::expect_error(
+        [&] {
+          read_from(*gold, first, {0, 1, 1});
+        },
+        base::ExitCode::failed, {"sequence " + std::to_string(first), "inside a slab of 8 sequences", "data.batch"});
+  }
+  EXPECT_THROW(read_from(*gold, -8, {0, 1, 1}), base::Error);
   const auto small = open(8, 32, 255);
   std::string message;
   for (std::int64_t step = 0; step < 20 && message.empty(); ++step) {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "data/permutation.hpp"
+#include "base/mix64.hpp"
 #include "tests/io/h5_writer.hpp"
 #include "tests/random/random_deck.hpp"
 
@@ -32,7 +32,7 @@ void provide(const fs::path& path, Write&& write) {
 void write_text(const fs::path& path, std::int64_t bytes, std::uint64_t seed) {
   std::ofstream file(path, std::ios::binary);
   for (std::int64_t i = 0; i < bytes; ++i)
-    file.put(static_cast<char>(data::mix64(seed ^ static_cast<std::uint64_t>(i)) & 0xff));
+    file.put(static_cast<char>(base::mix64(seed ^ static_cast<std::uint64_t>(i)) & 0xff));
 }
 
 void write_tokens(const fs::path& path, const std::vector<hsize_t>& shape, std::int64_t vocab) {
@@ -41,7 +41,7 @@ void write_tokens(const fs::path& path, const std::vector<hsize_t>& shape, std::
   std::vector<std::int32_t> tokens;
   for (std::int64_t i = 0; i < count; ++i)
     tokens.push_back(
-        static_cast<std::int32_t>(data::mix64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab)));
+        static_cast<std::int32_t>(base::mix64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab)));
   H5Writer file(path.string());
   file.dataset("tokens", H5T_STD_I32LE, shape, tokens);
   file.close();

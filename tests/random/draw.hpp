@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "data/permutation.hpp"
+#include "base/mix64.hpp"
 
 namespace shard8::test {
 
@@ -20,12 +20,12 @@ namespace shard8::test {
 class Draw {
  public:
   Draw(std::uint64_t seed, std::int64_t number, std::int64_t attempt, std::string_view key)
-      : key_(data::mix64(data::mix64(data::mix64(seed) ^ static_cast<std::uint64_t>(number)) ^
+      : key_(base::mix64(base::mix64(base::mix64(seed) ^ static_cast<std::uint64_t>(number)) ^
                          static_cast<std::uint64_t>(attempt))) {
-    for (const char c : key) key_ = data::mix64(key_ ^ static_cast<std::uint64_t>(c));
+    for (const char c : key) key_ = base::mix64(key_ ^ static_cast<std::uint64_t>(c));
   }
 
-  std::uint64_t bits() { return data::mix64(key_ ^ data::mix64(count_++)); }
+  std::uint64_t bits() { return base::mix64(key_ ^ base::mix64(count_++)); }
 
   /// Uniform in [low, high], both included.
   std::int64_t between(std::int64_t low, std::int64_t high) {

@@ -18,7 +18,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "data/permutation.hpp"
+#include "base/mix64.hpp"
 #include "deck/layout.hpp"
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
@@ -76,18 +76,18 @@ Assignment assign(std::span<const Job> jobs, int size) {
 
 /// A hash of this rank's bytes. The sum of the hashes over the ranks is a hash of all bytes.
 std::uint64_t hash_of(std::uint64_t start, const tensor::Tensor& t) {
-  std::uint64_t hash = data::mix64(start ^ t.bytes());
+  std::uint64_t hash = base::mix64(start ^ t.bytes());
   for (std::size_t i = 0; i < t.bytes(); i += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, t.data + i, std::min<std::size_t>(8, t.bytes() - i));
-    hash = data::mix64(hash ^ word);
+    hash = base::mix64(hash ^ word);
   }
   return hash;
 }
 
 std::uint64_t hash_of_weights(Training& training) {
   const auto& units = training.trainer().state().units;
-  std::uint64_t hash = data::mix64(static_cast<std::uint64_t>(training.mesh().world.rank()));
+  std::uint64_t hash = base::mix64(static_cast<std::uint64_t>(training.mesh().world.rank()));
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u) {
     for (const auto& t : units.master(u)) hash = hash_of(hash, t);
     for (const auto& t : units.remainder(u)) hash = hash_of(hash, t);
