@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 
 #include "app/commands.hpp"
@@ -14,6 +15,7 @@
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::app {
 
@@ -26,7 +28,7 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
   world.broadcast(text, 0);
   deck::LoadResult deck;
   comm::agree(world, [&] {
-    deck = deck::load_text(text, arguments.path, arguments.overrides, world.size());
+    deck = deck::load_text(text, arguments.path, arguments.overrides, world.size(), train::has_used_restart);
     check_methods(arguments.path, deck);
     if (arguments.check) arguments.check(deck);
   });
@@ -97,6 +99,13 @@ std::string machine_of(const Job& job) {
 train::RunDescription describe_run(const deck::LoadResult& deck) {
   const base::Version v = base::version();
   train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  run.slurm_job = variable("SLURM_JOB_ID");
+  const std::string restarts = variable("SLURM_RESTART_COUNT");
+  run.requeued = !restarts.empty() && restarts != "0";
   for (const deck::Echo& e : deck.echo)
     run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
   return run;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -32,6 +33,7 @@
 #include "profile/report_files.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
+#include "train/inputs.hpp"
 #include "train/loop.hpp"
 #include "train/plan/plan.hpp"
 #include "train/saved_choices.hpp"
@@ -64,6 +66,12 @@ std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : 
 /// The most bytes that were taken so far on hosts; on a device those that are taken now.
 std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : process_memory().peak; }
 
+profile::SummaryInput::Input input_of(const char* name, const std::string& path,
+                                      const std::optional<checkpoint::ManifestInput>& input) {
+  if (!input) return {.name = name, .path = path};
+  return {name, input->path, input->length, input->samples, input->digest};
+}
+
 /// One rank's run, from the deck to the report.
 class Run {
  public:
@@ -83,25 +91,17 @@ class Run {
         baseline_(memory_taken()),
         steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip},
         stop_sources_(requests.sources(world_)),
-        stopping_(deck_.config.run, stop_sources_) {
+        stopping_(deck_.config.run, stop_sources_),
+        judge_(deck_.config.verify, gold_),
+        run_(describe_run(deck_)) {
     log_.set_measuring(false);  // until the first timed step
   }
 
   int operator()() {
     open();
     print_header();
-    if (steps_.first >= steps_.end) {
-      logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
-                   compare_pairs_ > 0 ? " and to compare" : "", steps_.end);
-      using Status = profile::Verification::Status;
-      std::string verdict = profile::to_text(config().verify.configured()
-                                                 ? profile::Verification{Status::not_checked, "no step was trained"}
-                                                 : profile::Verification{});
-      verdict.pop_back();  // its end of line
-      logger_.info("{}", verdict);
-      return base::to_int(base::ExitCode::ok);
-    }
-    if (const std::string warning = output_.start(steps_.first, id_); !warning.empty()) logger_.warn("{}", warning);
+    if (steps_.first >= steps_.end) return judge_recorded();
+    begin_leg();
     output_.keep_overlap(overlap_.plan);
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
@@ -119,12 +119,17 @@ class Run {
 
   void open() {
     output_.check(!deck::auto_overlap_keys(config()).empty());  // first, since the rest may take minutes
+    {
+      const comm::HostWaits::Unlimited files(world().waits());
+      output_.hold(say());
+    }
     comm::agree(world(), [&] {
       requests_.refuse_start();
       if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
     });
     assembly_->open_files(say());
     comm::agree(world(), [&] { requests_.refuse_start(); });
+    read_inputs();
     entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
     comm::agree(world(), [&] { requests_.refuse_start(); });
     find_restart();
@@ -137,6 +142,12 @@ class Run {
     comm::agree(world(), [&] { requests_.refuse_start(); });
   }
 
+  /// Rank 0 looks at the content of data and initial weights.
+  void read_inputs() {
+    const comm::HostWaits::Unlimited files(world().waits());
+    comm::agree_on_root(world(), 0, [&] { run_.inputs = train::inputs_of(*assembly_, say()); });
+  }
+
   train::Say say() {
     return [this](const std::string& text) { logger_.warn("{}", text); };
   }
@@ -144,8 +155,10 @@ class Run {
   void find_restart() {
     const comm::HostWaits::Unlimited files(world().waits());
     const std::string folder = train::checkpoint_folder(config(), world());
-    if (!folder.empty()) folder_.emplace(world(), folder, say());
-    restart_ = train::find_restart(config(), folder, world(), describe_run(deck_), say());
+    if (!folder.empty()) folder_.emplace(world(), folder, say(), output_.is_also(folder));
+    restart_ = train::find_restart(config(), folder, world(), run_, say());
+    run_.identity = restart_.start.identity;
+    if (folder_) folder_->recover(world(), say());
     if (restart_.first) assembly_->skip_initial_weights();
   }
 
@@ -158,32 +171,76 @@ class Run {
     assembly_->set_overlap(config().overlap);
   }
 
-  train::RunDescription description() const {
-    train::RunDescription run = describe_run(deck_);
-    run.overlap = overlap_.plan;
-    run.id = id_;
-    return run;
-  }
-
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
   void restart() {
     std::optional<train::RestartPoint> point;
     {
       const comm::HostWaits::Unlimited files(world().waits());
-      point = train::restore(restart_, *assembly_, describe_run(deck_), say());
+      point = train::restore(restart_, *assembly_, run_, say());
     }
-    id_ = point ? point->manifest.run : train::new_run_id(world());
     if (point) {
-      steps_.first = point->manifest.step;
-      restarted_from_ =
-          fmt::format("{}, step {}{}, written on the mesh {} x {} x {}", point->folder, point->manifest.step,
-                      point->manifest.step > steps_.end ? fmt::format(", beyond run.steps = {}", steps_.end)
-                                                        : fmt::format(" of {}", steps_.end),
-                      point->manifest.replicate, point->manifest.shard, point->manifest.tensor);
+      const checkpoint::Manifest& m = point->manifest;
+      if (restart_.start.is_child) run_.identity.parent = checkpoint::Parent{m.run, m.step};
+      if (m.format > 1) run_.inputs.weights = m.weights;  // those with which the training began
+      steps_.first = m.step;
+      restarted_from_ = fmt::format(
+          "{}, step {}{}, written on the mesh {} x {} x {}", point->folder, m.step,
+          m.step > steps_.end ? fmt::format(", beyond run.steps = {}", steps_.end) : fmt::format(" of {}", steps_.end),
+          m.replicate, m.shard, m.tensor);
       remarks_ = point->remarks;
       if (point->decay_steps) set_decay_steps(*point->decay_steps);
     }
-    if (folder_) checkpoints_.emplace(*assembly_, *folder_, description(), point ? &point->manifest : nullptr, say());
+    run_.overlap = overlap_.plan;
+    point_ = std::move(point);
+    if (folder_ && !config().checkpoint.dir.empty())
+      checkpoints_.emplace(*assembly_, *folder_, run_, point_ ? &point_->manifest : nullptr, say());
+  }
+
+  /// Writes down whose the files in output.dir are from now on, and judges the losses of earlier legs with this one's.
+  void begin_leg() {
+    train::Identity identity = run_.identity;
+    const auto told =
+        output_.start({.identity = std::move(identity),
+                       .replaces = config().output.replace,
+                       .first_step = steps_.first,
+                       .restart = config().checkpoint.restart,
+                       .origin = point_ ? point_->folder : "",
+                       .deck = run_.deck,
+                       .slurm_job = run_.slurm_job,
+                       .recorded = [&](const profile::RecordedStep& step) { judge_.add(step.step, step.loss); }},
+                      config().checkpoint.dir);
+    for (const std::string& line : told.lines) logger_.info("{}", line);
+    for (const std::string& warning : told.warnings) logger_.warn("{}", warning);
+  }
+
+  /// The verdict on all recorded losses, where no step is left to train.
+  int judge_recorded() {
+    logger_.info("nothing to train{}: the checkpoint has all {} steps of run.steps",
+                 compare_pairs_ > 0 ? " and to compare" : "", steps_.end);
+    comm::agree_on_root(world(), 0, [&] {
+      const checkpoint::Manifest& m = point_->manifest;
+      output_.read_recorded(m.run, [&](const profile::RecordedStep& step) {
+        if (step.step < m.step) judge_.add(step.step, step.loss);
+      });
+      if (m.loss) judge_.add(m.step - 1, *m.loss);
+    });
+    const profile::Verification verification = verdict(steps_.first, true);
+    std::string text = profile::to_text(verification);
+    text.pop_back();  // its end of line
+    logger_.info("{}", text);
+    const bool failed = verification.status == profile::Verification::Status::failed;
+    return base::to_int(failed ? base::ExitCode::verification : base::ExitCode::ok);
+  }
+
+  /// Rank 0 knows the losses of earlier legs, and judges for all.
+  profile::Verification verdict(std::int64_t end, bool finished) const {
+    std::string text;
+    comm::agree_on_root(world(), 0, [&] {
+      const auto v = judge_.verdict(end, entropy_, finished);
+      text = static_cast<char>('0' + static_cast<int>(v.status)) + v.why;
+    });
+    world().broadcast(text, 0);
+    return {static_cast<profile::Verification::Status>(text[0] - '0'), text.substr(1)};
   }
 
   /// So that the header, the report and later checkpoints have the value with which this run trains.
@@ -191,6 +248,7 @@ class Run {
     deck_.config.optimizer.decay_steps = steps;
     for (deck::Echo& e : deck_.echo)
       if (e.group == "optimizer" && e.key == "decay_steps") e.value = steps;
+    run_.deck = describe_run(deck_).deck;
   }
 
   void print_header() const {
@@ -220,8 +278,21 @@ class Run {
     }
     logger_.info("found      {}", assembly_->loader().dataset().description());
     if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
+    logger_.info("{}", weights_text());
     if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
+    logger_.info("identity   {}", train::text_of(run_.identity));
     for (const std::string& remark : remarks_) logger_.info("{}", remark);
+  }
+
+  /// The line of the header on the weights with which this run begins.
+  std::string weights_text() const {
+    const std::string& file = config().model.init_file;
+    if (point_)
+      return fmt::format("init       weights of the checkpoint{}", file.empty() ? "" : "; model.init_file is not read");
+    if (file.empty()) return fmt::format("init       random weights, model.init_seed {}", config().model.init_seed);
+    const auto& weights = run_.inputs.weights;
+    return fmt::format("init       weights of {}{}", weights ? weights->path : file,
+                       weights ? fmt::format(", digest {}", weights->digest) : "");
   }
 
   train::LoopResult train() {
@@ -238,6 +309,7 @@ class Run {
     };
     hooks.after = [&](const train::StepResult& r) {
       asked = r.asked;
+      loss_ = r.loss;
       if (tracer_) tracer_->after_step(r.step);
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
@@ -247,7 +319,8 @@ class Run {
                                          r.tokens,
                                          r.seconds,
                                          static_cast<double>(r.tokens) / r.seconds,
-                                         id_};
+                                         run_.identity.id};
+      judge_.add(r.step, r.loss);
       output_.metrics(metrics);
       progress->step(metrics);
     };
@@ -260,10 +333,10 @@ class Run {
     };
     if (checkpoints_) {
       hooks.between = [&](std::int64_t done) {
-        checkpoints_->between_steps(done);
+        checkpoints_->between_steps(done, loss_);
         stopping_.checkpoint_written(checkpoints_->counts().longest_s);
       };
-      hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done); };
+      hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done, loss_); };
     }
     train::LoopResult loop = train::train(assembly_->trainer(), steps_, hooks);
     if (checkpoints_) checkpoints_->finish();
@@ -304,6 +377,15 @@ class Run {
                  .waiting = std::string(comm::name_of(world().waiting())),
                  .data = assembly_->loader().dataset().description(),
                  .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
+    const auto& identity = run_.identity;
+    input.training = {.id = identity.id,
+                      .parent = identity.parent ? identity.parent->run : "",
+                      .parent_step = identity.parent ? identity.parent->step : 0,
+                      .leg = output_.leg(),
+                      .from = point_ ? point_->folder : ""};
+    input.inputs = {input_of("data", config().data.path, run_.inputs.data),
+                    input_of("initial_weights", config().model.init_file, run_.inputs.weights)};
+    input.totals = output_.totals();
     input.end = {.reason = train::name_of(stop_),
                  .next_step = loop.steps.back().step + 1,
                  .steps = steps_.end,
@@ -329,7 +411,7 @@ class Run {
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
-    input.verification = train::verify(config().verify, results, entropy_, gold_, !stop_);
+    input.verification = verdict(results.back().step + 1, !stop_);
     world().record_device_calls();
     input.every_rank = !config().output.timing_ranks.empty() && world().rank() == 0;
     auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
@@ -345,19 +427,29 @@ class Run {
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_)
       logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved, earlier_checkpoint()));
-    logger_.info("\n{}{}", to_text(memory), profile::to_text(report));
+    logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals), profile::to_text(report));
     output_.write(report, what_ran);
+    end_leg(loop);
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
     comm::agree_on_root(world(), 0, require_standard_output);
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
+  void end_leg(const train::LoopResult& loop) {
+    train::Leg leg;
+    leg.next_step = loop.steps.back().step + 1;
+    if (checkpoints_) leg.checkpoint = checkpoints_->last();
+    leg.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    leg.end = stop_ ? train::name_of(stop_) : "finished";
+    output_.end_leg(leg, !stop_);
+  }
+
   /// The step from which the same command would go on if this run wrote no further checkpoint: that of the last
   /// checkpoint that this run has written, or else that of the checkpoint from which this run went on. Nothing if there
   /// is no such checkpoint, or if checkpoint.restart is not auto: then the same command starts elsewhere.
   std::optional<std::int64_t> earlier_checkpoint() const {
-    if (config().checkpoint.restart != deck::CheckpointConfig::kAutoRestart) return std::nullopt;
+    if (config().checkpoint.restart == deck::CheckpointConfig::kNoRestart) return std::nullopt;
     if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;
     return restarted_from_.empty() ? std::nullopt : std::optional(steps_.first);
   }
@@ -381,6 +473,7 @@ class Run {
   std::string machine_;
   comm::Communicator world_;
   int compare_pairs_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   RunOutput output_;
   std::optional<train::Assembly> assembly_;  ///< none while compare_off() runs
   std::uint64_t baseline_;                   ///< memory_taken() before training takes memory
@@ -389,13 +482,16 @@ class Run {
   train::Stopping stopping_;
   train::StopReason stop_;
   std::vector<double> gold_;
+  train::LossJudge judge_;  ///< on rank 0
+  train::RunDescription run_;
+  double loss_ = 0;  ///< of the last step
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
   OverlapDecision overlap_;
-  std::string id_;                    ///< of the training; a run that goes on has that of its checkpoint
-  std::string restarted_from_;        ///< empty for a new run
-  std::vector<std::string> remarks_;  ///< how the deck differs from that of the checkpoint
+  std::optional<train::RestartPoint> point_;  ///< the checkpoint from which the run went on
+  std::string restarted_from_;                ///< empty for a new run
+  std::vector<std::string> remarks_;          ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;
   std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to
 };

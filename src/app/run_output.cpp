@@ -2,37 +2,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_output.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
 #include <optional>
-#include <vector>
 
 #include "app/commands.hpp"
+#include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "base/text.hpp"
+#include "checkpoint/directory.hpp"
 #include "comm/agree.hpp"
 #include "io/durable_file.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::app {
 
 namespace fs = std::filesystem;
 
-namespace {
+using checkpoint::Directory;
 
 /// The files that rank 0 writes at the end.
-std::vector<std::string> files_of_the_end(const deck::OutputConfig& config) {
-  std::vector<std::string> names = {config.timing, config.summary, deck::OutputConfig::kRanks};
-  if (!config.timing_ranks.empty()) names.push_back(config.timing_ranks);
+std::vector<std::string> RunOutput::reports() const {
+  std::vector<std::string> names = {config_.timing, config_.summary, deck::OutputConfig::kRanks};
+  if (!config_.timing_ranks.empty()) names.push_back(config_.timing_ranks);
   return names;
 }
-
-}  // namespace
 
 void RunOutput::check(bool overlap_is_kept) const {
   comm::agree_on_root(world_, 0, [&] {
     profile::require_writable(path(config_.metrics));
-    for (const std::string& name : files_of_the_end(config_)) profile::require_writable(path(name));
+    for (const std::string& name : reports()) profile::require_writable(path(name));
     if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
     if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
   });
@@ -43,26 +49,206 @@ void RunOutput::check(bool overlap_is_kept) const {
   comm::agree(world_, [&] { profile::require_writable(trace); });
 }
 
-std::string RunOutput::start(std::int64_t first_step, std::string_view run) {
-  std::string warning;
+void RunOutput::take_lock(const std::function<void(const std::string&)>& say) {
+  std::error_code error;
+  made_.emplace(config_.dir);
+  fs::create_directories(config_.dir, error);
+  if (error)
+    base::fail(base::ExitCode::environment,
+               "cannot make folder '{}': {}; set output.dir to a folder that can be written to and has room",
+               config_.dir, error.message());
+  checkpoint::LockOptions options;
+  options.key = "output.dir";
+  options.what = "files";
+  options.say = say;
+  held_ = std::make_unique<train::HeldFolder>(config_.dir, train::draw_id(), options);
+}
+
+void RunOutput::hold(const std::function<void(const std::string&)>& say) {
+  comm::agree_on_root(world_, 0, [&] { take_lock(say); });
+}
+
+bool RunOutput::is_also(const std::string& checkpoint_dir) const {
+  std::string same;
+  comm::agree_on_root(world_, 0, [&] {
+    std::error_code ignored;
+    if (!checkpoint_dir.empty() && fs::equivalent(checkpoint_dir, config_.dir, ignored)) same = "1";
+  });
+  world_.broadcast(same, 0);
+  return !same.empty();
+}
+
+namespace {
+
+/// "summary.json" to "summary.leg_2.json".
+std::string with_leg(const std::string& name, std::int64_t leg) {
+  const fs::path path(name);
+  return fmt::format("{}.leg_{}{}", path.stem().string(), leg, path.extension().string());
+}
+
+/// Whether a name is that of a report, or of a report of an earlier leg.
+bool is_report(const std::string& name, const std::string& report) {
+  const fs::path path(report);
+  const std::string begin = path.stem().string() + ".leg_", end = path.extension().string();
+  return name == report || (name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end));
+}
+
+/// The first folder replaced_N that is in neither of two folders.
+std::int64_t free_number(const fs::path& one, const fs::path& other) {
+  for (std::int64_t n = 1;; ++n) {
+    const std::string name = fmt::format("replaced_{}", n);
+    std::error_code ignored;
+    const auto is_free = [&](const fs::path& folder) {
+      return folder.empty() || fs::symlink_status(folder / name, ignored).type() == fs::file_type::not_found;
+    };
+    if (is_free(one) && is_free(other)) return n;
+  }
+}
+
+void move_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_directories(to.parent_path(), error);
+  if (!error) fs::rename(from, to, error);
+  if (error)
+    base::fail(base::ExitCode::environment,
+               "cannot move '{}' to '{}': {}; set output.dir to a folder that can be written to and has room",
+               from.string(), to.string(), error.message());
+}
+
+/// metrics.jsonl without the lines of a training goes to `to`, and its own lines stay.
+void move_metrics(const fs::path& from, const fs::path& to, std::string_view id) {
+  const std::string text = io::text_of(from.string());
+  const auto owners = profile::owners_of_metrics(text);
+  if (owners.trainings.contains(id)) {
+    const auto own = profile::metrics_before(text, std::numeric_limits<std::int64_t>::max(), id);
+    io::write_durably(to.string(), text);
+    io::write_durably(fs::canonical(from).string(), own.text);
+  } else {
+    move_file(from, to);
+  }
+}
+
+}  // namespace
+
+/// The record of this run's training is there before anything is moved, so that a start after a kill goes on moving.
+void RunOutput::replace_others(const std::string& checkpoint_dir, Told& told) {
+  const std::string& id = training_.identity.id;
+  const auto there = train::read_training_file(config_.dir);
+  const bool resumes = there && there->identity.id == id && there->replacing > 0;
+  const bool own_output = there && there->identity.id == id && !resumes;
+  const std::int64_t number = resumes ? there->replacing : free_number(config_.dir, checkpoint_dir);
+  const std::string name = fmt::format("replaced_{}", number);
+  const fs::path aside = path(name);
+  training_.replacing = number;
+  // The checkpoint with which the training began may be among those that are moved.
+  const fs::path origin(training_.origin);
+  std::error_code ignored;
+  const bool moves_origin =
+      !checkpoint_dir.empty() && !origin.empty() && fs::equivalent(origin.parent_path(), checkpoint_dir, ignored);
+  if (moves_origin) training_.origin = (fs::path(checkpoint_dir) / name / origin.filename()).string();
+  std::vector<std::string> moved;
+  if (there && there->identity.id != id) {
+    fs::create_directories(aside, ignored);
+    io::write_durably((aside / train::TrainingFile::kName).string(), train::to_text(*there));
+    moved.emplace_back(train::TrainingFile::kName);
+  }
+  train::write_training_file(config_.dir, training_);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(config_.dir)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  for (const std::string& file : names) {
+    const auto all = reports();
+    const bool report = std::any_of(all.begin(), all.end(), [&](const auto& r) { return is_report(file, r); });
+    if (!report || own_output) continue;
+    move_file(path(file), aside / file);
+    moved.push_back(file);
+  }
+  if (fs::is_regular_file(path(config_.metrics), ignored)) {
+    const auto owners = profile::owners_of_metrics(io::text_of(path(config_.metrics).string()));
+    const bool others = owners.has_unnamed || owners.trainings.size() > (owners.trainings.contains(id) ? 1U : 0U);
+    if (others) {
+      fs::create_directories(aside, ignored);
+      move_metrics(path(config_.metrics), aside / config_.metrics, id);
+      moved.push_back(config_.metrics);
+    }
+  }
+  if (!moved.empty())
+    told.lines.push_back(
+        fmt::format("replaced   {} of {} moved to {}", fmt::join(moved, ", "), config_.dir, aside.string()));
+  if (!checkpoint_dir.empty()) {
+    const std::string to = (fs::path(checkpoint_dir) / name).string();
+    const auto steps = Directory(checkpoint_dir).move_aside(to, [&](std::string_view run) { return run != id; });
+    if (!steps.empty())
+      told.lines.push_back(fmt::format("replaced   {} of {} moved to {}", fmt::join(steps, ", "), checkpoint_dir, to));
+  }
+  training_.replacing = 0;
+}
+
+/// What the last leg reported stays under a name with its number.
+void RunOutput::keep_reports() {
+  const auto last = static_cast<std::int64_t>(training_.legs.size()) - 1;
+  for (const std::string& name : reports()) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(path(name), ignored)) continue;
+    std::int64_t leg = std::max<std::int64_t>(last, 1);
+    if (name == config_.summary) leg = profile::leg_of_summary(io::text_of(path(name).string())).value_or(leg);
+    while (fs::exists(path(with_leg(name, leg)), ignored)) ++leg;
+    move_file(path(name), path(with_leg(name, leg)));
+  }
+}
+
+void RunOutput::cut_back(const LegStart& start, Told& told) {
+  const fs::path file = path(config_.metrics);
+  train::Leg& leg = training_.legs.back();
+  std::string text;
+  std::error_code ignored;
+  if (fs::is_regular_file(file, ignored)) text = io::text_of(file.string());
+  const auto kept = profile::metrics_before(text, start.first_step, training_.identity.id,
+                                            training_.identity.first_step(), [&](const profile::RecordedStep& step) {
+                                              totals_.add(step);
+                                              if (start.recorded) start.recorded(step);
+                                            });
+  if (kept.text != text) io::write_durably(fs::canonical(file).string(), kept.text);  // the file itself behind a link
+  leg.trained_again = kept.cut_back;
+  if (const std::string said = kept.warning(); !said.empty())
+    told.warnings.push_back(fmt::format("{}: {}", file.string(), said));
+  if (kept.cut_back > 0 && start.first_step == training_.identity.first_step())
+    told.warnings.push_back(
+        fmt::format("{}: {} of this training, which has no checkpoint, will be written anew: the training begins again",
+                    file.string(), base::count(kept.cut_back, "line", "lines")));
+}
+
+RunOutput::Told RunOutput::start(const LegStart& start, const std::string& checkpoint_dir) {
+  Told told;
   comm::agree_on_root(world_, 0, [&] {
     require_standard_output();
-    for (const std::string& name : files_of_the_end(config_)) profile::remove_output(path(name));
-    const fs::path file = path(config_.metrics);
-    auto existing = profile::OutputFile::Existing::replaced;
-    if (first_step > 0) {
-      existing = profile::OutputFile::Existing::continued;
-      if (fs::is_regular_file(file)) {
-        const auto kept = profile::metrics_before(io::text_of(file.string()), first_step, run);
-        io::write_durably(fs::canonical(file).string(), kept.text);  // the file itself, where `file` is a link
-        if (const std::string text = kept.warning(); !text.empty())
-          warning = fmt::format("{}: {}", file.string(), text);
-      }
+    const auto there = train::read_training_file(config_.dir);
+    if (there && there->identity.id == start.identity.id) {
+      training_ = *there;
+    } else {
+      training_.origin = start.origin;
     }
-    metrics_ = std::make_unique<profile::MetricsFile>(file, existing);
+    training_.identity = start.identity;
+    training_.deck = start.deck;
+    training_.slurm_job = start.slurm_job;
+    training_.finished = false;
+    training_.legs.push_back({.first_step = start.first_step, .date = utc_now(), .restart = start.restart});
+    if (start.replaces || training_.replacing > 0) replace_others(checkpoint_dir, told);
+    keep_reports();
+    cut_back(start, told);
+    train::write_training_file(config_.dir, training_);
+    metrics_ = std::make_unique<profile::MetricsFile>(path(config_.metrics), profile::OutputFile::Existing::continued);
   });
   if (!config_.trace.empty()) comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
-  return warning;
+  return told;
+}
+
+void RunOutput::read_recorded(std::string_view id,
+                              const std::function<void(const profile::RecordedStep&)>& each) const {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path(config_.metrics), ignored)) return;
+  profile::metrics_before(io::text_of(path(config_.metrics).string()), std::numeric_limits<std::int64_t>::max(), id, 0,
+                          each);
 }
 
 void RunOutput::keep_overlap(const std::string& plan) const {
@@ -73,14 +259,41 @@ void RunOutput::keep_overlap(const std::string& plan) const {
   });
 }
 
+void RunOutput::metrics(const profile::StepMetrics& step) {
+  totals_.add({step.step, step.loss, step.tokens, step.step_s});
+  if (!lost_) lost_ = !held_->lost().empty();
+  if (!lost_) metrics_->write(step);
+}
+
 void RunOutput::write(const profile::Report& report, const profile::SummaryInput& summary) {
   comm::agree_on_root(world_, 0, [&] {
+    if (const std::string why = held_->lost(); !why.empty()) throw base::Error(base::ExitCode::environment, why);
     if (const auto metrics = std::move(metrics_)) metrics->close();
     profile::write_timing(path(config_.timing), report);
     profile::write_ranks(path(deck::OutputConfig::kRanks), report);
     if (!config_.timing_ranks.empty()) profile::write_timing_ranks(path(config_.timing_ranks), report);
     profile::write_summary(path(config_.summary), report, summary);
   });
+}
+
+void RunOutput::end_leg(const train::Leg& end, bool finished) {
+  comm::agree_on_root(world_, 0, [&] {
+    train::Leg& leg = training_.legs.back();
+    leg.next_step = end.next_step;
+    leg.checkpoint = end.checkpoint;
+    leg.seconds = end.seconds;
+    leg.end = end.end;
+    training_.finished = finished;
+    train::write_training_file(config_.dir, training_);
+  });
+}
+
+profile::Totals RunOutput::totals() const {
+  profile::Totals totals = totals_;
+  totals.legs = leg();
+  totals.first_step = training_.identity.first_step();
+  for (const train::Leg& leg : training_.legs) totals.trained_again += leg.trained_again;
+  return totals;
 }
 
 }  // namespace shard8::app

@@ -4,19 +4,38 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
+#include "io/made_folders.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
+#include "train/held_folder.hpp"
+#include "train/start.hpp"
 
 namespace shard8::app {
 
-/// The files that a run writes into output.dir. Rank 0 writes them; every function but metrics() is collective and
-/// throws an AgreedError with the errors of profile::OutputFile.
+/// What rank 0 writes down when a leg begins to train.
+struct LegStart {
+  train::Identity identity;
+  bool replaces = false;  ///< files of other trainings are moved aside
+  std::int64_t first_step = 0;
+  std::string restart{};  ///< checkpoint.restart
+  std::string origin{};   ///< folder of the checkpoint with which the training began, if this is its first leg
+  std::vector<checkpoint::ManifestKey> deck{};
+  std::string slurm_job{};
+  std::function<void(const profile::RecordedStep&)> recorded{};  ///< called for each step that earlier legs recorded
+};
+
+/// The files that a run writes into output.dir, and what it keeps of other runs there. Rank 0 writes them; every
+/// function but metrics() and read_recorded() is collective and throws an AgreedError with the errors of
+/// profile::OutputFile.
 class RunOutput {
  public:
   /// The references must outlive the object.
@@ -24,23 +43,51 @@ class RunOutput {
 
   /// Error if a file could not be written. Changes no file. `overlap_is_kept`: keep_overlap() may write one.
   void check(bool overlap_is_kept) const;
-  /// Removes or empties the files that an earlier run left in output.dir. Only metrics.jsonl keeps its lines of steps
-  /// before `first_step`, if these are of the training whose id is `run`. Returns on rank 0 a warning about lines of
-  /// other trainings and about missing lines, on other ranks and without such lines an empty text. To be called after
-  /// all else that can fail at start-up, so that a run which cannot start changes no file.
-  std::string start(std::int64_t first_step, std::string_view run);
+  /// Makes the folder if it is missing, and takes its lock. A folder that this object has made and that stays empty is
+  /// removed by the destructor. `say` as in checkpoint::LockOptions. AgreedError(checkpoint) if another run that lives
+  /// holds the lock.
+  void hold(const std::function<void(const std::string&)>& say);
+  /// Whether checkpoint.dir is the same folder, whose lock this object holds. The same on every rank.
+  bool is_also(const std::string& checkpoint_dir) const;
+
+  /// Prepares the folder for a leg's files. Moves the files of other trainings aside, in checkpoint.dir too, if
+  /// `start.replaces`. Keeps reports of the training's earlier legs as summary.leg_N.json and so on. Cuts metrics.jsonl
+  /// back to `start.first_step`. Writes training.json. Returns on rank 0 lines for the user, warnings among them. To be
+  /// called after all else that can fail at start-up, so that a run which cannot start changes no file.
+  struct Told {
+    std::vector<std::string> lines, warnings;
+  };
+  Told start(const LegStart& start, const std::string& checkpoint_dir);
+  /// Calls `each` for the steps of a training in metrics.jsonl. On rank 0. Error(environment) if it cannot be read.
+  void read_recorded(std::string_view id, const std::function<void(const profile::RecordedStep&)>& each) const;
   /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
   void keep_overlap(const std::string& plan) const;
-  /// For a line of each step. On rank 0, after start() and before write().
-  void metrics(const profile::StepMetrics& step) { metrics_->write(step); }
+  /// For a line of each step. On rank 0, after start() and before write(). Writes nothing once the lock is lost.
+  void metrics(const profile::StepMetrics& step);
   /// Writes what comes at the end of a run. May be called again with more figures.
   void write(const profile::Report& report, const profile::SummaryInput& summary);
+  /// Writes to training.json how this leg ended. After start().
+  void end_leg(const train::Leg& end, bool finished);
+
+  /// The number of this leg, from 1, and what all legs have done. On rank 0, after start().
+  std::int64_t leg() const { return static_cast<std::int64_t>(training_.legs.size()); }
+  profile::Totals totals() const;
 
  private:
   std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
+  std::vector<std::string> reports() const;
+  void take_lock(const std::function<void(const std::string&)>& say);
+  void replace_others(const std::string& checkpoint_dir, Told& told);
+  void keep_reports();
+  void cut_back(const LegStart& start, Told& told);
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;
+  std::optional<io::MadeFolders> made_;  ///< by hold()
+  std::unique_ptr<train::HeldFolder> held_;
+  bool lost_ = false;
+  train::TrainingFile training_;
+  profile::Totals totals_;                         ///< of steps that are in metrics.jsonl
   std::unique_ptr<profile::MetricsFile> metrics_;  ///< open while steps are trained
 };
 

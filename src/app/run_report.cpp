@@ -27,6 +27,11 @@ profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
 
 }  // namespace
 
+std::string utc_now() {
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
 profile::Gather gather_over(const comm::Communicator& world) {
   return {world.size(), [&world](std::span<const double> values) { return world.all_gather(values); },
           [&world](std::string_view text) { return world.all_gather(text); },
@@ -41,8 +46,7 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
       {"shard8", text(v.number)},       {"git_hash", text(v.git_hash)}, {"build_type", text(v.build_type)},
       {"compiler", text(v.compiler)},   {"march", text(v.march)},       {"kokkos", tensor::kokkos_description()},
       {"mpi", comm::library_version()}, {"hdf5", io::hdf5_version()},   {"blas", kernels::blas_description()}};
-  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  input.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+  input.date = utc_now();
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.environment = relevant_environment();
   constexpr std::string_view kSlurm[] = {"SLURM_"};

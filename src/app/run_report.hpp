@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "comm/mesh.hpp"
@@ -11,6 +12,9 @@
 #include "tensor/arena.hpp"
 
 namespace shard8::app {
+
+/// The date and time, as in "2026-11-26T05:39:00Z".
+std::string utc_now();
 
 /// The functions with which a report gathers its figures over all ranks of `world`, which must outlive them.
 profile::Gather gather_over(const comm::Communicator& world);

@@ -76,7 +76,7 @@ class Folder {
 };
 
 train::RunDescription with_id(train::RunDescription run, const Communicator& world) {
-  run.id = train::new_run_id(world);
+  run.identity.id = train::new_run_id(world);
   return run;
 }
 
@@ -164,7 +164,7 @@ class Bench {
 
   Transfer save() {
     world_.barrier();
-    const auto counts = written([&] { checkpoints_.write_now(done_); });
+    const auto counts = written([&] { checkpoints_.write_now(done_, 0); });
     last_bytes_ = counts.bytes;
     return transfer(counts);
   }
@@ -175,10 +175,10 @@ class Bench {
     const std::size_t first = assembly_.timer().steps().size();
     const auto counts = written([&] {
       const std::int64_t written = checkpoints_.counts().written;
-      checkpoints_.between_steps(done_);
+      checkpoints_.between_steps(done_, 0);
       for (; checkpoints_.counts().written == written && checkpoints_.counts().failed == 0; ++run.steps) {
         train();
-        checkpoints_.between_steps(++done_);
+        checkpoints_.between_steps(++done_, 0);
       }
     });
     run.async = transfer(counts);

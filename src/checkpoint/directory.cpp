@@ -136,7 +136,7 @@ Directory::Scan Directory::scan() const {
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     try {
       const Manifest manifest = open(*step);
-      scan.usable.push_back({*step, manifest.serial, manifest.run});
+      scan.usable.push_back({*step, manifest.serial, manifest.run, manifest.parent});
     } catch (const base::Error& error) {
       scan.unusable.push_back({*step, error.what()});
     }
@@ -144,6 +144,57 @@ Directory::Scan Directory::scan() const {
   std::stable_sort(scan.usable.begin(), scan.usable.end(),
                    [](const Usable& a, const Usable& b) { return a.serial > b.serial; });
   return scan;
+}
+
+std::vector<std::string> Directory::remains() const {
+  std::vector<std::string> found;
+  for (const std::string& name : names_in(path_)) {
+    const bool ours = step_with(name, kTemporary) || step_with(name, kOld) ||
+                      (step_of(name) && kind_of(path_ + "/" + name, true) == Kind::folder);
+    if (ours || name == io::temporary_of(std::string(kLatest))) continue;
+    if (name == kLatest || name.starts_with(kStep) || is_file_of_checkpoint(name)) found.push_back(name);
+  }
+  return found;
+}
+
+std::vector<std::string> Directory::move_aside(const std::string& to,
+                                               const std::function<bool(std::string_view)>& whether) const {
+  struct Found {
+    std::int64_t serial = 0;
+    std::string name;
+  };
+  std::vector<Found> going;
+  bool latest_stays = false;
+  for (const std::int64_t step : steps()) {
+    Found found{0, step_name(step)};
+    std::string run;
+    try {
+      const Manifest manifest = read_manifest(folder_of(step));
+      found.serial = manifest.serial;
+      run = manifest.run;
+    } catch (const base::Error&) {
+      run.clear();
+    }
+    if (whether(run))
+      going.push_back(std::move(found));
+    else
+      latest_stays = latest_stays || latest() == step;
+  }
+  // The newest one goes last: a start that is killed meanwhile finds it where it was.
+  std::stable_sort(going.begin(), going.end(), [](const Found& a, const Found& b) { return a.serial < b.serial; });
+  if (!latest_stays && kind_of(path_ + "/" + std::string(kLatest), false) != Kind::none)
+    going.insert(going.begin(), {0, std::string(kLatest)});
+  std::vector<std::string> moved;
+  for (const Found& found : going) {
+    if (kind_of(to, true) == Kind::none) make_folder(to);
+    rename_to(path_ + "/" + found.name, to + "/" + found.name);
+    moved.push_back(found.name);
+  }
+  if (!moved.empty()) {
+    io::sync_folder(to);
+    io::sync_folder(path_);
+  }
+  return moved;
 }
 
 std::int64_t Directory::next_serial() const {
@@ -174,7 +225,7 @@ void Directory::make() const {
   io::sync_folder(std::filesystem::path(path_).parent_path().string());
 }
 
-Directory::Done Directory::recover() const {
+Directory::Done Directory::recover(bool removes) const {
   Done done;
   const auto move = [&](const std::string& from, const std::string& to) {
     return tried(done, [&] {
@@ -184,6 +235,7 @@ Directory::Done Directory::recover() const {
     });
   };
   const auto remove = [&](const std::string& name) {
+    if (!removes) return;
     tried(done, [&] {
       remove_step_folder(path_ + "/" + name);
       done.removed.push_back(name);
@@ -215,7 +267,7 @@ Directory::Done Directory::recover() const {
     if (step_with(name, kTemporary) && is_folder(name)) remove(name);
   }
   const std::string temporary = io::temporary_of(std::string(kLatest));
-  if (std::binary_search(names.begin(), names.end(), temporary) &&
+  if (removes && std::binary_search(names.begin(), names.end(), temporary) &&
       kind_of(path_ + "/" + temporary, false) == Kind::other) {
     if (tried(done, [&] { remove_file(path_ + "/" + temporary); })) done.removed.push_back(temporary);
   }

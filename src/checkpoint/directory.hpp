@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,7 @@ class Directory {
     std::int64_t step = 0;
     std::int64_t serial = 0;
     std::string run;
+    std::optional<Parent> parent;
   };
   struct Unusable {
     std::int64_t step = 0;
@@ -69,6 +71,17 @@ class Directory {
   };
   /// Opens every checkpoint.
   Scan scan() const;
+
+  /// Names in the directory that checkpoints leave and that are none: `latest`, names that begin with "step_" or look
+  /// like a shard file, manifest.json. Folders .tmp and .old, which a killed run leaves, and folders with a
+  /// checkpoint's name are not among them. Where there are such names and no checkpoint, one was probably lost.
+  std::vector<std::string> remains() const;
+
+  /// Moves checkpoints, and `latest` if it names none that stays, to the folder `to` in this directory, which is made,
+  /// in the order in which they were written. `whether` is asked for each folder with a checkpoint's name, with the id
+  /// of its training, empty if its manifest cannot be read. Returns the names that were moved.
+  std::vector<std::string> move_aside(const std::string& to,
+                                      const std::function<bool(std::string_view)>& whether) const;
 
   /// 1 + the largest serial of the checkpoints whose manifest verifies.
   std::int64_t next_serial() const;
@@ -84,9 +97,9 @@ class Directory {
   void make() const;
 
   /// Puts the directory in order after a run that was killed. A checkpoint that was moved aside and not yet replaced
-  /// is replaced if the new one is complete, else moved back. What is left of others is removed: .tmp, .old and
-  /// latest.tmp.
-  Done recover() const;
+  /// is replaced if the new one is complete, else moved back. With `removes`, what is left of others is removed: .tmp,
+  /// .old and latest.tmp.
+  Done recover(bool removes = true) const;
 
   /// Makes an empty folder for a checkpoint and returns its path, DIR/step_N.tmp. One of that name is removed first.
   /// Error also if a name of this step is taken by something that is no folder.

@@ -31,10 +31,15 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kLockFile = "/lock";
 constexpr std::string_view kClaim = ".claim-";
 
-[[noreturn]] void cannot(const std::string& path, const char* operation, int error) {
-  base::fail(base::ExitCode::environment,
-             "'{}': cannot {}: {}; set checkpoint.dir to a folder that can be written to and has room", path, operation,
-             std::generic_category().message(error));
+/// A lock's file, and the key of the deck that names its folder.
+struct Place {
+  const std::string& path;
+  const std::string& key;
+};
+
+[[noreturn]] void cannot(const Place& place, const char* operation, int error) {
+  base::fail(base::ExitCode::environment, "'{}': cannot {}: {}; set {} to a folder that can be written to and has room",
+             place.path, operation, std::generic_category().message(error), place.key);
 }
 
 /// Up to 1024 bytes of what is at a path now. Opened anew each time: network file systems then ask the server.
@@ -54,10 +59,13 @@ std::string describe(const std::optional<LockHolder>& holder) {
                      base::quotable(holder->run));
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& who, const char* why) {
-  base::fail(base::ExitCode::checkpoint,
-             "'{}': checkpoint.dir is in use by {}, {}; wait for its end, or set checkpoint.dir to another folder",
-             path, who, why);
+std::string refusal(const Place& place, const std::string& who, const char* why) {
+  return fmt::format("'{}': {} is in use by {}, {}; wait for its end, or set {} to another folder", place.path,
+                     place.key, who, why, place.key);
+}
+
+[[noreturn]] void refuse(const Place& place, const std::string& who, const char* why) {
+  throw base::Error(base::ExitCode::checkpoint, refusal(place, who, why));
 }
 
 enum class State { alive, dead, unknown };
@@ -71,28 +79,29 @@ State state_of(const std::optional<LockHolder>& holder, const LockHolder& self) 
 }
 
 /// Writes all of `text` to the beginning of a file and makes it durable, so that other hosts see it.
-void put(int descriptor, const std::string& text, const std::string& path) {
+void put(int descriptor, const std::string& text, const Place& place) {
   std::size_t done = 0;
   while (done < text.size()) {
     const auto written = ::pwrite(descriptor, text.data() + done, text.size() - done, static_cast<off_t>(done));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) cannot(path, "write", written < 0 ? errno : EIO);
+    if (written <= 0) cannot(place, "write", written < 0 ? errno : EIO);
     done += static_cast<std::size_t>(written);
   }
-  if (::fsync(descriptor) != 0) cannot(path, "fsync", errno);
+  if (::fsync(descriptor) != 0) cannot(place, "fsync", errno);
 }
 
 /// Makes a file with flock() and `text` and returns its descriptor, or -1 if something is at `path` already. The file
 /// is written before it gets its name (Linux's O_TMPFILE), so a process that is killed here leaves no file without
 /// text, whose maker nobody could examine. A file system without O_TMPFILE, such as NFS, has an empty file for a
 /// moment.
-int make_file(const std::string& path, const std::string& text, bool& has_flock) {
+int make_file(const Place& place, const std::string& text, bool& has_flock) {
+  const std::string& path = place.path;
   const std::string folder = path.substr(0, path.rfind('/'));
   int descriptor = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
   if (descriptor >= 0) {
     has_flock = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
     try {
-      put(descriptor, text, path);
+      put(descriptor, text, place);
     } catch (const base::Error&) {
       ::close(descriptor);
       throw;
@@ -106,12 +115,12 @@ int make_file(const std::string& path, const std::string& text, bool& has_flock)
   descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     if (errno == EEXIST) return -1;
-    cannot(path, "create", errno);
+    cannot(place, "create", errno);
   }
   // If another process has locked it, that one saw the file while it was empty, and gives way when it is not.
   has_flock = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   try {
-    put(descriptor, text, path);
+    put(descriptor, text, place);
   } catch (const base::Error&) {
     ::close(descriptor);
     ::unlink(path.c_str());
@@ -126,8 +135,9 @@ int make_file(const std::string& path, const std::string& text, bool& has_flock)
 /// the lock and claiming it may get the claim too, but it then finds another text in the lock and gives up.
 class Claim {
  public:
-  Claim(const std::string& lock, const std::string& found)
-      : path_(fmt::format("{}{}{:016x}", lock, kClaim, io::digest64(std::as_bytes(std::span(found))))) {}
+  Claim(const Place& lock, const std::string& found)
+      : path_(fmt::format("{}{}{:016x}", lock.path, kClaim, io::digest64(std::as_bytes(std::span(found))))),
+        key_(lock.key) {}
   ~Claim() {
     if (is_ours_) ::unlink(path_.c_str());
   }
@@ -138,7 +148,7 @@ class Claim {
   /// has the right.
   bool make(const LockHolder& self) {
     bool has_flock = false;
-    const int descriptor = make_file(path_, lock_text(self), has_flock);
+    const int descriptor = make_file({path_, key_}, lock_text(self), has_flock);
     if (descriptor < 0) return false;
     ::close(descriptor);
     is_ours_ = true;
@@ -151,6 +161,7 @@ class Claim {
 
  private:
   std::string path_;
+  const std::string& key_;
   bool is_ours_ = false;
 };
 
@@ -178,6 +189,15 @@ std::optional<LockHolder> lock_holder(const std::string& folder) {
   return text ? parse_lock(*text) : std::nullopt;
 }
 
+std::string why_locked(const std::string& folder, const std::string& key) {
+  const std::string path = folder + kLockFile;
+  const auto text = text_at(path);
+  if (!text) return {};
+  const auto holder = parse_lock(*text);
+  if (state_of(holder, this_process("")) != State::alive) return {};
+  return refusal({path, key}, describe(holder), "which is alive");
+}
+
 Lock::Lock(const std::string& folder, const std::string& run, LockOptions options)
     : path_(folder + kLockFile), options_(std::move(options)), self_(this_process(base::printable(run))) {
   constexpr int kAttempts = 100;  // chosen; each one more means that a lock came and went meanwhile
@@ -189,7 +209,7 @@ Lock::Lock(const std::string& folder, const std::string& run, LockOptions option
       }
       close();
     }
-    refuse(path_, "several processes", "which take and release it all the time");
+    refuse({path_, options_.key}, "several processes", "which take and release it all the time");
   } catch (...) {
     close();
     throw;
@@ -205,10 +225,11 @@ Lock::~Lock() {
 void Lock::require_held() const {
   if (is_ours()) return;
   const auto now = text_at(path_);
-  base::fail(base::ExitCode::checkpoint,
-             "'{}': the lock is lost: {}; this run writes no more checkpoints there: end one of the two runs, or "
-             "restart this one with another checkpoint.dir",
-             path_, now ? "it is now that of " + describe(parse_lock(*now)) : "the file is gone");
+  base::fail(
+      base::ExitCode::checkpoint,
+      "'{}': the lock is lost: {}; this run writes no more {} there: end one of the two runs, or restart this one "
+      "with another {}",
+      path_, now ? "it is now that of " + describe(parse_lock(*now)) : "the file is gone", options_.what, options_.key);
 }
 
 void Lock::beat() {
@@ -221,7 +242,7 @@ void Lock::beat() {
 /// Makes the file; false if there is one.
 bool Lock::create() {
   const std::string text = lock_text(self_);
-  descriptor_ = make_file(path_, text, has_flock_);
+  descriptor_ = make_file({path_, options_.key}, text, has_flock_);
   if (descriptor_ < 0) return false;
   text_ = text;
   return true;
@@ -233,33 +254,35 @@ bool Lock::take_over() {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     if (errno == ENOENT) return false;
-    cannot(path_, "open", errno);
+    cannot({path_, options_.key}, "open", errno);
   }
   struct stat opened = {}, there = {};
   if (::fstat(descriptor_, &opened) != 0 || !S_ISREG(opened.st_mode)) {
-    cannot(path_, "use it as a lock, since it is no regular file", EINVAL);
+    cannot({path_, options_.key}, "use it as a lock, since it is no regular file", EINVAL);
   }
   const std::string found = text_at(path_).value_or("");
   const auto holder = parse_lock(found);
   const std::string who = describe(holder);
   has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   // On this machine that is certain. A file server may keep the flock() of a node that died, for minutes or for ever.
-  if (!has_flock_ && errno == EWOULDBLOCK && holder && holder->boot == self_.boot) refuse(path_, who, "which holds it");
+  if (!has_flock_ && errno == EWOULDBLOCK && holder && holder->boot == self_.boot)
+    refuse({path_, options_.key}, who, "which holds it");
   switch (state_of(holder, self_)) {
     case State::alive:
-      refuse(path_, who, "which is alive");
+      refuse({path_, options_.key}, who, "which is alive");
     case State::unknown:
       watch(found, who);
       break;
     case State::dead:
       break;
   }
-  Claim claim(path_, found);
+  Claim claim({path_, options_.key}, found);
   if (!claim.make(self_)) {
     const auto claimer = claim.text();
     if (!claimer) return false;  // it is done
     const auto taker = parse_lock(*claimer);
-    if (state_of(taker, self_) == State::alive) refuse(path_, describe(taker), "which takes it over at this moment");
+    if (state_of(taker, self_) == State::alive)
+      refuse({path_, options_.key}, describe(taker), "which takes it over at this moment");
     if (state_of(taker, self_) == State::unknown) watch(found, describe(taker));
     if (claim.text() == claimer) claim.remove();
     return false;
@@ -269,7 +292,7 @@ bool Lock::take_over() {
     return false;
   }
   write();
-  if (::ftruncate(descriptor_, static_cast<off_t>(text_.size())) != 0) cannot(path_, "truncate", errno);
+  if (::ftruncate(descriptor_, static_cast<off_t>(text_.size())) != 0) cannot({path_, options_.key}, "truncate", errno);
   return true;
 }
 
@@ -284,13 +307,13 @@ void Lock::watch(const std::string& found, const std::string& who) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options_.poll_s));
     const auto now = text_at(path_);
     if (!now) return;  // released: the caller sees it, too
-    if (*now != found) refuse(path_, describe(parse_lock(*now)), "which is alive");
+    if (*now != found) refuse({path_, options_.key}, describe(parse_lock(*now)), "which is alive");
   }
 }
 
 void Lock::write() {
   const std::string text = lock_text(self_);
-  put(descriptor_, text, path_);
+  put(descriptor_, text, {path_, options_.key});
   text_ = text;
 }
 

@@ -10,7 +10,7 @@
 
 namespace shard8::checkpoint {
 
-/// What DIR/lock says of the process that writes checkpoints to DIR.
+/// What DIR/lock says of the process that writes to DIR.
 struct LockHolder {
   std::string host;           ///< its name, for messages
   std::string boot;           ///< id of the boot of its kernel
@@ -36,7 +36,13 @@ std::optional<LockHolder> parse_lock(std::string_view text);
 /// Who holds the lock of a folder, by its file; none if there is no file or it cannot be read.
 std::optional<LockHolder> lock_holder(const std::string& folder);
 
+/// The message with which Lock refuses a folder whose holder lives on this machine; empty if there is none, or if it
+/// cannot be examined from here. `key` as in LockOptions. Changes nothing.
+std::string why_locked(const std::string& folder, const std::string& key);
+
 struct LockOptions {
+  std::string key = "checkpoint.dir";  ///< of the deck, which names the folder in messages
+  std::string what = "checkpoints";    ///< what the holder writes there, for messages
   /// A holder that cannot be examined from here is dead if it does not beat for so long. Chosen: six beats of ten
   /// seconds, so that a stall of a file system does not look like a death.
   double limit_s = 60;
@@ -45,15 +51,16 @@ struct LockOptions {
   std::function<void(const std::string&)> say = {};
 };
 
-/// The right to write to a checkpoint directory. One process holds it until the object is destroyed or the process
-/// dies.
+/// The right to write to a folder: checkpoint.dir or output.dir. One process holds it until the object is destroyed or
+/// the process dies.
 ///
 /// The lock is the file DIR/lock, which names its holder. A lock whose holder is dead is taken over. If the holder ran
 /// on this machine (the same boot and the same process ids), its process id and start time tell at once whether it
 /// lives. The holder on another machine counts a heartbeat in the file: it is dead if the count does not change for
 /// limit_s, and no clocks are compared. The file is also locked with flock(), where the file system has that. Several
 /// processes may find the same dead holder; the first one to make the file DIR/lock.claim-HASH, HASH being that of the
-/// dead holder's text, takes the lock over and then removes that file. If it dies before it could, the next holder does.
+/// dead holder's text, takes the lock over and then removes that file. If it dies before it could, the next holder
+/// does.
 class Lock {
  public:
   /// Takes the lock of a folder that exists. Error(checkpoint) names the holder if it lives; Error(environment) if the

@@ -56,6 +56,16 @@ Json json_of(const ShardSummary& shard) {
           {"rest_digest", shard.rest_digest}};
 }
 
+Json json_of(const std::optional<Parent>& parent) {
+  if (!parent) return nullptr;
+  return {{"run", parent->run}, {"step", parent->step}};
+}
+
+Json json_of(const std::optional<ManifestInput>& input) {
+  if (!input) return nullptr;
+  return {{"path", input->path}, {"length", input->length}, {"samples", input->samples}, {"digest", input->digest}};
+}
+
 }  // namespace
 
 std::string manifest_text(const Manifest& m) {
@@ -64,10 +74,13 @@ std::string manifest_text(const Manifest& m) {
   text += line("program", m.program);
   text += line("git_hash", m.git_hash);
   text += line("run", m.run);
+  text += line("parent", json_of(m.parent));
   text += line("serial", m.serial);
   text += line("step", m.step);
   text += line("mesh", {{"replicate", m.replicate}, {"shard", m.shard}, {"tensor", m.tensor}});
-  text += line("data", {{"step", m.step}, {"seed", m.data_seed}});
+  text += line("data", {{"sequences", m.sequences}, {"seed", m.data_seed}, {"input", json_of(m.data)}});
+  text += line("weights", json_of(m.weights));
+  text += line("loss", m.loss ? Json(*m.loss) : Json(nullptr));
   text += line("random", {{"kind", "counter"}, {"init_seed", m.init_seed}});
   text += line("plan", m.plan);
   const auto to_json = [](const auto& item) { return json_of(item); };
@@ -101,6 +114,8 @@ Manifest read_manifest(const std::string& folder) {
 void write_manifest(const std::string& folder, const Manifest& manifest) {
   const std::string path = fmt::format("{}/{}", folder, kManifestFile);
   const std::string text = manifest_text(manifest);
+  SHARD8_REQUIRE(manifest.format == kManifestFormat, "'{}': manifests of format {} are only read", path,
+                 manifest.format);
   SHARD8_REQUIRE(parse_manifest(text, path) == manifest, "'{}': the manifest differs when it is read back", path);
   io::write_durably(path, text);
 }

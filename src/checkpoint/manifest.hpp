@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,9 @@
 namespace shard8::checkpoint {
 
 /// The format version that this program writes. It reads versions 1 to this one. Every version, newer ones too, is a
-/// JSON object with an integer "format", and ends with the line of its digest.
-inline constexpr std::int64_t kManifestFormat = 1;
+/// JSON object with an integer "format", and ends with the line of its digest. Version 1 names no parent, no inputs and
+/// no loss, and its data cursor counts steps.
+inline constexpr std::int64_t kManifestFormat = 2;
 
 /// The manifest's name in the folder of a checkpoint.
 inline constexpr std::string_view kManifestFile = "manifest.json";
@@ -39,18 +41,39 @@ struct ManifestKey {
   bool operator==(const ManifestKey&) const = default;
 };
 
+/// The checkpoint of another training with which a training began.
+struct Parent {
+  std::string run;        ///< id of the other training
+  std::int64_t step = 0;  ///< steps done in that checkpoint
+  bool operator==(const Parent&) const = default;
+};
+
+/// An input of a training, by its content (io::Fingerprint), and where it lay when it was read.
+struct ManifestInput {
+  std::string path;
+  std::uint64_t length = 0;  ///< elements: tokens, or values of weights
+  std::int64_t samples = 0;  ///< samples of data, or tensors of weights
+  std::string digest;        ///< 32 hexadecimal digits
+  bool operator==(const ManifestInput&) const = default;
+};
+
 /// What a checkpoint is, beside the data in its shard files.
 struct Manifest {
   std::int64_t format = kManifestFormat;
   std::string program, git_hash;  ///< of the program that wrote it
-  std::string run;                ///< id of the run; each shard file carries it as well
+  std::string run;                ///< id of the training; each shard file carries it as well
+  std::optional<Parent> parent;   ///< none: the training began at step 0
   /// 1 + the largest one in the directory when this was written (Directory::next_serial). It orders checkpoints by when
   /// they were written, without clocks: a run that was restarted from step 100 writes step 150 after an old step 300.
   std::int64_t serial = 1;
   std::int64_t step = 0;                              ///< steps done
   std::int64_t replicate = 1, shard = 1, tensor = 1;  ///< the mesh
-  /// The data cursor: which samples come next follows from `step` and this seed.
+  /// The data cursor: which samples come next follows from the number of sequences that were trained and this seed.
+  std::int64_t sequences = 0;
   std::uint64_t data_seed = 0;
+  std::optional<ManifestInput> data;     ///< none: the data are synthetic, or the format is 1
+  std::optional<ManifestInput> weights;  ///< initial weights; none: they were random, or the format is 1
+  std::optional<double> loss;            ///< of the last step; none: the format is 1
   /// Of the initial values. Random numbers are counter-based: no generator has a state.
   std::uint64_t init_seed = 0;
   std::string plan;  ///< what was chosen by timing, as train::SavedChoices; empty: nothing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -60,7 +61,7 @@ class Parser {
           "that wrote it or a newer one",
           path_, version, kManifestFormat);
     }
-    return manifest_of(top);
+    return manifest_of(top, static_cast<std::int64_t>(version));
   }
 
  private:
@@ -210,36 +211,93 @@ class Parser {
     return shard;
   }
 
-  Manifest manifest_of(const json& top) const {
-    const auto [format, program, git_hash, run, serial, step, mesh, data, random, plan, deck, tensors, files, digest] =
-        values(top, "manifest",
-               {"format", "program", "git_hash", "run", "serial", "step", "mesh", "data", "random", "plan", "deck",
-                "tensors", "files", "digest"});
-    static_cast<void>(digest);
-    Manifest m;
-    m.format = integer(*format, "format", 1, kManifestFormat);
-    m.program = name(*program, "program");
-    m.git_hash = name(*git_hash, "git_hash");
-    m.run = name(*run, "run");
-    m.serial = integer(*serial, "serial", 1, kMostSigned - 1);
-    m.step = integer(*step, "step", 0, kMostInteger);
-    read_mesh(*mesh, m);
-    const auto [data_step, data_seed] = values(*data, "data", {"step", "seed"});
-    if (integer(*data_step, "data.step", 0, kMostInteger) != m.step) {
-      malformed("'data.step' is {} and 'step' is {}; they must be equal", shown(*data_step), m.step);
+  /// The values of a manifest, by version. Keys that version 1 lacks are null then.
+  struct Values {
+    const json *format, *program, *git_hash, *run, *serial, *step, *mesh, *data, *random, *plan, *deck, *tensors,
+        *files, *digest;
+    const json *parent = nullptr, *weights = nullptr, *loss = nullptr;
+  };
+
+  Values values_of(const json& top, std::int64_t version) const {
+    if (version == 1) {
+      const auto [format, program, git_hash, run, serial, step, mesh, data, random, plan, deck, tensors, files,
+                  digest] = values(top, "manifest",
+                                   {"format", "program", "git_hash", "run", "serial", "step", "mesh", "data", "random",
+                                    "plan", "deck", "tensors", "files", "digest"});
+      return {format, program, git_hash, run, serial, step, mesh, data, random, plan, deck, tensors, files, digest};
     }
-    m.data_seed = number(*data_seed, "data.seed", 0, std::numeric_limits<std::uint64_t>::max());
-    const auto [kind, init_seed] = values(*random, "random", {"kind", "init_seed"});
+    const auto [format, program, git_hash, run, parent, serial, step, mesh, data, weights, loss, random, plan, deck,
+                tensors, files, digest] =
+        values(top, "manifest",
+               {"format", "program", "git_hash", "run", "parent", "serial", "step", "mesh", "data", "weights", "loss",
+                "random", "plan", "deck", "tensors", "files", "digest"});
+    return {format, program, git_hash, run,   serial, step,   mesh,    data, random,
+            plan,   deck,    tensors,  files, digest, parent, weights, loss};
+  }
+
+  Manifest manifest_of(const json& top, std::int64_t version) const {
+    const Values v = values_of(top, version);
+    Manifest m;
+    m.format = version;
+    m.program = name(*v.program, "program");
+    m.git_hash = name(*v.git_hash, "git_hash");
+    m.run = name(*v.run, "run");
+    m.serial = integer(*v.serial, "serial", 1, kMostSigned - 1);
+    m.step = integer(*v.step, "step", 0, kMostInteger);
+    read_mesh(*v.mesh, m);
+    const auto [kind, init_seed] = values(*v.random, "random", {"kind", "init_seed"});
     if (text(*kind, "random.kind") != "counter") {
       malformed("'random.kind' is '{}'; known is 'counter'", base::quotable(text(*kind, "")));
     }
     m.init_seed = number(*init_seed, "random.init_seed", 0, std::numeric_limits<std::uint64_t>::max());
-    m.plan = text(*plan, "plan");
-    m.deck = list(*deck, "deck", &Parser::key_of);
-    m.tensors = list(*tensors, "tensors", &Parser::tensor_of);
-    m.files = list(*files, "files", &Parser::file_of);
+    m.plan = text(*v.plan, "plan");
+    m.deck = list(*v.deck, "deck", &Parser::key_of);
+    m.tensors = list(*v.tensors, "tensors", &Parser::tensor_of);
+    m.files = list(*v.files, "files", &Parser::file_of);
     check_repeated(m);
+    if (version == 1) {
+      read_cursor_of_steps(*v.data, m);
+      return m;
+    }
+    const auto [sequences, seed, input] = values(*v.data, "data", {"sequences", "seed", "input"});
+    m.sequences = integer(*sequences, "data.sequences", 0, kMostSigned);
+    m.data_seed = number(*seed, "data.seed", 0, std::numeric_limits<std::uint64_t>::max());
+    m.data = input_of(*input, "data.input");
+    m.weights = input_of(*v.weights, "weights");
+    if (!v.parent->is_null()) {
+      const auto [run, step] = values(*v.parent, "parent", {"run", "step"});
+      m.parent = Parent{name(*run, "parent.run"), integer(*step, "parent.step", 0, kMostInteger)};
+    }
+    if (!v.loss->is_null()) {
+      if (!v.loss->is_number()) malformed("'loss' is {}; needed is a number or null", base::quotable(shown(*v.loss)));
+      m.loss = v.loss->get<double>();
+    }
     return m;
+  }
+
+  /// In version 1 every step before the checkpoint trained as many sequences as the deck's batch says.
+  void read_cursor_of_steps(const json& data, Manifest& m) const {
+    const auto [step, seed] = values(data, "data", {"step", "seed"});
+    if (integer(*step, "data.step", 0, kMostInteger) != m.step) {
+      malformed("'data.step' is {} and 'step' is {}; they must be equal", shown(*step), m.step);
+    }
+    m.data_seed = number(*seed, "data.seed", 0, std::numeric_limits<std::uint64_t>::max());
+    const auto key = std::find_if(m.deck.begin(), m.deck.end(), [](const auto& k) { return k.key == "data.batch"; });
+    std::uint64_t batch = 0;
+    if (key != m.deck.end()) {
+      const char* const end = key->value.data() + key->value.size();
+      const auto [rest, error] = std::from_chars(key->value.data(), end, batch);
+      if (error != std::errc() || rest != end || batch > kMostInteger)
+        malformed("the deck's data.batch is '{}'; needed is an integer", base::quotable(key->value));
+    }
+    m.sequences = m.step * static_cast<std::int64_t>(batch);
+  }
+
+  std::optional<ManifestInput> input_of(const json& value, std::string_view where) const {
+    if (value.is_null()) return std::nullopt;
+    const auto [path, length, samples, digest] = values(value, where, {"path", "length", "samples", "digest"});
+    return ManifestInput{text(*path, where), number(*length, where, 0, kMostSigned),
+                         integer(*samples, where, 0, kMostSigned), hex(*digest, where)};
   }
 
   void read_mesh(const json& mesh, Manifest& m) const {

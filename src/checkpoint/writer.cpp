@@ -211,20 +211,20 @@ std::vector<io::ShardBox> Writer::own_boxes() const {
   return boxes;
 }
 
-void Writer::begin(const tensor::Exec& exec, std::int64_t step) {
+void Writer::begin(const tensor::Exec& exec, const Moment& moment) {
   SHARD8_REQUIRE(!under_way(), "a checkpoint is begun while one is being written");
   began_ = Clock::now();
-  step_ = step;
+  moment_ = moment;
   bytes_ = 0;
   {
     const comm::HostWaits::Unlimited files(world_.waits());
-    comm::agree_on_root(world_, 0, [&] { directory_.begin(step); });
+    comm::agree_on_root(world_, 0, [&] { directory_.begin(moment.step); });
   }
   snapshot_.take(exec);
   work_ = std::make_unique<Work>(io_, snapshot_);
-  work_->folder = directory_.folder_of(step) + ".tmp";
+  work_->folder = directory_.folder_of(moment.step) + ".tmp";
   work_->path = work_->folder + "/" + file_name();
-  work_->identity = {common_.run, step};
+  work_->identity = {common_.run, moment.step};
   work_->direct_io = direct_io_;
   if (node_ == nullptr) {
     stage_ = Stage::write;
@@ -286,7 +286,9 @@ void Writer::begin_commit() {
   own_seconds_ = seconds_between(began_, work_->ended);
   const auto texts = world_.all_gather(leads_node() ? pack(*work_->summary) : std::string());
   Manifest manifest = common_;
-  manifest.step = step_;
+  manifest.step = moment_.step;
+  manifest.sequences = moment_.sequences;
+  manifest.loss = moment_.loss;
   for (const std::string& text : texts) {
     if (text.empty()) continue;
     manifest.files.push_back(unpack(text));
@@ -347,7 +349,7 @@ Outcome Writer::end_failed() {
   const comm::HostWaits::Unlimited files(world_.waits());
   world_.barrier();
   // Without the lock, a folder of this name may be another run's.
-  if (world_.rank() == 0 && (!lost_ || lost_().empty())) directory_.abandon(step_);
+  if (world_.rank() == 0 && (!lost_ || lost_().empty())) directory_.abandon(moment_.step);
   world_.barrier();  // the next wait for rank 0 has a limit
   stage_ = Stage::none;
   return outcome;
@@ -359,7 +361,7 @@ Outcome Writer::end_written() {
   std::uint64_t own_bytes = 0;
   for (const Snapshot::Piece& piece : snapshot_.pieces()) own_bytes += piece.bytes;
   Outcome outcome;
-  outcome.written = Written{step_, seconds[0], bytes_, own_seconds_, own_bytes};
+  outcome.written = Written{moment_.step, seconds[0], bytes_, own_seconds_, own_bytes};
   outcome.warnings = std::move(work_->warnings);
   work_.reset();
   stage_ = Stage::none;

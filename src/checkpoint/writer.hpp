@@ -35,6 +35,13 @@ struct Outcome {
   std::vector<std::string> warnings;  ///< on rank 0
 };
 
+/// The moment of a training that a checkpoint keeps.
+struct Moment {
+  std::int64_t step = 0;       ///< steps done
+  std::int64_t sequences = 0;  ///< sequences trained
+  double loss = 0;             ///< of the last step
+};
+
 /// Writes checkpoints, one at a time, while training goes on. A thread of each rank writes; it calls no MPI. The main
 /// threads agree on what these threads have done whenever all ranks call advance(): then the next stage begins.
 ///
@@ -43,9 +50,9 @@ struct Outcome {
 class Writer {
  public:
   /// `world` has all ranks, `node` those of this node if one file serves a node, else null. `common` is the manifest of
-  /// all checkpoints of the run, without step, serial, tensors and files. All that is passed by reference must outlive
-  /// the writer. Rank 0 holds the lock of the directory; `lost` says on rank 0, on any thread, why the lock is lost,
-  /// and is empty while it is held. What is being written then is neither committed nor removed.
+  /// all checkpoints of the run, without step, sequences, loss, serial, tensors and files. All that is passed by
+  /// reference must outlive the writer. Rank 0 holds the lock of the directory; `lost` says on rank 0, on any thread,
+  /// why the lock is lost, and is empty while it is held. What is being written then is neither committed nor removed.
   Writer(const comm::Communicator& world, const comm::Communicator* node, const std::vector<StateTensor>& tensors,
          Snapshot& snapshot, io::IoThread& io, Directory directory, Manifest common, std::int64_t keep,
          std::function<std::string()> lost = {});
@@ -53,9 +60,11 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Begins to write the checkpoint of the state behind `step` steps; none may be under way. Collective. AgreedError
-  /// when rank 0 cannot make the folder.
-  void begin(const tensor::Exec& exec, std::int64_t step);
+  /// Begins to write the checkpoint of the state at this moment; none may be under way. Collective. AgreedError when
+  /// rank 0 cannot make the folder.
+  void begin(const tensor::Exec& exec, const Moment& moment);
+  /// The id of the training whose checkpoints these are.
+  const std::string& training() const { return common_.run; }
   /// From now on data are written with direct I/O where the file system can (io::RawFile::write_direct), to leave the
   /// processors to training.
   void use_direct_io() { direct_io_ = true; }
@@ -93,7 +102,7 @@ class Writer {
   int node_index_ = 0;  ///< this node's number among the nodes
 
   Stage stage_ = Stage::none;
-  std::int64_t step_ = 0;
+  Moment moment_;
   std::uint64_t bytes_ = 0;  ///< of all files
   double own_seconds_ = 0;
   std::chrono::steady_clock::time_point began_;

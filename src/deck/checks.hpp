@@ -10,6 +10,7 @@
 
 #include "deck/config.hpp"
 #include "deck/diagnostics.hpp"
+#include "deck/load.hpp"
 #include "deck/reading.hpp"
 
 namespace shard8::deck {
@@ -41,9 +42,9 @@ Fp8Format format_of(Recipe recipe);
 std::string micro_batch_note(const Config& config);
 
 /// Checks that the files named in the deck exist. A relative name is looked for in the working directory, then in the
-/// folder of the file `deck`; the path that was found is written to reading.config. Checks that no output file is the
-/// deck or one of these files. Opens no file.
-void check_files(Diagnostics& errors, Reading& reading, const std::string& deck);
+/// folder of the file `deck`; the path that was found is written to reading.config. A missing checkpoint.restart that
+/// has been `used` is no error. Checks that no output file is the deck or one of these files. Opens no file.
+void check_files(Diagnostics& errors, Reading& reading, const std::string& deck, const UsedRestart& used);
 
 /// Helps checks that involve several keys. `path` is always "group.key" and must be in the table of fields.
 class Checker {

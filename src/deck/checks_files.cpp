@@ -35,6 +35,19 @@ class FileChecker {
     return is_folder(here) || (here.is_relative() && !is_there(here) && is_folder(folder_ / here));
   }
 
+  // Whether checkpoint.restart names a folder that is gone and has been used; sets `name` to the path that was.
+  bool was_used(std::string& name, const std::string& output, const UsedRestart& used) const {
+    const fs::path here = name;
+    const fs::path beside = folder_ / here;
+    if (!used || is_there(here) || (here.is_relative() && is_there(beside))) return false;
+    for (const fs::path& path : {here, beside}) {
+      if (!used(output, path.string())) continue;
+      name = path.string();
+      return true;
+    }
+    return false;
+  }
+
   // Looks for the file `name`, or with `folder_too` also for a folder, and sets `name` to the path that was found.
   // `inside`, ":/dataset", is what follows the file's name in the deck.
   void find(std::string_view path, std::string& name, const std::string& inside = {}, bool folder_too = false) {
@@ -73,7 +86,7 @@ class FileChecker {
   std::vector<std::pair<std::string_view, fs::path>> found_;
 };
 
-void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
+void find_inputs(const Checker& check, FileChecker& files, Reading& reading, const UsedRestart& used) {
   ModelConfig& model = reading.config.model;
   DataConfig& data = reading.config.data;
   VerifyConfig& verify = reading.config.verify;
@@ -94,7 +107,8 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading) {
   CheckpointConfig& checkpoint = reading.config.checkpoint;
   if (check.sound({"checkpoint.restart"}) && checkpoint.restarts_from_path()) {
     const std::string given = checkpoint.restart;
-    files.find("checkpoint.restart", checkpoint.restart, {}, true);
+    if (!files.was_used(checkpoint.restart, reading.config.output.dir, used))
+      files.find("checkpoint.restart", checkpoint.restart, {}, true);
     if (is_there(checkpoint.restart) && !is_folder(checkpoint.restart)) {
       check.fail({"checkpoint.restart"}, fmt::format("checkpoint.restart: '{}' is not a folder", given),
                  "expected auto, none, or the folder of a checkpoint");
@@ -123,6 +137,11 @@ fs::path folder_of(const fs::path& file) {
   return error ? file.parent_path() : end.parent_path();
 }
 
+// Names of the files with which runs say whose output.dir is.
+bool is_reserved(const std::string& name) {
+  return name == "lock" || name.starts_with("lock.") || name == "training.json" || name.starts_with("replaced_");
+}
+
 // A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
   const std::pair<std::string_view, const std::string*> outputs[] = {
@@ -133,6 +152,9 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
   for (const auto& [key, name] : outputs) {
     if (!check.sound({key, "output.dir"}) || name->empty()) continue;
     const fs::path file = fs::path(config.output.dir) / *name;
+    if (is_reserved(*name))
+      check.fail({key}, fmt::format("{} is a name that every run uses in output.dir", check.shown(key)),
+                 "change the name");
     const auto fail = [&](std::string_view input, const std::string& what) {
       check.fail({key, "output.dir", input},
                  fmt::format("{} in {}: '{}' {}", check.shown(key), check.shown("output.dir"), file.string(), what),
@@ -178,10 +200,10 @@ void check_checkpoint_folder(const Checker& check, const FileChecker& files, con
 
 }  // namespace
 
-void check_files(Diagnostics& errors, Reading& reading, const std::string& deck) {
+void check_files(Diagnostics& errors, Reading& reading, const std::string& deck, const UsedRestart& used) {
   const Checker check(errors, reading);
   FileChecker files(check, deck);
-  find_inputs(check, files, reading);
+  find_inputs(check, files, reading, used);
   check_outputs(check, files, reading.config, deck);
   check_checkpoint_folder(check, files, reading.config);
 }

@@ -194,6 +194,7 @@ struct OutputConfig {
   static constexpr const char* kRanks = "ranks.csv";  ///< in dir: mean seconds of each phase on each rank
 
   std::string dir = "out";                ///< folder, created if missing
+  bool replace = false;                   ///< move the files of another training aside
   std::string metrics = "metrics.jsonl";  ///< in dir: one JSON object a step
   std::string timing = "timing.csv";      ///< in dir: seconds of each phase of each step, summarised over the ranks
   std::string timing_ranks;               ///< in dir: seconds of each phase of each step on each rank; empty: none

@@ -306,6 +306,11 @@ constexpr Field kOutput[] = {
      .slot = slot<&Config::output, &OutputConfig::dir>(),
      .not_empty = true,
      .help = "folder of the files below, relative to the working directory, made if missing"},
+    {.key = "replace",
+     .slot = slot<&Config::output, &OutputConfig::replace>(),
+     .help =
+         "move the files of another training in output.dir and checkpoint.dir to folders replaced_N in them; false: "
+         "refuse to run there. Only the first run of a training does it"},
     {.key = "metrics",
      .slot = slot<&Config::output, &OutputConfig::metrics>(),
      .not_empty = true,

@@ -93,7 +93,7 @@ bool read_all(Diagnostics& errors, Reading& reading, std::string_view text, cons
 namespace {
 
 LoadResult check_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
-                      std::optional<std::int64_t> ranks, bool look_for_files) {
+                      std::optional<std::int64_t> ranks, bool look_for_files, const UsedRestart& used) {
   Diagnostics errors;
   Reading reading;
   const bool complete = read_all(errors, reading, text, name, overrides);
@@ -103,7 +103,7 @@ LoadResult check_text(std::string_view text, const std::string& name, std::span<
     resolve_defaults(reading);
     resolve_ranks(errors, reading, ranks);
     check_together(errors, reading);
-    if (look_for_files) check_files(errors, reading, name);
+    if (look_for_files) check_files(errors, reading, name, used);
   }
   errors.throw_if_any();
   warn_of_unused(errors, reading);
@@ -113,21 +113,22 @@ LoadResult check_text(std::string_view text, const std::string& name, std::span<
 }  // namespace
 
 LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides,
-                     std::optional<std::int64_t> ranks) {
-  return check_text(text, name, overrides, ranks, true);
+                     std::optional<std::int64_t> ranks, const UsedRestart& used) {
+  return check_text(text, name, overrides, ranks, true, used);
 }
 
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling) {
   const std::string text = read_deck_file(path);
-  check_text(text, path, overrides, {}, false);  // its errors
+  check_text(text, path, overrides, {}, false, {});  // its errors
   Diagnostics errors;
   Reading reading;
   read_all(errors, reading, text, path, overrides);
   return to_deck(reading, spelling);
 }
 
-LoadResult load(const std::string& path, std::span<const std::string> overrides, std::optional<std::int64_t> ranks) {
-  return load_text(read_deck_file(path), path, overrides, ranks);
+LoadResult load(const std::string& path, std::span<const std::string> overrides, std::optional<std::int64_t> ranks,
+                const UsedRestart& used) {
+  return load_text(read_deck_file(path), path, overrides, ranks, used);
 }
 
 }  // namespace shard8::deck

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,27 +23,32 @@ struct LoadResult {
   bool ranks_open = false;                 ///< mesh.shard was auto and the number of ranks was not given
 };
 
+/// Whether a training whose output.dir is `folder` was given `restart` as checkpoint.restart before. Then the
+/// checkpoint that it names may be gone, since the training goes on from its own.
+using UsedRestart = std::function<bool(const std::string& folder, const std::string& restart)>;
+
 /// Reads a deck, then the overrides `group.key=value`, which replace the deck's values, and checks everything. The end
 /// of the file's name chooses between YAML (.yaml, .yml) and Fortran namelists (.nml). Throws base::Error(deck) with
 /// all errors at once, each with its place. Opens no file but the deck; of the files that it names only their existence
 /// is checked. `ranks`, at least 1, is the number of processes that were started; it replaces mesh.shard = auto.
-/// Without it auto is taken as 1, with a warning. A mesh without auto is not held against it.
+/// Without it auto is taken as 1, with a warning. A mesh without auto is not held against it. Where `used` is empty,
+/// checkpoint.restart has not been used.
 LoadResult load(const std::string& path, std::span<const std::string> overrides = {},
-                std::optional<std::int64_t> ranks = {});
+                std::optional<std::int64_t> ranks = {}, const UsedRestart& used = {});
 
 /// As load(), for a deck whose text was already read. `name` is its name in messages, and its end chooses the syntax.
 /// Relative names of files are looked for in the working directory, then in the folder of `name`. Error(deck) also for
 /// a text above 1 MiB, or one that is not UTF-8 text.
 LoadResult load_text(std::string_view text, const std::string& name, std::span<const std::string> overrides = {},
-                     std::optional<std::int64_t> ranks = {});
+                     std::optional<std::int64_t> ranks = {}, const UsedRestart& used = {});
 
 /// The text of a deck file. Throws base::Error(deck) if the file cannot be read, is a folder, or its name does not end
 /// in .yaml, .yml or .nml.
 std::string read_deck_file(const std::string& path);
 
 /// The same deck in another spelling: the keys that the deck or an override gives, with their values as they stand
-/// there, in the order of the table. Comments are lost. The files that the deck names need not exist. Throws what load()
-/// throws otherwise.
+/// there, in the order of the table. Comments are lost. The files that the deck names need not exist. Throws what
+/// load() throws otherwise.
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling);
 
 }  // namespace shard8::deck

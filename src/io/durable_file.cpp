@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +22,11 @@ namespace {
 [[noreturn]] void fail_with(int error, const std::string& path, const char* operation) {
   base::fail(base::ExitCode::environment, "'{}': cannot {}: {}; it needs a folder that can be written to and has room",
              path, operation, std::generic_category().message(error));
+}
+
+[[noreturn]] void cannot_read(int error, const std::string& path) {
+  base::fail(base::ExitCode::environment, "'{}': cannot read: {}; make it readable, or move it elsewhere", path,
+             std::generic_category().message(error == 0 ? EIO : error));
 }
 
 /// path.tmp while it is being written. The destructor removes the file unless it was renamed.
@@ -83,11 +88,22 @@ void sync_folder(const std::string& folder) {
   if (error != 0) fail_with(error, name, "fsync the folder");
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
+std::optional<std::string> text_if_there(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    cannot_read(errno, path);
+  }
+  errno = 0;
+  std::string text;
+  std::array<char, 65536> piece;
+  while (in.read(piece.data(), piece.size()) || in.gcount() > 0)
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  if (in.bad() || !in.eof()) cannot_read(errno, path);
+  return text;
 }
+
+std::string text_of(const std::string& path) { return text_if_there(path).value_or(std::string()); }
 
 }  // namespace shard8::io

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,10 @@ std::string temporary_of(const std::string& path);
 /// file system that has no fsync for folders. Error(environment) if the folder cannot be opened or fsync fails.
 void sync_folder(const std::string& folder);
 
-/// The bytes of a small file; empty if it cannot be opened.
+/// The bytes of a small file; nothing if there is no such file. Error(environment) if it is there and cannot be read to
+/// its end.
+std::optional<std::string> text_if_there(const std::string& path);
+/// The same, with an empty text for a file that is not there.
 std::string text_of(const std::string& path);
 
 }  // namespace shard8::io

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -79,41 +80,97 @@ void Progress::end_line() {
   line_open_ = false;
 }
 
-std::string KeptMetrics::warning() const {
-  std::string said;
-  if (of_others > 0)
-    said = base::count(of_others, "line of another training is", "lines of another training are") + " left out";
-  if (missing > 0) {
-    if (!said.empty()) said += "; ";
-    said += fmt::format("{} no line that can be read, the first is step {}",
-                        base::count(missing, "step has", "steps have"), first_missing);
-  }
-  return said;
-}
+namespace {
 
-KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run) {
-  KeptMetrics kept;
-  std::int64_t next = -1;  // the step whose line should come; -1 before the first one
-  const auto skip_to = [&](std::int64_t step) {
-    if (next < 0 || step <= next) return;
-    if (kept.missing == 0) kept.first_missing = next;
-    kept.missing += step - next;
-  };
+/// Calls visit(line, step, run) for each line that ends with a newline. `step` is null where the line is no JSON object
+/// with a step, `run` where it names no training.
+template <class Visit>
+void for_each_line(std::string_view text, Visit&& visit) {
   for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const std::string_view line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
     const auto read = nlohmann::json::parse(line, nullptr, false);
-    if (!read.is_object()) continue;
-    const auto step = read.find("step"), of = read.find("run");
-    if (step == read.end() || !step->is_number_integer() || *step >= first) continue;
-    if (of != read.end() && *of != run) {
-      ++kept.of_others;
-      continue;
+    const nlohmann::json* step = nullptr;
+    const nlohmann::json* run = nullptr;
+    if (read.is_object()) {
+      if (const auto at = read.find("step"); at != read.end() && at->is_number_integer()) step = &*at;
+      if (const auto at = read.find("run"); at != read.end() && at->is_string()) run = &*at;
     }
-    skip_to(*step);
-    next = static_cast<std::int64_t>(*step) + 1;
-    kept.text += line;
+    visit(line, read, step, run);
   }
+}
+
+RecordedStep recorded(const nlohmann::json& line, std::int64_t step) {
+  const auto number = [&](const char* key, double otherwise) {
+    const auto at = line.find(key);
+    return at != line.end() && at->is_number() ? at->get<double>() : otherwise;
+  };
+  return {step, number("loss", std::numeric_limits<double>::quiet_NaN()),
+          static_cast<std::int64_t>(number("tokens", 0)), number("step_s", 0)};
+}
+
+}  // namespace
+
+MetricsOwners owners_of_metrics(std::string_view text) {
+  MetricsOwners owners;
+  for_each_line(text,
+                [&](std::string_view, const nlohmann::json&, const nlohmann::json* step, const nlohmann::json* run) {
+                  if (step == nullptr) return;
+                  if (run == nullptr) {
+                    owners.has_unnamed = true;
+                    return;
+                  }
+                  const auto number = step->get<std::int64_t>();
+                  const auto [at, is_new] =
+                      owners.trainings.try_emplace(run->get<std::string>(), MetricsOwners::Steps{number, number});
+                  if (is_new) return;
+                  at->second.first = std::min(at->second.first, number);
+                  at->second.last = std::max(at->second.last, number);
+                });
+  return owners;
+}
+
+std::string KeptMetrics::warning() const {
+  std::string said;
+  const auto add = [&](const std::string& why) { said += (said.empty() ? "" : "; ") + why; };
+  if (of_others > 0)
+    add(base::count(of_others, "line of another training is", "lines of another training are") + " left out");
+  if (unreadable > 0) add(base::count(unreadable, "line is", "lines are") + " no metrics of a step and left out");
+  if (missing > 0)
+    add(fmt::format("{} no line that can be read, the first is step {}", base::count(missing, "step has", "steps have"),
+                    first_missing));
+  return said;
+}
+
+KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin,
+                           const std::function<void(const RecordedStep&)>& each) {
+  KeptMetrics kept;
+  std::int64_t next = begin;  // the step whose line should come
+  const auto skip_to = [&](std::int64_t step) {
+    if (step <= next) return;
+    if (kept.missing == 0) kept.first_missing = next;
+    kept.missing += step - next;
+  };
+  for_each_line(text, [&](std::string_view line, const nlohmann::json& read, const nlohmann::json* step,
+                          const nlohmann::json* of) {
+    if (step == nullptr) {
+      ++kept.unreadable;
+      return;
+    }
+    if (of != nullptr && *of != run) {
+      ++kept.of_others;
+      return;
+    }
+    const auto number = step->get<std::int64_t>();
+    if (number >= first) {
+      ++kept.cut_back;
+      return;
+    }
+    skip_to(number);
+    next = std::max(next, number + 1);
+    kept.text += line;
+    if (each) each(recorded(read, number));
+  });
   skip_to(first);
   return kept;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -41,19 +43,43 @@ class MetricsFile {
   OutputFile file_;
 };
 
+/// Whose lines a metrics.jsonl holds.
+struct MetricsOwners {
+  struct Steps {
+    std::int64_t first = 0, last = 0;  ///< numbers of steps
+  };
+  std::map<std::string, Steps, std::less<>> trainings;  ///< by the lines' `run`
+  bool has_unnamed = false;                             ///< lines without `run`, which early versions wrote
+};
+MetricsOwners owners_of_metrics(std::string_view text);
+
+/// A step of a training that an earlier leg has recorded.
+struct RecordedStep {
+  std::int64_t step = 0;
+  double loss = 0;  ///< NaN where the line has none that is finite
+  std::int64_t tokens = 0;
+  double step_s = 0;
+};
+
 /// The part of a metrics.jsonl that stays when a run restarts from a checkpoint, and what was found on the way.
 struct KeptMetrics {
-  std::string text;                ///< the lines that stay, unchanged and in their order
-  std::int64_t of_others = 0;      ///< how many lines were dropped because their `run` is that of another training
-  std::int64_t missing = 0;        ///< how many steps between the first line that stays and the restart have no line
+  std::string text;            ///< the lines that stay, unchanged and in their order
+  std::int64_t cut_back = 0;   ///< lines of the training that were dropped: of step `first` and later ones
+  std::int64_t of_others = 0;  ///< lines that were dropped because their `run` is that of another training
+  std::int64_t unreadable =
+      0;                     ///< lines that were dropped because they are no metrics; a last line that was cut is none
+  std::int64_t missing = 0;  ///< how many steps from `begin` to the restart have no line
   std::int64_t first_missing = 0;  ///< the first of these steps
-  /// A warning that names the dropped lines and the missing steps; empty if there are neither.
+  /// A warning that names the dropped lines, but for those that were cut back, and the missing steps; empty if there
+  /// are neither.
   std::string warning() const;
 };
 
-/// Drops from the text of a metrics.jsonl all lines of step `first` and later ones, lines whose `run` is another one,
-/// and lines that are no JSON object with a step. A line without the key `run` stays: earlier versions wrote none.
-KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run);
+/// Drops from the text of a metrics.jsonl the lines of step `first` and later ones, lines whose `run` is another one,
+/// and lines that are no JSON object with a step. A line without the key `run` stays: early versions wrote none. The
+/// training began with step `begin`. `each` is called for every line that stays.
+KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin = 0,
+                           const std::function<void(const RecordedStep&)>& each = {});
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
 /// Other outputs get a line for the first and the last step and for every `log_every`-th step.

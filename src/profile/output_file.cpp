@@ -57,21 +57,8 @@ void OutputFile::close() {
   if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno), remedy_);
 }
 
-FoldersForCheck::FoldersForCheck(Missing, fs::path folder) {
-  std::error_code ignored;
-  for (; !folder.empty() && fs::symlink_status(folder, ignored).type() == fs::file_type::not_found;
-       folder = folder.parent_path())
-    missing_.push_back(folder);
-}
-
-FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy)
-    : FoldersForCheck(Missing{}, file.parent_path()) {  // from here on the destructor runs if something is thrown
+FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy) : made_(file.parent_path()) {
   create_folder_of(file, remedy);
-}
-
-FoldersForCheck::~FoldersForCheck() {
-  std::error_code ignored;
-  for (const fs::path& folder : missing_) fs::remove(folder, ignored);
 }
 
 void require_writable(const fs::path& path, const std::string& remedy) {

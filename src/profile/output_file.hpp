@@ -7,7 +7,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "io/made_folders.hpp"
 
 namespace shard8::profile {
 
@@ -45,15 +46,9 @@ class OutputFile {
 class FoldersForCheck {
  public:
   explicit FoldersForCheck(const std::filesystem::path& file, const std::string& remedy = kOutputRemedy);
-  FoldersForCheck(const FoldersForCheck&) = delete;
-  FoldersForCheck& operator=(const FoldersForCheck&) = delete;
-  ~FoldersForCheck();
 
  private:
-  struct Missing {};
-  FoldersForCheck(Missing, std::filesystem::path folder);
-
-  std::vector<std::filesystem::path> missing_;  ///< deepest first
+  io::MadeFolders made_;
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders

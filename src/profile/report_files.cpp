@@ -191,6 +191,37 @@ Json compare_off_of(const CompareOff& compared) {
   return object;
 }
 
+Json training_of(const SummaryInput::Training& t) {
+  Json object{{"id", t.id}, {"parent", t.parent.empty() ? Json(nullptr) : Json(t.parent)}};
+  object["parent_step"] = t.parent.empty() ? Json(nullptr) : Json(t.parent_step);
+  object["leg"] = t.leg;
+  object["from"] = t.from.empty() ? Json(nullptr) : Json(t.from);
+  return object;
+}
+
+Json inputs_of(const std::vector<SummaryInput::Input>& inputs) {
+  Json object = Json::object();
+  for (const auto& input : inputs) {
+    Json& one = object[input.name];
+    one["path"] = input.path;
+    if (input.digest.empty()) continue;
+    one["length"] = input.length;
+    one["samples"] = input.samples;
+    one["digest"] = input.digest;
+  }
+  return object;
+}
+
+Json totals_of(const Totals& t) {
+  return {{"legs", t.legs},
+          {"first_step", t.first_step},
+          {"steps", t.steps},
+          {"trained_again", t.trained_again},
+          {"tokens", t.tokens},
+          {"step_s", t.step_s},
+          {"tokens_per_s", t.tokens_per_s()}};
+}
+
 Json verification_of(const Verification& v) {
   switch (v.status) {
     case Verification::Status::passed:
@@ -279,6 +310,14 @@ std::vector<std::pair<std::string, std::string>> variables_with(const char* cons
   return found;
 }
 
+std::optional<std::int64_t> leg_of_summary(const std::string& text) {
+  const Json summary = Json::parse(text, nullptr, false);
+  if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return std::nullopt;
+  const auto leg = summary["training"].find("leg");
+  if (leg == summary["training"].end() || !leg->is_number_unsigned()) return std::nullopt;
+  return leg->get<std::int64_t>();
+}
+
 std::string to_json(const Report& report, const SummaryInput& input) {
   Json summary;
   summary["schema"] = kSummarySchema;
@@ -293,7 +332,10 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["run"] = run_of(input.run);
   summary["environment"] = object_of(input.environment);
   summary["slurm"] = object_of(input.slurm);
+  summary["training"] = training_of(input.training);
+  summary["inputs"] = inputs_of(input.inputs);
   summary["end"] = end_of(input.end);
+  summary["totals"] = totals_of(input.totals);
   if (!input.overlap.rows.empty()) summary["overlap_choice"] = overlap_choice_of(input.overlap);
   Json steps;
   steps["first"] = report.first_step;

@@ -13,6 +13,7 @@
 
 #include "profile/overlap_choice.hpp"
 #include "profile/report.hpp"
+#include "profile/totals.hpp"
 
 namespace shard8::profile {
 
@@ -20,8 +21,12 @@ namespace shard8::profile {
 /// of timed_rows(). The part of emulated products is "gemm (emulated)". Throws the errors of OutputFile.
 void write_timing(const std::filesystem::path& path, const Report& report);
 
-/// The version of summary.json's layout. It grows when a key changes its meaning or goes away, not when one is added.
-inline constexpr int kSummarySchema = 1;
+/// The version of summary.json's layout. Readers take this one and those before it. Version 1 has neither the objects
+/// training, inputs and totals nor a leg.
+inline constexpr int kSummarySchema = 2;
+
+/// The number of the leg that wrote a summary.json; nothing if the text does not say it.
+std::optional<std::int64_t> leg_of_summary(const std::string& text);
 
 /// Writes ranks.csv with the columns rank,host,phase,part,mean_s: each rank's mean over the measured steps of each of
 /// timed_rows(). Throws the errors of OutputFile.
@@ -56,6 +61,21 @@ struct SummaryInput {
     std::string kind;
     std::uint64_t bytes = 0;
   };
+  /// Which training the run belongs to.
+  struct Training {
+    std::string id{};
+    std::string parent{};          ///< id of the training with whose checkpoint this one began; empty: none
+    std::int64_t parent_step = 0;  ///< step of that checkpoint
+    std::int64_t leg = 1;          ///< number of this process among those of the training, from 1
+    std::string from{};            ///< folder of the checkpoint from which this leg went on; empty: none
+  };
+  /// An input by content; empty `digest`: it has none.
+  struct Input {
+    std::string name{}, path{};
+    std::uint64_t length = 0;
+    std::int64_t samples = 0;
+    std::string digest{};
+  };
   std::string date{};                  ///< UTC, when the summary was made
   std::vector<std::string> command{};  ///< the command line
   std::vector<std::pair<std::string, std::string>> version{};
@@ -65,6 +85,9 @@ struct SummaryInput {
   std::vector<std::pair<std::string, std::string>> environment{};  ///< variables that influence a run
   std::vector<std::pair<std::string, std::string>> slurm{};
   std::vector<Memory> memory{};  ///< per rank
+  Training training{};
+  std::vector<Input> inputs{};
+  Totals totals{};
   End end{};
   OverlapChoice overlap{};
   double final_loss = 0;

@@ -43,6 +43,9 @@ class Assembly {
   /// From now on the learning rate decays over so many steps in place of optimizer.decay_steps.
   void set_decay_steps(std::int64_t steps) { setup_.config.optimizer.decay_steps = steps; }
 
+  /// The next step is `step`, and the training has had so many sequences before (data::Loader::begin_at).
+  void begin_at(std::int64_t step, std::int64_t sequences) { loader_->begin_at(step, sequences); }
+
   const tensor::Exec& exec() const { return exec_; }
   const comm::Mesh& mesh() const { return mesh_; }
   const Setup& setup() const { return setup_; }
@@ -52,6 +55,8 @@ class Assembly {
   const std::string& parts_problem() const { return parts_problem_; }
   /// After open_files().
   const data::Loader& loader() const { return *loader_; }
+  /// The weights of model.init_file; null before open_files(), after start(), and if there is no such file.
+  const io::TensorFile* initial_weights() const { return initial_weights_.get(); }
   /// After start().
   Trainer& trainer() { return *trainer_; }
   const Trainer& trainer() const { return *trainer_; }

@@ -5,16 +5,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
-#include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
+#include "checkpoint/lock.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
-#include "comm/watchdog.hpp"
 #include "train/saved_choices.hpp"
 #include "train/state_tensors.hpp"
 
@@ -57,71 +54,48 @@ void require_shared(const std::string& folder, const std::string& run) {
 
 std::string new_run_id(const comm::Communicator& world) {
   std::string id;
-  comm::agree_on_root(world, 0, [&] {
-    std::random_device random;
-    id = fmt::format("{:08x}{:08x}", random(), random());
-  });
+  comm::agree_on_root(world, 0, [&] { id = draw_id(); });
   world.broadcast(id, 0);
   return id;
 }
 
-/// The lock of a folder, whose heartbeat a thread counts.
-class CheckpointFolder::Heartbeat {
- public:
-  Heartbeat(const std::string& folder, const std::string& run, const checkpoint::LockOptions& options)
-      : lock_(folder, run, options),
-        counts_(
-            std::chrono::milliseconds(std::lround(1e3 * options.limit_s / 6)), [this] { return count(); },
-            [](const std::string&) {}) {}  // whoever asks lost() finds out, too
-
-  /// Why the lock is lost; empty while it is held. Any thread may call it.
-  std::string lost() {
-    const std::lock_guard guard(mutex_);
-    try {
-      lock_.require_held();
-    } catch (const base::Error& e) {
-      return e.what();
-    }
-    return {};
-  }
-
- private:
-  /// Why the lock is lost, if it is. A heartbeat that could not be written is tried again.
-  std::optional<std::string> count() {
-    const std::lock_guard guard(mutex_);
-    try {
-      lock_.beat();
-    } catch (const base::Error& e) {
-      if (e.code() == base::ExitCode::checkpoint) return e.what();
-    }
-    return std::nullopt;
-  }
-
-  checkpoint::Lock lock_;
-  std::mutex mutex_;       // of lock_
-  comm::Watchdog counts_;  // last: it uses the others
-};
-
-CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say)
+CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say,
+                                   bool is_locked)
     : directory_(path) {
-  const std::string id = new_run_id(world);
+  const auto restore = [&] {  // nothing is removed before it is known whose the folder is
+    for (const std::string& change : directory_.recover(false).renamed)
+      say(fmt::format("renamed in {}: {}", path, change));
+  };
+  if (is_locked) {
+    comm::agree_on_root(world, 0, restore);
+    return;
+  }
+  const std::string holder = new_run_id(world);
   comm::agree_on_root(world, 0, [&] {
+    made_.emplace(path);
     directory_.make();
     checkpoint::LockOptions options;
     options.say = say;
-    heartbeat_ = std::make_unique<Heartbeat>(path, id, options);
+    held_ = std::make_unique<HeldFolder>(path, holder, options);
+    restore();
+  });
+  comm::agree(world, [&] { require_shared(path, holder); });
+}
+
+void CheckpointFolder::recover(const comm::Communicator& world, const Say& say) const {
+  comm::agree_on_root(world, 0, [&] {
+    const std::string& path = directory_.path();
     const auto done = directory_.recover();
     for (const std::string& name : done.removed)
       say(fmt::format("removed {}/{}, which a run that was killed had left", path, name));
     for (const std::string& change : done.renamed) say(fmt::format("renamed in {}: {}", path, change));
     for (const std::string& trouble : done.trouble) say(trouble);
   });
-  comm::agree(world, [&] { require_shared(path, id); });
 }
 
 CheckpointFolder::~CheckpointFolder() = default;
 
-std::string CheckpointFolder::lost() const { return heartbeat_ ? heartbeat_->lost() : std::string(); }
+std::string CheckpointFolder::lost() const { return held_ ? held_->lost() : std::string(); }
 
 Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, const RunDescription& run,
                          const Manifest* from, Say say)
@@ -152,10 +126,11 @@ void Checkpoints::finish_retention(const Manifest& from) {
   comm::agree_on_root(assembly_.mesh().world, 0, [&] {
     const checkpoint::Directory& directory = folder_.directory();
     const auto scan = directory.scan();
-    if (scan.usable.empty() || scan.usable.front().step != from.step) return;
+    if (scan.usable.empty() || scan.usable.front().step != from.step || from.run != writer_->training()) return;
     const auto latest = directory.latest();
     if (latest && *latest < from.step) directory.set_latest(from.step);
-    for (const std::string& trouble : directory.retain(assembly_.setup().config.checkpoint.keep, from.run).trouble)
+    for (const std::string& trouble :
+         directory.retain(assembly_.setup().config.checkpoint.keep, writer_->training()).trouble)
       say_(trouble);
   });
 }
@@ -167,7 +142,10 @@ Manifest Checkpoints::common(const RunDescription& run) const {
   Manifest m;
   m.program = run.program;
   m.git_hash = run.git_hash;
-  m.run = run.id;
+  m.run = run.identity.id;
+  m.parent = run.identity.parent;
+  m.data = run.inputs.data;
+  m.weights = run.inputs.weights;
   m.replicate = config.mesh.replicate;
   m.shard = config.mesh.shard;
   m.tensor = config.mesh.tensor;
@@ -200,12 +178,12 @@ void Checkpoints::failed(const std::string& why) {
   if (assembly_.mesh().world.rank() == 0) say_(fmt::format("no checkpoint was written: {}; training goes on", why));
 }
 
-void Checkpoints::begin(std::int64_t done) {
+void Checkpoints::begin(std::int64_t done, double loss) {
   try {
     comm::agree(assembly_.mesh().world, [&] {
       if (const std::string why = folder_.lost(); !why.empty()) base::fail(base::ExitCode::checkpoint, "{}", why);
     });
-    writer_->begin(assembly_.exec(), done);
+    writer_->begin(assembly_.exec(), {done, assembly_.loader().sequences_before(done), loss});
   } catch (const comm::AgreedError& e) {
     failed(e.what());
   }
@@ -221,7 +199,7 @@ void Checkpoints::stall(const std::function<void()>& action) {
   counts_.after_last_s += seconds_since(began);
 }
 
-void Checkpoints::between_steps(std::int64_t done) {
+void Checkpoints::between_steps(std::int64_t done, double loss) {
   counts_.after_last_s = 0;  // what came before is in the step that has ended
   const bool due = every_ > 0 && done % every_ == 0;
   if (!due && !writer_->under_way()) return;
@@ -232,16 +210,16 @@ void Checkpoints::between_steps(std::int64_t done) {
       ++counts_.waited;
       note(writer_->finish());
     }
-    begin(done);
+    begin(done, loss);
     if (!async_) note(writer_->finish());
   });
 }
 
-bool Checkpoints::write_now(std::int64_t done) {
+bool Checkpoints::write_now(std::int64_t done, double loss) {
   stall([&] {
     note(writer_->finish());
     if (last_step_ == done) return;
-    begin(done);
+    begin(done, loss);
     note(writer_->finish());
   });
   return last_step_ == done;

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "checkpoint/directory.hpp"
-#include "checkpoint/lock.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/writer.hpp"
+#include "io/made_folders.hpp"
 #include "profile/checkpoint_figures.hpp"
 #include "train/assembly.hpp"
+#include "train/held_folder.hpp"
+#include "train/start.hpp"
 
 namespace shard8::train {
 
@@ -23,11 +25,13 @@ struct RunDescription {
   std::string program, git_hash;
   std::vector<checkpoint::ManifestKey> deck;
   std::string overlap{};  ///< as in SavedChoices
-  std::string id{};       ///< name of the training (new_run_id()); only Checkpoints needs it, for its manifests
+  Inputs inputs{};        ///< by content; only rank 0 needs them to find a start
+  Identity identity{};    ///< only Checkpoints needs it, for its manifests
+  bool requeued = false;  ///< as in StartQuestion
+  std::string slurm_job{};
 };
 
-/// A name for a training that starts: 64 random bits as 16 hexadecimal digits, drawn by rank 0 and returned on every
-/// rank. Runs that go on from its checkpoints keep the name. Collective.
+/// draw_id() of rank 0, on every rank. Collective.
 std::string new_run_id(const comm::Communicator& world);
 
 /// Tells the user something; called on rank 0.
@@ -37,21 +41,24 @@ using Say = std::function<void(const std::string&)>;
 /// counts its heartbeat from a thread of its own. The constructor and the destructor are collective.
 class CheckpointFolder {
  public:
-  /// Makes the folder if it is missing, takes its lock and puts it in order after a run that was killed. AgreedError:
-  /// (checkpoint) when another run that lives holds the lock, (environment) when the folder cannot be written.
-  CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say);
+  /// Makes the folder if it is missing and takes its lock, unless `is_locked`: then this run holds it already, as
+  /// output.dir's. AgreedError: (checkpoint) when another run that lives holds the lock, (environment) when the folder
+  /// cannot be written.
+  CheckpointFolder(const comm::Communicator& world, const std::string& path, const Say& say, bool is_locked = false);
+  /// Puts the folder in order after a run that was killed. Collective.
+  void recover(const comm::Communicator& world, const Say& say) const;
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   const checkpoint::Directory& directory() const { return directory_; }
-  /// Why the lock is lost; empty while it is held, and on other ranks than 0.
+  /// Why the lock is lost; empty while it is held, and on ranks that do not hold it.
   std::string lost() const;
 
  private:
-  class Heartbeat;
   checkpoint::Directory directory_;
-  std::unique_ptr<Heartbeat> heartbeat_;  ///< on rank 0
+  std::optional<io::MadeFolders> made_;  ///< on rank 0: a folder that stays empty is not left behind
+  std::unique_ptr<HeldFolder> held_;     ///< on rank 0
 };
 
 /// A checkpoint from which a run can go on.
@@ -63,29 +70,27 @@ struct RestartPoint {
   std::vector<std::string> remarks{};  ///< set by restore(): lines for the header, which say how the decks differ
 };
 
-/// The checkpoint from which a run goes on, and those that it may fall back to.
+/// Where a run starts, and the checkpoint from which it goes on.
 struct RestartPoints {
-  std::optional<RestartPoint> first;  ///< none: a new run
-  std::vector<std::string> others;    ///< folders, the one to try next is first
-  bool required = false;              ///< the deck names `first`: there is no start without it
+  Start start;
+  std::optional<RestartPoint> first;  ///< that of start.points.front(); none: a new run
 };
 
 /// Where this run looks for checkpoints and writes them: checkpoint.dir. If the deck names none and restart is `auto`,
 /// the folder that an earlier run of this deck used by default, if there is one; else empty. Collective.
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world);
 
-/// Finds the checkpoints that checkpoint.restart means: `none`, `auto` (the last written in `folder`) or a path, of a
-/// checkpoint or of a folder of checkpoints. `say` is told of checkpoints that cannot be used. Collective.
-/// AgreedError(checkpoint) when the deck names a checkpoint that cannot be used, when all that are there are unusable,
-/// or when the deck of the first one differs in keys that may not change.
+/// find_start() of rank 0, and refuse_others() unless `shares_folders`; the same on every rank. `say` is called on rank
+/// 0. Collective. Errors of these functions are AgreedErrors.
 RestartPoints find_restart(const deck::Config& config, const std::string& folder, const comm::Communicator& world,
-                           const RunDescription& run, const Say& say);
+                           const RunDescription& run, const Say& say, bool shares_folders = false);
 
 /// Fills the training state from the first of the points that can be read, after Assembly::start(). Returns that point;
-/// none if there are no points. Tensors whose dtype differs are converted (Reader::require). If the deck's keys of FP8
-/// differ, weights in FP8 are cast from the masters, and scales and histories are those of a start. If decay_steps is
-/// set in the point, the assembly has it. Collective. AgreedError(checkpoint) when no point can be read, or when the
-/// deck of the one that is tried differs in keys that may not change.
+/// none if there are no points. The data's cursor is that of the point. Tensors whose dtype differs are converted
+/// (Reader::require). If the deck's keys of FP8 differ, weights in FP8 are cast from the masters, and scales and
+/// histories are those of a start. If decay_steps is set in the point, the assembly has it. Collective.
+/// AgreedError(checkpoint) when no point can be read, or when the deck of the one that is tried differs in keys that
+/// may not change.
 std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& assembly, const RunDescription& run,
                                     const Say& say);
 
@@ -103,12 +108,12 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
 
   /// Between steps, after every one, when `done` steps have been trained: looks after the checkpoint that is being
-  /// written, and begins one if one is due. The time that this takes belongs to the step that follows, as
-  /// profile::Phase::checkpoint_stall.
-  void between_steps(std::int64_t done);
+  /// written, and begins one if one is due. `loss` is that of the last step. The time that this takes belongs to the
+  /// step that follows, as profile::Phase::checkpoint_stall.
+  void between_steps(std::int64_t done, double loss);
   /// Writes a checkpoint of the state behind `done` steps and waits for it, unless there is one. True if there is one
   /// now.
-  bool write_now(std::int64_t done);
+  bool write_now(std::int64_t done, double loss);
   /// Waits for the checkpoint that is being written.
   void finish();
 
@@ -119,7 +124,7 @@ class Checkpoints {
 
  private:
   void stall(const std::function<void()>& action);
-  void begin(std::int64_t done);
+  void begin(std::int64_t done, double loss);
   void note(const checkpoint::Outcome& outcome);
   void failed(const std::string& why);
   void finish_retention(const checkpoint::Manifest& from);

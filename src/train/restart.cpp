@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "checkpoint/find.hpp"
@@ -23,19 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What rank 0 finds: folders, best first.
-struct Found {
-  std::vector<std::string> folders;
-  bool required = false;
-};
-
-void check_deck(const RestartPoint& point, const deck::Config& config, const RunDescription& run) {
-  refuse_changes(deck_changes(point.manifest.deck, run.deck), config.checkpoint.allow_changes, point.folder);
-  const auto decay = saved_decay(point.manifest.deck, run.deck);
-  if (decay && config.optimizer.warmup >= *decay)
-    base::fail(ExitCode::checkpoint,
-               "optimizer.warmup = {} is not less than {}, the decay_steps of checkpoint {}: set optimizer.decay_steps",
-               config.optimizer.warmup, *decay, point.folder);
+StartQuestion question_of(const deck::Config& config, const std::string& folder, const RunDescription& run) {
+  return {config, folder, run.deck, run.inputs, run.requeued, run.slurm_job};
 }
 
 /// The tensors without those that Trainer::start() makes from the masters.
@@ -49,6 +38,11 @@ std::vector<std::string> remarks_of(const RestartPoint& point, const RunDescript
   std::vector<std::string> remarks;
   for (const DeckChange& change : deck_changes(point.manifest.deck, run.deck))
     remarks.push_back("changed    " + text_of(change));
+  for (const DeckChange& change : input_changes(point.manifest, run.inputs))
+    remarks.push_back("changed    " + text_of(change));
+  if (point.manifest.format == 1 && (run.inputs.data || run.inputs.weights))
+    remarks.emplace_back(
+        "inputs     not compared: the checkpoint is of an early version, which kept no digests of them");
   if (starts_fp8)
     remarks.emplace_back("converted  weights in FP8 are cast from the masters; scales and histories begin anew");
   if (point.decay_steps)
@@ -56,28 +50,6 @@ std::vector<std::string> remarks_of(const RestartPoint& point, const RunDescript
         fmt::format("schedule   decays over {} steps, as in the checkpoint; set optimizer.decay_steps to change it",
                     *point.decay_steps));
   return remarks;
-}
-
-Found find(const deck::Config& config, const std::string& own_folder, const Say& say) {
-  const std::string& restart = config.checkpoint.restart;
-  if (restart == deck::CheckpointConfig::kNoRestart) return {};
-  const bool automatic = restart == deck::CheckpointConfig::kAutoRestart;
-  if (automatic && own_folder.empty()) return {};
-  Found found{{}, !automatic};
-  if (!automatic && checkpoint::is_checkpoint(restart)) {
-    found.folders.push_back(restart);
-    return found;
-  }
-  const checkpoint::Directory directory =
-      automatic ? checkpoint::Directory(own_folder) : checkpoint::directory_at(restart);
-  const auto scan = checkpoint::scan_and_say(directory, say);
-  for (const auto& good : scan.usable) found.folders.push_back(directory.folder_of(good.step));
-  if (found.folders.empty() && (!automatic || !scan.unusable.empty()))
-    base::fail(ExitCode::checkpoint,
-               "there is no checkpoint in {} that can be used{}: name another in checkpoint.restart, or set it to none "
-               "to start anew",
-               directory.path(), scan.unusable.empty() ? "" : " (see the warnings above)");
-  return found;
 }
 
 /// Reads a manifest on rank 0 and gives it to all ranks.
@@ -109,24 +81,48 @@ std::string checkpoint_folder(const deck::Config& config, const comm::Communicat
   return folder;
 }
 
+namespace {
+
+using Json = nlohmann::json;
+
+std::string pack(const Start& start) {
+  Json json{{"id", start.identity.id},
+            {"points", start.points},
+            {"required", start.required},
+            {"begins_again", start.begins_again},
+            {"is_child", start.is_child}};
+  if (const auto& parent = start.identity.parent) json["parent"] = {parent->run, parent->step};
+  const auto bytes = Json::to_cbor(json);  // paths need not be UTF-8
+  return {bytes.begin(), bytes.end()};
+}
+
+Start unpack(const std::string& text) {
+  const Json json = Json::from_cbor(text);
+  Start start;
+  start.identity.id = json.at("id").get<std::string>();
+  if (const auto parent = json.find("parent"); parent != json.end())
+    start.identity.parent = checkpoint::Parent{parent->at(0).get<std::string>(), parent->at(1).get<std::int64_t>()};
+  start.points = json.at("points").get<std::vector<std::string>>();
+  start.required = json.at("required").get<bool>();
+  start.begins_again = json.at("begins_again").get<bool>();
+  start.is_child = json.at("is_child").get<bool>();
+  return start;
+}
+
+}  // namespace
+
 RestartPoints find_restart(const deck::Config& config, const std::string& folder, const comm::Communicator& world,
-                           const RunDescription& run, const Say& say) {
-  Found found;
-  comm::agree_on_root(world, 0, [&] { found = find(config, folder, say); });
-  std::string list = found.required ? "1" : "0";
-  for (const std::string& one : found.folders) list += '\n' + one;
-  world.broadcast(list, 0);
-  RestartPoints restart;
-  restart.required = list[0] == '1';
-  for (std::size_t at = 1; at < list.size();) {
-    const std::size_t end = std::min(list.find('\n', at + 1), list.size());
-    restart.others.push_back(list.substr(at + 1, end - at - 1));
-    at = end;
-  }
-  if (restart.others.empty()) return restart;
-  restart.first = open_point(world, restart.others.front());
-  restart.others.erase(restart.others.begin());
-  comm::agree(world, [&] { check_deck(*restart.first, config, run); });
+                           const RunDescription& run, const Say& say, bool shares_folders) {
+  std::string found;
+  comm::agree_on_root(world, 0, [&] {
+    const StartQuestion question = question_of(config, folder, run);
+    const Start start = find_start(question, say);
+    if (!shares_folders) refuse_others(question, start, find_others(question, start));
+    found = pack(start);
+  });
+  world.broadcast(found, 0);
+  RestartPoints restart{unpack(found), {}};
+  if (!restart.start.points.empty()) restart.first = open_point(world, restart.start.points.front());
   return restart;
 }
 
@@ -136,14 +132,15 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
   const comm::Communicator& world = assembly.mesh().world;
   const auto all = state_tensors(assembly.setup(), assembly.trainer().state());
   std::optional<RestartPoint> point = restart.first;
-  for (auto next = restart.others.begin();; ++next) {
+  for (std::size_t at = 0;; ++at) {
     try {
-      if (!point) point = open_point(world, *std::prev(next));
+      if (!point) point = open_point(world, restart.start.points[at]);
       const bool starts_fp8 =
           assembly.setup().weights.recipe.on() && changes_fp8(deck_changes(point->manifest.deck, run.deck));
       const auto tensors = starts_fp8 ? without_fp8(all) : all;
       comm::agree(world, [&] {
-        check_deck(*point, assembly.setup().config, run);
+        refuse_changes(deck_changes(point->manifest.deck, run.deck), assembly.setup().config.checkpoint.allow_changes,
+                       point->folder);
         checkpoint::Reader reader(point->folder, point->manifest,
                                   likely_ranks(assembly.setup(), mesh_of(point->manifest)));
         reader.require(tensors);
@@ -151,13 +148,16 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
         reader.verify_rest(world.rank(), world.size());
       });
       if (starts_fp8) assembly.trainer().start();
+      assembly.begin_at(point->manifest.step, point->manifest.sequences);
       point->decay_steps = saved_decay(point->manifest.deck, run.deck);
       if (point->decay_steps) assembly.set_decay_steps(*point->decay_steps);
       point->remarks = remarks_of(*point, run, starts_fp8);
       return point;
     } catch (const comm::AgreedError& e) {
-      if (restart.required || e.code() != ExitCode::checkpoint || next == restart.others.end()) throw;
-      if (world.rank() == 0) say(fmt::format("{}\n  going on from the checkpoint before it, {}", e.what(), *next));
+      const bool last = at + 1 == restart.start.points.size();
+      if (restart.start.required || e.code() != ExitCode::checkpoint || last) throw;
+      if (world.rank() == 0)
+        say(fmt::format("{}\n  going on from the checkpoint before it, {}", e.what(), restart.start.points[at + 1]));
       point.reset();
     }
   }

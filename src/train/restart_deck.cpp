@@ -12,15 +12,19 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "deck/echo.hpp"
 
 namespace shard8::train {
 
+using checkpoint::Manifest;
+using checkpoint::ManifestInput;
 using checkpoint::ManifestKey;
 
 namespace {
 
 constexpr std::string_view kDecay = "optimizer.decay_steps";
+constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -33,6 +37,15 @@ std::map<std::string_view, const ManifestKey*> by_name(const std::vector<Manifes
 }
 
 std::string shown(const std::string& value) { return value.empty() ? "\"\"" : value; }
+
+/// Samples follow from the length and model.seq, which is a key of its own.
+bool same_content(const ManifestInput& one, const ManifestInput& other) {
+  return one.length == other.length && one.digest == other.digest;
+}
+
+std::string shown(const ManifestInput& input) {
+  return fmt::format("{} elements with digest {} ('{}')", input.length, input.digest, base::printable(input.path));
+}
 
 template <class Includes>
 std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
@@ -47,9 +60,8 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 bool may_change_at_restart(const std::string& key) {
   constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
                                                        "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 6> kKeys = {
-      "model.init_file",       "model.recompute", "precision.deterministic",
-      "precision.peak_tflops", "data.path",       "data.micro_batch"};
+  constexpr std::array<std::string_view, 4> kKeys = {"model.recompute", "precision.deterministic",
+                                                     "precision.peak_tflops", "data.micro_batch"};
   return is_one_of(key, kKeys) ||
          std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
 }
@@ -66,6 +78,7 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
   const bool keeps_decay = saved_decay(saved, now).has_value();
   std::vector<DeckChange> changes;
   for (const ManifestKey& k : now) {
+    if (is_one_of(k.key, kInputs)) continue;
     const auto found = before.find(k.key);
     if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
     // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
@@ -74,6 +87,23 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
     changes.push_back({k.key, found->second->value, k.value});
   }
   return changes;
+}
+
+std::vector<DeckChange> input_changes(const Manifest& saved, const Inputs& now) {
+  std::vector<DeckChange> changes;
+  if (saved.format == 1) return changes;
+  if (saved.data && now.data && !same_content(*saved.data, *now.data))
+    changes.push_back({"content of data.path", shown(*saved.data), shown(*now.data)});
+  if (now.weights && (!saved.weights || !same_content(*saved.weights, *now.weights)))
+    changes.push_back({"content of model.init_file",
+                       saved.weights ? shown(*saved.weights) : "none (it began with random weights)",
+                       shown(*now.weights)});
+  return changes;
+}
+
+bool needs_permission(const std::vector<DeckChange>& changes) {
+  return std::any_of(changes.begin(), changes.end(),
+                     [](const DeckChange& change) { return !may_change_at_restart(change.key); });
 }
 
 bool changes_fp8(const std::vector<DeckChange>& changes) {
@@ -110,11 +140,15 @@ void refuse_changes(const std::vector<DeckChange>& changes, bool allow_changes, 
   if (allow_changes) return;
   const std::string others = lines(changes, [](const std::string& key) { return !may_change_at_restart(key); });
   if (!others.empty())
-    base::fail(base::ExitCode::checkpoint,
-               "checkpoint {} was written with another deck:{}\n  to train on all the same, set "
-               "checkpoint.allow_changes to true; to start anew, set checkpoint.restart to none and checkpoint.dir to "
-               "another folder",
-               folder, others);
+    base::fail(
+        base::ExitCode::checkpoint,
+        "checkpoint {} was written with another deck:{}\n  to train on all the same, set "
+        "checkpoint.allow_changes to true, and output.dir and checkpoint.dir to other folders; to start anew, set "
+        "checkpoint.restart to none and the two folders{}",
+        folder, others,
+        others.find("content of model.init_file") == std::string::npos
+            ? ""
+            : "; a restart does not read model.init_file: the key can be left out");
 }
 
 }  // namespace shard8::train

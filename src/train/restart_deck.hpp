@@ -19,10 +19,24 @@ struct DeckChange {
   std::string key, before, now;
 };
 
+/// The inputs of a training by content; none: synthetic data, random weights.
+struct Inputs {
+  std::optional<checkpoint::ManifestInput> data, weights;
+};
+
 /// The keys of both decks whose values differ, in the order of `now`. optimizer.decay_steps is left out if
-/// saved_decay() replaces it.
+/// saved_decay() replaces it. So are data.path and model.init_file: inputs are compared by content.
 std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>& saved,
                                      const std::vector<checkpoint::ManifestKey>& now);
+
+/// The inputs whose content differs from what the checkpoint's training read, as changes of "content of data.path" and
+/// "content of model.init_file". An input that lies elsewhere with the same content has not changed. A deck without
+/// model.init_file changes nothing, since a restart does not read that file. Nothing is found for a manifest of format
+/// 1, which does not say what its inputs were.
+std::vector<DeckChange> input_changes(const checkpoint::Manifest& saved, const Inputs& now);
+
+/// Whether one of the changes needs checkpoint.allow_changes.
+bool needs_permission(const std::vector<DeckChange>& changes);
 
 /// Whether a key may change without checkpoint.allow_changes: it changes neither what is trained nor on which data.
 bool may_change_at_restart(const std::string& key);

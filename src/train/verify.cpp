@@ -9,64 +9,75 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
+
 namespace shard8::train {
 
 namespace {
 
-void add(std::string& why, const std::string& reason) { why += (why.empty() ? "" : "; ") + reason; }
-
-void check_final_loss(std::string& why, const deck::VerifyConfig& config, double loss,
-                      std::optional<double> unigram_entropy) {
-  if (config.final_loss_max > 0 && !(loss <= config.final_loss_max))
-    add(why, fmt::format("final loss {:.6g} is above verify.final_loss_max {:.6g}", loss, config.final_loss_max));
-  if (config.final_loss_min > 0 && !(loss >= config.final_loss_min))
-    add(why, fmt::format("final loss {:.6g} is below verify.final_loss_min {:.6g}", loss, config.final_loss_min));
-  if (config.unigram_ratio_max > 0) {
-    SHARD8_REQUIRE(unigram_entropy.has_value(), "the data's unigram entropy was not computed");
-    if (!(loss <= config.unigram_ratio_max * *unigram_entropy))
-      add(why, fmt::format("final loss {:.6g} is {:.3f} of the data's unigram entropy {:.6g}, allowed is {:.3f}", loss,
-                           loss / *unigram_entropy, *unigram_entropy, config.unigram_ratio_max));
-  }
-}
-
-void check_gold(std::string& why, const deck::VerifyConfig& config, std::span<const StepResult> results,
-                std::span<const double> gold, bool finished) {
-  const auto last = results.back().step;
-  const auto losses = static_cast<std::int64_t>(gold.size());
-  if (finished ? losses != last + 1 : losses <= last) {
-    add(why, fmt::format("{} has steps 0 to {}, the run ends with step {}", config.gold, losses - 1, last));
-    return;
-  }
-  for (const StepResult& result : results) {
-    const double wanted = gold[static_cast<std::size_t>(result.step)];
-    const double difference = std::abs(result.loss - wanted) / std::abs(wanted);
-    if (difference <= config.tolerance) continue;
-    add(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {} by {:.2e} relative, allowed is {:.2e}",
-                         result.loss, result.step, wanted, config.gold, difference, config.tolerance));
-    return;
-  }
-}
+void add_reason(std::string& why, const std::string& reason) { why += (why.empty() ? "" : "; ") + reason; }
 
 }  // namespace
 
-profile::Verification verify(const deck::VerifyConfig& config, std::span<const StepResult> results,
-                             std::optional<double> unigram_entropy, std::span<const double> gold, bool finished) {
-  if (!config.configured()) return {};
+void LossJudge::add(std::int64_t step, double loss) {
+  if (step >= last_step_) {
+    last_step_ = step;
+    last_loss_ = loss;
+  }
+  if (step < 0 || step >= static_cast<std::int64_t>(gold_.size()) || (first_off_ >= 0 && first_off_ <= step)) return;
+  const double wanted = gold_[static_cast<std::size_t>(step)];
+  if (std::abs(loss - wanted) / std::abs(wanted) <= config_.tolerance) return;
+  first_off_ = step;
+  off_loss_ = loss;
+}
+
+void LossJudge::judge_final_loss(std::string& why, double loss, std::optional<double> unigram_entropy) const {
+  if (config_.final_loss_max > 0 && !(loss <= config_.final_loss_max))
+    add_reason(why,
+               fmt::format("final loss {:.6g} is above verify.final_loss_max {:.6g}", loss, config_.final_loss_max));
+  if (config_.final_loss_min > 0 && !(loss >= config_.final_loss_min))
+    add_reason(why,
+               fmt::format("final loss {:.6g} is below verify.final_loss_min {:.6g}", loss, config_.final_loss_min));
+  if (config_.unigram_ratio_max > 0) {
+    SHARD8_REQUIRE(unigram_entropy.has_value(), "the data's unigram entropy was not computed");
+    if (!(loss <= config_.unigram_ratio_max * *unigram_entropy))
+      add_reason(why, fmt::format("final loss {:.6g} is {:.3f} of the data's unigram entropy {:.6g}, allowed is {:.3f}",
+                                  loss, loss / *unigram_entropy, *unigram_entropy, config_.unigram_ratio_max));
+  }
+}
+
+void LossJudge::judge_gold(std::string& why, std::int64_t end, bool finished) const {
+  const auto losses = static_cast<std::int64_t>(gold_.size());
+  if (finished ? losses != end : losses < end) {
+    add_reason(why, fmt::format("{} has steps 0 to {}, the run ends with step {}", config_.gold, losses - 1, end - 1));
+    return;
+  }
+  if (first_off_ < 0) return;
+  const double wanted = gold_[static_cast<std::size_t>(first_off_)];
+  add_reason(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {} by {:.2e} relative, allowed is {:.2e}",
+                              off_loss_, first_off_, wanted, config_.gold,
+                              std::abs(off_loss_ - wanted) / std::abs(wanted), config_.tolerance));
+}
+
+profile::Verification LossJudge::verdict(std::int64_t end, std::optional<double> unigram_entropy, bool finished) const {
+  if (!config_.configured()) return {};
   using profile::Verification;
   std::string why;
-  const std::int64_t steps = results.back().step + 1;
-  const bool too_short = config.limits_final_loss() && steps < config.min_steps;
-  if (finished && !too_short) {
-    check_final_loss(why, config, results.back().loss, unigram_entropy);
-    if (!why.empty() && config.min_steps == 1)
+  const bool too_short = config_.limits_final_loss() && end < config_.min_steps;
+  if (finished && !too_short && config_.limits_final_loss()) {
+    if (last_step_ == end - 1)
+      judge_final_loss(why, last_loss_, unigram_entropy);
+    else
+      add_reason(why, fmt::format("the loss of step {}, the last one, is not recorded", end - 1));
+    if (!why.empty() && config_.min_steps == 1)
       why += "; for limits that only a longer run reaches set verify.min_steps";
   }
-  if (!config.gold.empty()) check_gold(why, config, results, gold, finished);
+  if (!config_.gold.empty()) judge_gold(why, end, finished);
   if (!why.empty()) return {Verification::Status::failed, why};
   if (finished && too_short)
     return {Verification::Status::not_checked,
-            fmt::format("run.steps = {} is less than verify.min_steps = {}: the final loss is not judged", steps,
-                        config.min_steps)};
+            fmt::format("run.steps = {} is less than verify.min_steps = {}: the final loss is not judged", end,
+                        config_.min_steps)};
   return {finished ? Verification::Status::passed : Verification::Status::not_reached, {}};
 }
 

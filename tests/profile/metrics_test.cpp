@@ -58,16 +58,21 @@ TEST(Metrics, a_run_that_goes_on_keeps_the_steps_before_it) {
   const KeptMetrics kept = metrics_before(lines(0, 9, "a"), 6, "a");
   EXPECT_EQ(kept.text, lines(0, 6, "a"));
   EXPECT_EQ(kept.warning(), "");
+  EXPECT_EQ(kept.cut_back, 3);
   // The first run wrote its steps elsewhere.
   EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").text, lines(4, 6, "a"));
-  EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").warning(), "");
-  EXPECT_EQ(metrics_before("", 6, "a").warning(), "");
+  EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a").warning(),
+            "4 steps have no line that can be read, the first is step 0");
+  EXPECT_EQ(metrics_before("", 6, "a").warning(), "6 steps have no line that can be read, the first is step 0");
+  // The training began at step 4, with the checkpoint of another one.
+  EXPECT_EQ(metrics_before(lines(4, 9, "a"), 6, "a", 4).warning(), "");
 }
 
 TEST(Metrics, lines_of_another_training_are_left_out) {
   const KeptMetrics all = metrics_before(lines(0, 3, "b"), 6, "a");
   EXPECT_EQ(all.text, "");
-  EXPECT_EQ(all.warning(), "3 lines of another training are left out");
+  EXPECT_EQ(all.warning(),
+            "3 lines of another training are left out; 6 steps have no line that can be read, the first is step 0");
   const KeptMetrics some = metrics_before(lines(0, 2, "a") + lines(2, 3, "b") + lines(3, 8, "a"), 6, "a");
   EXPECT_EQ(some.text, lines(0, 2, "a") + lines(3, 6, "a"));
   EXPECT_EQ(some.warning(),
@@ -79,11 +84,35 @@ TEST(Metrics, lines_of_another_training_are_left_out) {
 TEST(Metrics, steps_whose_lines_are_missing_or_broken_are_told) {
   std::string broken = lines(0, 2, "a") + "{\"step\":2,\"lo\n[3]\n\n" + lines(4, 5, "a");
   EXPECT_EQ(metrics_before(broken, 5, "a").text, lines(0, 2, "a") + lines(4, 5, "a"));
-  EXPECT_EQ(metrics_before(broken, 5, "a").warning(), "2 steps have no line that can be read, the first is step 2");
+  EXPECT_EQ(
+      metrics_before(broken, 5, "a").warning(),
+      "3 lines are no metrics of a step and left out; 2 steps have no line that can be read, the first is step 2");
   const std::string cut = lines(0, 5, "a").substr(0, lines(0, 5, "a").size() - 3);
   EXPECT_EQ(metrics_before(cut, 4, "a").warning(), "");
   EXPECT_EQ(metrics_before(cut, 5, "a").warning(), "1 step has no line that can be read, the first is step 4");
   EXPECT_EQ(metrics_before(cut, 5, "a").text, lines(0, 4, "a"));
+}
+
+TEST(Metrics, lines_say_whose_they_are) {
+  const auto owners = owners_of_metrics(lines(3, 9, "a") + lines(7, 8, "b") + "rubbish\n" + lines(1, 2, "a"));
+  ASSERT_EQ(owners.trainings.size(), 2U);
+  EXPECT_EQ(owners.trainings.at("a").first, 1);
+  EXPECT_EQ(owners.trainings.at("a").last, 8);
+  EXPECT_EQ(owners.trainings.at("b").first, 7);
+  EXPECT_FALSE(owners.has_unnamed);
+  EXPECT_TRUE(owners_of_metrics("{\"step\":0}\n").has_unnamed);
+}
+
+TEST(Metrics, what_was_recorded_is_read_back) {
+  std::vector<RecordedStep> steps;
+  const std::string text = to_json_line({.step = 0, .loss = 1.5, .tokens = 64, .step_s = 0.25, .run = "a"}) + '\n' +
+                           to_json_line({.step = 1, .loss = std::nan(""), .run = "a"}) + '\n' + lines(2, 3, "b");
+  metrics_before(text, 9, "a", 0, [&](const RecordedStep& step) { steps.push_back(step); });
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].loss, 1.5);
+  EXPECT_EQ(steps[0].tokens, 64);
+  EXPECT_EQ(steps[0].step_s, 0.25);
+  EXPECT_TRUE(std::isnan(steps[1].loss));
 }
 
 TEST(Metrics, nan_and_infinity_are_null) {

@@ -56,10 +56,11 @@ class EditedDeck : public testing::Test {
       EXPECT_NE(end.output.find(text), std::string::npos) << "does not say: " << text << "\n" << end.output;
   }
   /// The run is refused, and changes no file.
-  void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& texts) const {
+  void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& texts,
+                      int code = 4) const {
     const auto before = test::digests_of(out());
     const auto end = run(arguments);
-    EXPECT_EQ(end.code, 4) << end.output;
+    EXPECT_EQ(end.code, code) << end.output;
     expect_says(end, texts);
     EXPECT_EQ(test::digests_of(out()), before);
   }
@@ -142,7 +143,11 @@ TEST_F(NeedsPermission, ToChangeWhatIsTrained) {
     const std::string said = fmt::format("{}: {} in the checkpoint, {} in this deck\n", key, before, now);
     expect_refused({change}, {"out/checkpoints/step_00000003 was written with another deck:\n", "  " + said,
                               "to train on all the same, set checkpoint.allow_changes to true"});
-    expect_goes_on({change, "checkpoint.allow_changes=true", "checkpoint.every=0"}, {"changed    " + said});
+    // It would be another training: not in the folder of the first one.
+    expect_refused({change, "checkpoint.allow_changes=true", "checkpoint.every=0"}, {"set output.dir to another"}, 2);
+    expect_goes_on({change, "checkpoint.allow_changes=true", "checkpoint.every=0",
+                    "output.dir=with_" + std::string(key), "checkpoint.restart=out/checkpoints"},
+                   {"changed    " + said});
   }
 }
 
@@ -162,20 +167,20 @@ TEST_F(Converted, AndTrainedOn) {
         Case{{"fp8.recipe=delayed"}, fp8, "scaling_state, fp8_amax_history", "i32"},
         Case{{"fp8.recipe=mxfp8", "model.seq=16", "data.micro_batch=2"}, fp8, q + "fp8_columnwise", "e4m3"}}) {
     SCOPED_TRACE(c.arguments[0]);
-    fs::remove_all(folder_ / "ck");
-    fs::copy(out() / "checkpoints", folder_ / "ck", fs::copy_options::recursive);
+    for (const char* name : {"there", "back"}) fs::remove_all(folder_ / name);
     std::vector<std::string> arguments = c.arguments;
-    arguments.insert(arguments.end(), {"checkpoint.allow_changes=true", "checkpoint.dir=ck", "output.dir=there"});
+    arguments.insert(arguments.end(),
+                     {"checkpoint.allow_changes=true", "checkpoint.restart=out/checkpoints", "output.dir=there"});
     expect_goes_on(arguments, c.says);
-    const auto tensors = test::tensors_of(folder_ / "ck/step_00000006");
+    const auto tensors = test::tensors_of(folder_ / "there/checkpoints/step_00000006");
     ASSERT_TRUE(tensors.contains(c.tensor)) << c.tensor;
-    expect_verifies(folder_ / "ck/step_00000006");
+    expect_verifies(folder_ / "there/checkpoints/step_00000006");
     EXPECT_TRUE(tensors.at(c.tensor).starts_with(c.dtype)) << tensors.at(c.tensor);
     // And back.
-    const auto back = run({"checkpoint.allow_changes=true", "checkpoint.dir=ck", "output.dir=back", "run.steps=8",
-                           "optimizer.decay_steps=6"});
+    const auto back = run({"checkpoint.allow_changes=true", "checkpoint.restart=there/checkpoints", "output.dir=back",
+                           "run.steps=8", "optimizer.decay_steps=6"});
     EXPECT_EQ(back.code, 0) << back.output;
-    EXPECT_EQ(test::restarted_from(back.output), "ck/step_00000006") << back.output;
+    EXPECT_EQ(test::restarted_from(back.output), "there/checkpoints/step_00000006") << back.output;
     for (const std::string& line : test::metrics_of(folder_ / "back/metrics.jsonl"))
       EXPECT_EQ(line.find("nan"), std::string::npos) << line;
   }

@@ -135,7 +135,7 @@ TEST(Checkpoint, ARunGoesOnBitForBit) {
     {
       Job first(config, MPI_COMM_WORLD);
       expect_equal(first.train_to(kStop), begin);
-      EXPECT_TRUE(first.checkpoints->write_now(kStop)) << first.said;
+      EXPECT_TRUE(first.checkpoints->write_now(kStop, 0)) << first.said;
     }
     config.model.init_seed += 1;  // nothing may come from the initial values
     Job second(config, MPI_COMM_WORLD);
@@ -180,7 +180,7 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
           config.checkpoint.dir = folder;
           Job run(config, ranks.comm());
           run.train_to(2);
-          EXPECT_TRUE(run.checkpoints->write_now(2)) << run.said;
+          EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
           saved = hashes_of(run.training);
           expected = run.train_to(4);
         }
@@ -226,10 +226,10 @@ TEST(Checkpoint, DamageIsFoundAndTheCheckpointBeforeIsTaken) {
   {
     Job run(config, MPI_COMM_WORLD);
     run.train_to(2);
-    EXPECT_TRUE(run.checkpoints->write_now(2));
+    EXPECT_TRUE(run.checkpoints->write_now(2, 0));
     at_two = hashes_of(run.training);
     run.train_to(4);
-    EXPECT_TRUE(run.checkpoints->write_now(4));
+    EXPECT_TRUE(run.checkpoints->write_now(4, 0));
   }
   const fs::path newest = fs::path(config.checkpoint.dir) / "step_00000004";
   int rank = 0;

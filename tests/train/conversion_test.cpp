@@ -41,7 +41,7 @@ std::string empty_folder(const std::string& name) {
 
 /// Writes a checkpoint of a training to an empty folder, and returns it.
 std::string written(CheckpointedTraining& run) {
-  EXPECT_TRUE(run.checkpoints->write_now(run.first)) << run.said;
+  EXPECT_TRUE(run.checkpoints->write_now(run.first, 0)) << run.said;
   return run.folder.directory().folder_of(run.first);
 }
 

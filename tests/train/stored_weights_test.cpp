@@ -39,10 +39,10 @@ Checkpoint trained(deck::Config config, const std::string& folder, std::vector<t
   test::Training training(config, MPI_COMM_WORLD);
   const train::CheckpointFolder place(training.mesh().world, folder, quiet);
   train::RunDescription run{"shard8 test", "none", keys_of(config)};
-  run.id = train::new_run_id(training.mesh().world);
+  run.identity.id = train::new_run_id(training.mesh().world);
   train::Checkpoints checkpoints(training.assembly(), place, run, nullptr, quiet);
   training.run(0, 2);
-  EXPECT_TRUE(checkpoints.write_now(2));
+  EXPECT_TRUE(checkpoints.write_now(2, 0));
   hashes = test::hashes_of(training);
   return checkpoint::open_checkpoint(folder, quiet);
 }

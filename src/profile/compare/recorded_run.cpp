@@ -165,9 +165,11 @@ Json parse_summary(const fs::path& path) {
   Json summary = Json::parse(text_of(path), nullptr, false);
   if (summary.is_discarded() || !summary.is_object())
     refuse(path, "is not complete JSON: the file is half-written or damaged; run it again");
-  if (summary.contains("schema") && summary["schema"] != kSummarySchema)
-    refuse(path, "has schema version {}, this program reads {}: use the program that wrote it, or run it again",
-           summary["schema"].dump(), kSummarySchema);
+  if (!summary.contains("schema")) return summary;
+  const Json& schema = summary["schema"];
+  if (!schema.is_number_unsigned() || schema < 1 || schema > kSummarySchema)
+    refuse(path, "has schema version {}, this program reads 1 to {}: use the program that wrote it, or run it again",
+           schema.dump(), kSummarySchema);
   return summary;
 }
 

@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/start.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/find.hpp"
+#include "io/durable_file.hpp"
+#include "profile/metrics.hpp"
+
+namespace shard8::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using base::ExitCode;
+using checkpoint::Directory;
+using checkpoint::Manifest;
+using Say = std::function<void(const std::string&)>;
+
+void require_same_training(const Manifest& manifest, const std::string& folder, const StartQuestion& question) {
+  auto changes = deck_changes(manifest.deck, question.deck);
+  const auto inputs = input_changes(manifest, question.inputs);
+  changes.insert(changes.end(), inputs.begin(), inputs.end());
+  refuse_changes(changes, question.config.checkpoint.allow_changes, folder);
+  const auto decay = saved_decay(manifest.deck, question.deck);
+  if (decay && question.config.optimizer.warmup >= *decay)
+    base::fail(ExitCode::checkpoint,
+               "optimizer.warmup = {} is not less than {}, the decay_steps of checkpoint {}: set "
+               "optimizer.decay_steps",
+               question.config.optimizer.warmup, *decay, folder);
+}
+
+class Finder {
+ public:
+  Finder(const StartQuestion& question, const Say& say)
+      : question_(question),
+        say_(say),
+        restart_(question.config.checkpoint.restart),
+        record_(read_training_file(question.config.output.dir)),
+        own_(question.folder) {
+    if (!question.folder.empty()) scan_ = own_.scan();
+  }
+
+  Start find() {
+    const bool named = question_.config.checkpoint.restarts_from_path();
+    const bool none = restart_ == deck::CheckpointConfig::kNoRestart;
+    if ((!named && !none) || is_later_leg()) return go_on();
+    return named ? start_from_path() : anew();
+  }
+
+ private:
+  /// Whether the keys that may not change at a restart are those of an earlier leg.
+  bool same_training(const std::vector<checkpoint::ManifestKey>& deck) const {
+    return !needs_permission(deck_changes(deck, question_.deck));
+  }
+
+  bool has_own_checkpoint(const std::string& id) const {
+    return std::any_of(scan_.usable.begin(), scan_.usable.end(), [&](const auto& one) { return one.run == id; });
+  }
+
+  /// A training in output.dir that was begun in the same way, was cut off before its first checkpoint, and is to begin
+  /// once more.
+  bool was_cut_off() const {
+    if (!record_ || record_->finished || !same_training(record_->deck) || has_own_checkpoint(record_->identity.id))
+      return false;
+    if (last_restart() != restart_ && !is_requeued()) return false;
+    // From step 0 on the learning rate would decay over this deck's steps.
+    if (record_->origin.empty() && saved_decay(record_->deck, question_.deck)) return false;
+    return std::none_of(record_->legs.begin(), record_->legs.end(), [](const Leg& leg) { return leg.checkpoint; });
+  }
+
+  bool is_requeued() const { return question_.requeued && record_ && record_->slurm_job == question_.slurm_job; }
+
+  bool is_later_leg() const {
+    if (is_requeued()) return true;
+    if (restart_ == deck::CheckpointConfig::kNoRestart) return false;
+    if (was_cut_off()) return true;
+    if (scan_.usable.empty()) return false;
+    const auto& newest = scan_.usable.front();
+    if (!same_training(own_.open(newest.step).deck)) return false;
+    if (record_ && record_->identity.id == newest.run && last_restart() == restart_) return true;
+    const auto named = named_manifest();
+    return named && newest.parent == checkpoint::Parent{named->run, named->step};
+  }
+
+  /// checkpoint.restart of the last leg in output.dir; empty if there is none.
+  std::string last_restart() const { return record_ && !record_->legs.empty() ? record_->legs.back().restart : ""; }
+
+  /// The manifest that checkpoint.restart names; none if it cannot be read.
+  std::optional<Manifest> named_manifest() const {
+    try {
+      return checkpoint::open_checkpoint(restart_, [](const std::string&) {}).manifest;
+    } catch (const base::Error&) {
+      return std::nullopt;
+    }
+  }
+
+  void tell_of(const Directory& directory, const Directory::Scan& scan) const {
+    for (const auto& bad : scan.unusable)
+      say_(fmt::format("checkpoint {} cannot be used: {}", directory.folder_of(bad.step), bad.why));
+    if (scan.usable.empty()) return;
+    const auto latest = directory.latest();
+    const auto is_there = [&](std::int64_t step) {
+      return std::any_of(scan.usable.begin(), scan.usable.end(), [&](const auto& one) { return one.step == step; });
+    };
+    if (latest && !is_there(*latest))
+      say_(fmt::format("'{}/latest' names {}, which cannot be used or is gone: going back to {}", directory.path(),
+                       checkpoint::step_name(*latest), checkpoint::step_name(scan.usable.front().step)));
+  }
+
+  Start go_on() {
+    tell_of(own_, scan_);
+    if (!scan_.usable.empty()) return from(own_, scan_, false);
+    if (!question_.folder.empty()) {
+      const auto remains = own_.remains();
+      if (!scan_.unusable.empty() || !remains.empty())
+        base::fail(
+            ExitCode::checkpoint,
+            "there is no checkpoint in {} that can be used{}{}: name another in checkpoint.restart, or set it to "
+            "none and output.dir and checkpoint.dir to other folders to start anew",
+            own_.path(), scan_.unusable.empty() ? "" : " (see the warnings above)",
+            remains.empty() ? "" : fmt::format(", and it holds what is left of some: {}", listed(remains)));
+    }
+    if (was_cut_off()) return begin_again();
+    return anew();
+  }
+
+  static std::string listed(const std::vector<std::string>& names) {
+    constexpr std::size_t kMost = 5;
+    std::vector<std::string> shown;
+    for (const std::string& name : names)
+      if (shown.size() < kMost) shown.push_back(base::quotable(name));
+    return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
+  }
+
+  Start anew() const {
+    Start start;
+    start.identity.id = draw_id();
+    return start;
+  }
+
+  Start begin_again() const {
+    Start start;
+    start.identity = record_->identity;
+    start.begins_again = true;
+    if (record_->origin.empty()) return start;
+    start.points.push_back(record_->origin);
+    start.required = true;
+    require_deck(start.points.front());
+    return start;
+  }
+
+  Start start_from_path() {
+    if (!checkpoint::is_checkpoint(restart_)) {
+      const Directory directory = checkpoint::directory_at(restart_);
+      const auto scan = directory.scan();
+      tell_of(directory, scan);
+      if (scan.usable.empty())
+        base::fail(ExitCode::checkpoint,
+                   "there is no checkpoint in {} that can be used (see the warnings above): name another in "
+                   "checkpoint.restart, or set it to none to start anew",
+                   directory.path());
+      return from(directory, scan, true);
+    }
+    const Manifest named = require_deck(restart_);
+    Start start = decided(named, is_older(named));
+    start.points.push_back(restart_);
+    start.required = true;
+    return start;
+  }
+
+  /// From the newest checkpoint of a folder, with those of the same training to fall back to.
+  Start from(const Directory& directory, const Directory::Scan& scan, bool required) const {
+    const std::string& owner = scan.usable.front().run;
+    const Manifest newest = require_deck(directory.folder_of(scan.usable.front().step));
+    Start start = decided(newest, false);
+    for (const auto& one : scan.usable)
+      if (one.run == owner) start.points.push_back(directory.folder_of(one.step));
+    start.required = required;
+    return start;
+  }
+
+  Start decided(const Manifest& point, bool older) const {
+    auto changes = deck_changes(point.deck, question_.deck);
+    const auto inputs = input_changes(point, question_.inputs);
+    changes.insert(changes.end(), inputs.begin(), inputs.end());
+    Start start;
+    start.is_child = older || needs_permission(changes);
+    if (start.is_child)
+      start.identity = {draw_id(), checkpoint::Parent{point.run, point.step}};
+    else
+      start.identity = {point.run, point.parent};
+    return start;
+  }
+
+  /// Whether the training has a usable checkpoint that was written after the one that the command names: beside it, or
+  /// in checkpoint.dir.
+  bool is_older(const Manifest& named) const {
+    const fs::path given(restart_);
+    const fs::path path = given.has_filename() ? given : given.parent_path();
+    const Directory beside((path.has_parent_path() ? path.parent_path() : fs::path(".")).string());
+    const auto scan = beside.scan();
+    const auto newer = [&](const auto& one) {
+      return one.run == named.run && (one.serial > named.serial || one.step > named.step);
+    };
+    return std::any_of(scan.usable.begin(), scan.usable.end(), newer) ||
+           std::any_of(scan_.usable.begin(), scan_.usable.end(),
+                       [&](const auto& one) { return one.run == named.run && one.step > named.step; });
+  }
+
+  /// The manifest of a checkpoint, after its deck and inputs were compared with this run's.
+  Manifest require_deck(const std::string& folder) const {
+    const Manifest manifest = checkpoint::read_manifest(folder);
+    require_same_training(manifest, folder, question_);
+    return manifest;
+  }
+
+ private:
+  const StartQuestion& question_;
+  const Say& say_;
+  const std::string& restart_;
+  std::optional<TrainingFile> record_;
+  Directory own_;
+  Directory::Scan scan_;
+};
+
+}  // namespace
+
+Start find_start(const StartQuestion& question, const Say& say) { return Finder(question, say).find(); }
+
+namespace {
+
+/// The trainings whose lines a metrics.jsonl has, but for `id`; `known` says that the run goes on with `id`, whose
+/// lines early versions did not name.
+std::string others_in_metrics(const fs::path& path, const std::string& id, bool known) {
+  const auto text = io::text_if_there(path.string());
+  if (!text || text->empty()) return {};
+  const auto owners = profile::owners_of_metrics(*text);
+  std::string found;
+  for (const auto& [run, steps] : owners.trainings)
+    if (run != id)
+      found += fmt::format("{}{} has steps {} to {} of training {}", found.empty() ? "" : ", ",
+                           path.filename().string(), steps.first, steps.last, base::quotable(run));
+  if (owners.has_unnamed && !known)
+    found +=
+        fmt::format("{}{} has steps of a training without a name", found.empty() ? "" : ", ", path.filename().string());
+  return found;
+}
+
+std::string others_in_output(const deck::OutputConfig& output, const Start& start, bool known) {
+  const std::string& id = start.identity.id;
+  const auto record = read_training_file(output.dir);
+  std::string found = others_in_metrics(fs::path(output.dir) / output.metrics, id, known);
+  if (!found.empty() || !record || record->identity.id == id) return found;
+  return fmt::format("{} is that of {}", TrainingFile::kName, text_of(record->identity));
+}
+
+std::string others_in_checkpoints(const Directory& directory, const std::string& id, bool known) {
+  const auto scan = directory.scan();
+  std::string found;
+  for (const auto& one : scan.usable)
+    if (one.run != id)
+      found += fmt::format("{}{} of training {}", found.empty() ? "" : ", ", checkpoint::step_name(one.step),
+                           base::quotable(one.run));
+  if (known) return found;
+  for (const auto& one : scan.unusable)
+    found += fmt::format("{}{} of an unknown training", found.empty() ? "" : ", ", checkpoint::step_name(one.step));
+  const auto remains = directory.remains();
+  if (found.empty() && !remains.empty()) found = fmt::format("what is left of some: {}", remains.front());
+  return found;
+}
+
+}  // namespace
+
+Others find_others(const StartQuestion& question, const Start& start) {
+  // Whether what cannot be read, or does not say whose it is, may belong to this run's training.
+  const bool known = !start.is_child && (!start.points.empty() || start.begins_again);
+  Others others;
+  others.in_output = others_in_output(question.config.output, start, known);
+  const std::string& folder = question.config.checkpoint.dir;
+  if (!folder.empty()) others.in_checkpoints = others_in_checkpoints(Directory(folder), start.identity.id, known);
+  return others;
+}
+
+void refuse_others(const StartQuestion& question, const Start& start, const Others& others) {
+  const deck::Config& config = question.config;
+  if (!others.any() || config.output.replace) return;
+  std::string what, keys;
+  const auto add = [&](const char* key, const std::string& folder, const std::string& holds) {
+    if (holds.empty()) return;
+    what +=
+        fmt::format("{}{} '{}' holds other files than its own ({})", what.empty() ? "" : ", and ", key, folder, holds);
+    keys += fmt::format("{}{}", keys.empty() ? "" : " and ", key);
+  };
+  add("output.dir", config.output.dir, others.in_output);
+  add("checkpoint.dir", config.checkpoint.dir, others.in_checkpoints);
+  const bool both = !others.in_output.empty() && !others.in_checkpoints.empty();
+  base::fail(ExitCode::deck,
+             "this run is {}, and {}: set {} to {}, or output.replace to true, which moves what is there aside{}",
+             start.identity.parent || !start.points.empty() ? text_of(start.identity) : "a new training", what, keys,
+             both ? "other folders" : "another folder",
+             start.is_child ? "" : "; to go on with a training, set checkpoint.restart to its last checkpoint");
+}
+
+std::string text_of(const Identity& identity) {
+  if (!identity.parent) return fmt::format("training {}", identity.id);
+  return fmt::format("training {}, a child of {} at step {}", identity.id, base::quotable(identity.parent->run),
+                     identity.parent->step);
+}
+
+}  // namespace shard8::train
