@@ -108,6 +108,13 @@ void BytesDataset::read_tokens(std::span<std::int32_t> out, std::int64_t first) 
   std::transform(bytes.begin(), bytes.end(), out.begin(), [](std::byte b) { return std::to_integer<std::int32_t>(b); });
 }
 
+Inspection BytesDataset::inspect() const {
+  const auto read = [this](std::uint64_t offset, std::span<std::byte> out) {
+    read_bytes(out, static_cast<std::int64_t>(offset));
+  };
+  return {io::fingerprint_of(static_cast<std::uint64_t>(length()), read, {1, samples(), {}}), {}};
+}
+
 std::vector<std::uint64_t> BytesDataset::histogram() const {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab()));
   std::vector<std::byte> bytes;

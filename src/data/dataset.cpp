@@ -32,10 +32,19 @@ void Dataset::fail_vocabulary(const std::string& where, std::int64_t token) cons
              where, token, sizes_.vocab - 1, sizes_.vocab);
 }
 
-std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                      io::IoThread& io) {
-  SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
-                 "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1", config.batch, seq, vocab);
+void input_fault(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const base::Error& error) {
+    if (error.code() != base::ExitCode::failed) throw;
+    throw base::Error(base::ExitCode::deck, error.what());
+  }
+}
+
+namespace {
+
+std::unique_ptr<Dataset> open_kind(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                   io::IoThread& io) {
   switch (config.kind) {
     case deck::DataKind::bytes:
       return std::make_unique<BytesDataset>(config, seq, vocab);
@@ -45,6 +54,17 @@ std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64
       break;
   }
   return std::make_unique<SyntheticDataset>(config, seq, vocab);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                                      io::IoThread& io) {
+  SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
+                 "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1", config.batch, seq, vocab);
+  std::unique_ptr<Dataset> out;
+  input_fault([&] { out = open_kind(config, seq, vocab, io); });
+  return out;
 }
 
 double entropy_nats(std::span<const std::uint64_t> counts) {

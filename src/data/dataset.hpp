@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "deck/config.hpp"
+#include "io/fingerprint.hpp"
 #include "io/io_thread.hpp"
 
 namespace shard8::data {
@@ -19,6 +21,12 @@ struct Slots {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t stride = 1;
+};
+
+/// What a look at a part of the data tells of it.
+struct Inspection {
+  std::optional<io::Fingerprint> fingerprint;  ///< nothing for synthetic data
+  std::vector<std::string> warnings;           ///< whole sentences that name the data
 };
 
 /// The data of a training: an endless row of sequences of seq+1 tokens, numbered from 0. A step takes `batch` of them.
@@ -46,6 +54,15 @@ class Dataset {
   /// size.
   virtual void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const = 0;
 
+  /// Reads a sample of the content, at most 4 MiB of tokens or bytes (io::fingerprint_of), and checks its tokens
+  /// against the vocabulary. Fingerprint::length counts bytes of text, or tokens; tokens of any integer type count as
+  /// int32. Equal contents have equal digests, in any file or files of one kind. Warns if many blocks of tokens hold
+  /// nothing but the HDF5 fill value. Call it on one rank. Errors are those of read().
+  virtual Inspection inspect() const { return {}; }
+
+  /// inspect().fingerprint.
+  std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
+
   /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data gives
   /// 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot be read.
   virtual std::vector<std::uint64_t> histogram() const = 0;
@@ -71,10 +88,15 @@ class Dataset {
 };
 
 /// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. `io` must outlive the dataset.
-/// Error(deck) when the data do not fit the deck: bytes with vocab < 256, fewer than seq+1 tokens, slabs of another
-/// shape, a missing file. Error(failed) when a file cannot be read or has another format, or a size is below 1.
+/// Error(deck) when the data do not fit the deck (bytes with vocab < 256, fewer than seq+1 tokens, slabs of another
+/// shape), and when they are missing, cannot be opened or have another format: input_fault() is around all of it.
+/// Error(failed) when a size is below 1.
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
                                       io::IoThread& io);
+
+/// Runs `action` and throws its Error(failed) as Error(deck) with the same words: before the first step, what is wrong
+/// with data is a fault of the input. Other errors pass.
+void input_fault(const std::function<void()>& action);
 
 /// The entropy in nats of the distribution with these counts: ln(n) - sum(c·ln(c))/n with n = sum(c). It is the
 /// loss of the best model that ignores the context. 0 if all counts are 0.

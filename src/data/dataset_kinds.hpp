@@ -28,6 +28,7 @@ class StreamDataset : public Dataset {
                 const std::string& name);
 
   std::int64_t length() const { return length_; }
+  std::int64_t samples() const { return samples_; }
 
   /// "N samples of S tokens".
   std::string samples_text() const;
@@ -50,6 +51,8 @@ class BytesDataset final : public StreamDataset {
   BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
 
   std::string description() const override;
+  /// The digest is that of the joined bytes.
+  Inspection inspect() const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:
@@ -85,6 +88,7 @@ class TokenStream final : public StreamDataset {
               std::unique_ptr<io::TokenFile> file);
 
   std::string description() const override;
+  Inspection inspect() const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:
@@ -97,15 +101,18 @@ class TokenStream final : public StreamDataset {
 /// read() reads from one slab.
 class TokenSlabs final : public Dataset {
  public:
-  /// Error(deck) unless the slabs are (config.batch, seq+1).
+  /// Error(deck) unless the slabs are (config.batch, seq+1) and there is one.
   TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::unique_ptr<io::TokenFile> file);
 
   std::optional<std::int64_t> steps_available() const override { return steps(); }
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const override;
+  /// The digest is that of the slabs' tokens in the order of the file; a slab has batch samples.
+  Inspection inspect() const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:
+  std::string position_of(std::int64_t index) const;
   std::int64_t steps() const { return file_->shape()[0]; }
 
   std::unique_ptr<io::TokenFile> file_;

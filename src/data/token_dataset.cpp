@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
@@ -12,6 +14,55 @@
 namespace shard8::data {
 
 namespace {
+
+/// Counts blocks of tokens in which HDF5's fill value stands alone: files that were never written to their end have
+/// many.
+class FillCount {
+ public:
+  explicit FillCount(std::optional<std::int32_t> fill) : fill_(fill) {}
+
+  void add(std::span<const std::int32_t> tokens) {
+    while (!tokens.empty()) {
+      const auto block = tokens.first(std::min(kBlock, tokens.size()));
+      ++blocks_;
+      if (std::all_of(block.begin(), block.end(), [this](std::int32_t token) { return token == fill_; })) ++filled_;
+      tokens = tokens.subspan(block.size());
+    }
+  }
+
+  std::vector<std::string> warnings(const std::string& spec) const {
+    if (!fill_ || filled_ < 2 || filled_ * 100 <= blocks_) return {};
+    return {
+        fmt::format("'{}': {} of {} sampled blocks of 1,024 tokens hold only the fill value {}: was the file "
+                    "written to its end?",
+                    spec, filled_, blocks_, *fill_)};
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 1024;  // tokens in a block of io::fingerprint_of()
+
+  std::optional<std::int32_t> fill_;
+  std::int64_t blocks_ = 0, filled_ = 0;
+};
+
+/// Dataset::inspect() of all elements of a file. Calls check(tokens, first), which throws if one is outside the
+/// vocabulary, with the index of the first token.
+template <class Check>
+Inspection inspect_tokens(const io::TokenFile& file, std::int64_t samples, Check&& check) {
+  FillCount fill(file.fill_value());
+  std::vector<std::int32_t> tokens;
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> out) {
+    const auto first = static_cast<std::int64_t>(offset / sizeof(std::int32_t));
+    tokens.resize(out.size() / sizeof(std::int32_t));
+    file.read_flat(tokens, first);
+    check(std::span<const std::int32_t>(tokens), first);
+    fill.add(tokens);
+    std::memcpy(out.data(), tokens.data(), out.size());
+  };
+  const auto bytes = static_cast<std::uint64_t>(file.elements()) * sizeof(std::int32_t);
+  const auto print = io::fingerprint_of(bytes, read, {sizeof(std::int32_t), samples, {}});
+  return {print, fill.warnings(file.spec())};
+}
 
 /// How often each token of [0, vocab) occurs in the file. Calls outside(index, token), which must throw, for the first
 /// token outside that range.
@@ -68,6 +119,14 @@ void TokenStream::read_tokens(std::span<std::int32_t> out, std::int64_t first) c
   }
 }
 
+Inspection TokenStream::inspect() const {
+  return inspect_tokens(*file_, samples(), [this](std::span<const std::int32_t> tokens, std::int64_t first) {
+    const auto bad = first_outside(tokens);
+    if (bad < tokens.size())
+      fail_vocabulary(stream_position(*file_, first + static_cast<std::int64_t>(bad)), tokens[bad]);
+  });
+}
+
 std::vector<std::uint64_t> TokenStream::histogram() const {
   return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
     fail_vocabulary(stream_position(*file_, index), token);
@@ -85,6 +144,9 @@ TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::in
                file_->spec(), fmt::join(shape, ", "), shape[1], shape[2], config.batch, seq + 1, shape[1],
                shape[2] - 1);
   }
+  if (steps() == 0)
+    base::fail(base::ExitCode::deck, "'{}': holds no tokens (shape ({})); give other data in data.path", file_->spec(),
+               fmt::join(shape, ", "));
 }
 
 std::string TokenSlabs::description() const {
@@ -116,11 +178,22 @@ void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, 
   }
 }
 
-std::vector<std::uint64_t> TokenSlabs::histogram() const {
-  return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
-    const auto width = seq() + 1;
-    fail_vocabulary(slab_position(*file_, index / (batch() * width), index / width % batch(), index % width), token);
+/// The place of an element of the file, counted in row-major order, for messages.
+std::string TokenSlabs::position_of(std::int64_t index) const {
+  const auto width = seq() + 1;
+  return slab_position(*file_, index / (batch() * width), index / width % batch(), index % width);
+}
+
+Inspection TokenSlabs::inspect() const {
+  return inspect_tokens(*file_, steps() * batch(), [this](std::span<const std::int32_t> tokens, std::int64_t first) {
+    const auto bad = first_outside(tokens);
+    if (bad < tokens.size()) fail_vocabulary(position_of(first + static_cast<std::int64_t>(bad)), tokens[bad]);
   });
+}
+
+std::vector<std::uint64_t> TokenSlabs::histogram() const {
+  return count_tokens(*file_, vocab(),
+                      [this](std::int64_t index, std::int32_t token) { fail_vocabulary(position_of(index), token); });
 }
 
 }  // namespace shard8::data

@@ -122,8 +122,8 @@ void h5_fail(const char* expression, const std::string& where) {
 H5Handle h5_open_file(const std::string& path) {
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
-    base::fail(base::ExitCode::deck, "'{}': no such file; an HDF5 file is needed here, written as file.h5:/object",
-               path);
+    base::fail(base::ExitCode::deck, "'{}': {}; an HDF5 file is needed here, written as file.h5:/object", path,
+               std::filesystem::exists(path, status) ? "not a regular file" : "no such file");
   }
   const htri_t known = H5Fis_hdf5(path.c_str());
   if (known == 0) {

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_storage.hpp"
 
 namespace shard8::io {
 
@@ -36,6 +37,7 @@ class Hdf5TensorFile final : public TensorFile {
     for (auto& name : h5_children(at.id(), spec(), H5O_TYPE_DATASET)) {
       const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
       auto shape = h5_dataset_shape(h5_open_dataset(at.id(), name, where).id(), where);
+      h5_require_allocated(h5_open_dataset(at.id(), name, where).id(), where);
       add(std::move(name), std::move(shape));
     }
     // Stored last: if something above throws, its handles are closed here, on the I/O thread.

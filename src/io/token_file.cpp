@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_storage.hpp"
 
 namespace shard8::io {
 
@@ -35,6 +36,18 @@ std::int64_t require_inside(const std::string& spec, std::span<const std::int64_
     elements *= count;
   }
   return elements;
+}
+
+/// TokenFile::fill_value().
+std::optional<std::int32_t> fill_value_of(hid_t dataset, const std::string& where) {
+  const H5Handle plan(SHARD8_H5(where, H5Dget_create_plist(dataset)), H5Pclose);
+  H5D_fill_value_t status = H5D_FILL_VALUE_ERROR;
+  SHARD8_H5(where, H5Pfill_value_defined(plan.id(), &status));
+  if (status == H5D_FILL_VALUE_UNDEFINED) return std::nullopt;
+  std::int64_t value = 0;
+  SHARD8_H5(where, H5Pget_fill_value(plan.id(), H5T_NATIVE_INT64, &value));
+  if (value != static_cast<std::int32_t>(value)) return std::nullopt;
+  return static_cast<std::int32_t>(value);
 }
 
 /// The names of the datasets in a file's root, for a message.
@@ -73,6 +86,9 @@ void TokenFile::open() {
                spec_);
   }
   shape_ = h5_dataset_shape(data.id(), where);
+  h5_require_filters(data.id(), where);
+  h5_require_allocated(data.id(), where);
+  fill_value_ = fill_value_of(data.id(), where);
   const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
   const auto bytes = H5Tget_size(type.id());
   narrow_ = bytes < 4 || (bytes == 4 && SHARD8_H5(where, H5Tget_sign(type.id())) == H5T_SGN_2);
@@ -125,6 +141,16 @@ void TokenFile::read_here(std::span<std::int32_t> out, std::span<const Range> ra
     }
     out[i] = static_cast<std::int32_t>(wide[i]);
   }
+}
+
+void TokenFile::read_flat(std::span<std::int32_t> out, std::int64_t first) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  SHARD8_REQUIRE(first >= 0 && first <= elements() && count <= elements() - first, "'{}': {} elements from {} of {}",
+                 spec_, count, first, elements());
+  for_each_box(shape_, first, count, [&](std::span<const Range> ranges, std::int64_t elements) {
+    read(out.first(static_cast<std::size_t>(elements)), ranges);
+    out = out.subspan(static_cast<std::size_t>(elements));
+  });
 }
 
 void TokenFile::for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const {

@@ -5,26 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "io/flat_range.hpp"
 #include "io/io_thread.hpp"
 
 namespace shard8::io {
 
-/// `count` indices of one dimension: start, start + stride, ...
-struct Range {
-  std::int64_t start = 0;
-  std::int64_t count = 0;
-  std::int64_t stride = 1;
-};
-
 /// A dataset of integers in an HDF5 file, "file.h5:/dataset", read piece by piece. Any thread may call any function.
 class TokenFile {
  public:
-  /// Opens the dataset. `io` must outlive it. Error(deck) if `spec` names no dataset, or there is no such file or
-  /// dataset. Error(failed) if the file is not HDF5 or the dataset is not of an integer type.
+  /// Opens the dataset. `io` must outlive it. Error(deck) if `spec` names no dataset, there is no such file or dataset,
+  /// or values or what reads them are missing: see h5_require_filters() and h5_require_allocated(). Error(failed) if
+  /// the file is not HDF5 or the dataset is not of an integer type.
   TokenFile(IoThread& io, std::string spec);
   ~TokenFile();
   TokenFile(const TokenFile&) = delete;
@@ -39,6 +35,13 @@ class TokenFile {
   /// and for a value that no int32 holds.
   void read(std::span<std::int32_t> out, std::span<const Range> ranges) const;
 
+  /// Reads the elements [first, first + out.size()), counted in row-major order. Errors are those of read().
+  void read_flat(std::span<std::int32_t> out, std::int64_t first) const;
+
+  /// The value that HDF5 gives elements that were never written; nothing if the file defines none, or none that an
+  /// int32 holds.
+  std::optional<std::int32_t> fill_value() const { return fill_value_; }
+
   /// Reads all elements in order and calls visit(piece, index of its first element) for each piece. A piece consists of
   /// whole slices of dimension 0: as many as fit 4 Mi elements, at least one. Errors are those of read().
   void for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
@@ -52,6 +55,7 @@ class TokenFile {
   IoThread& io_;
   std::string spec_;
   std::vector<std::int64_t> shape_;
+  std::optional<std::int32_t> fill_value_;
   bool narrow_ = false;  // an int32 holds every value of the file's type
   std::unique_ptr<Handles> handles_;
 };

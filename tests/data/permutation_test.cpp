@@ -79,8 +79,8 @@ TEST(Permutation, ShufflesEvenly) {
   }
 }
 
-// The expected values come from the same formulas written in Python. A change of them would silently change the order of
-// samples in every run.
+// The expected values come from the same formulas written in Python. A change of them would silently change the order
+// of samples in every run.
 TEST(Permutation, StaysWhatItWas) {
   EXPECT_EQ(order(10, 1234, 0), (std::vector<std::int64_t>{4, 2, 7, 8, 1, 5, 6, 3, 9, 0}));
   EXPECT_EQ(order(10, 1234, 1), (std::vector<std::int64_t>{2, 5, 7, 9, 6, 1, 0, 4, 8, 3}));

@@ -42,7 +42,7 @@ std::vector<std::string> split(std::string_view text, char by) {
 }
 
 /// The extents of a dataset, from the third part of the line on. create_dataset() makes a dataset with an extent above
-/// 64 chunked and writes nothing to it.
+/// 64 chunked and writes nothing to it; of others HDF5 writes the fill value.
 std::vector<hsize_t> extents_of(const std::vector<std::string>& parts) {
   std::vector<hsize_t> extents;
   for (std::size_t i = 2; i < std::min<std::size_t>(parts.size(), 6); ++i) {
@@ -148,6 +148,8 @@ class Files {
     if (std::any_of(extents.begin(), extents.end(), [](hsize_t n) { return n > 64; })) {
       const std::vector<hsize_t> chunk(extents.size(), 1);
       H5Pset_chunk(plan.id(), static_cast<int>(chunk.size()), chunk.data());
+    } else {
+      H5Pset_alloc_time(plan.id(), H5D_ALLOC_TIME_EARLY);
     }
     io::H5Handle(H5Dcreate2(file, name, type, space.id(), H5P_DEFAULT, plan.id(), H5P_DEFAULT), H5Dclose);
   }
