@@ -107,7 +107,7 @@ TEST(Inspect, TokensByContentAlone) {
     EXPECT_EQ(tokens_print(io, folder / "b.h5"), print);
     write_tokens(folder / "c.h5", H5T_STD_I64LE, {count}, tokens);
     EXPECT_EQ(tokens_print(io, folder / "c.h5"), print);
-    write_tokens(folder / "d.h5", H5T_STD_U16LE, {slabs, 2, 5}, tokens, {3, 1, 2});
+    write_tokens(folder / "d.h5", H5T_STD_U16LE, {slabs, 2, 5}, tokens, {std::min<hsize_t>(slabs, 5000), 1, 2});
     const auto slab_print = tokens_print(io, folder / "d.h5");
     EXPECT_EQ(slab_print.digest, print.digest);
     EXPECT_EQ(slab_print.length, count);

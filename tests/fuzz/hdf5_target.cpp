@@ -8,6 +8,7 @@
 //     f|/a/w|3|2      a float dataset, 3 x 2      x|/a/b|file.h5|/t    an external link
 //     i|/t|9          an integer dataset          h|/a/b|/target       a hard link
 //     t|/a/T          a named type                n|/a/z               a dataset of no elements
+//     v|/v|9|w.h5|/t  a virtual dataset of 9 elements, those from the first on of a source
 //     q|/a            open file.h5:/a as tensors and as tokens
 //
 // Each request must either be refused with a message that names the file, or lead to something that can be listed and
@@ -134,9 +135,20 @@ class Files {
         H5Lcreate_external(target, parts.size() > 3 ? parts[3].c_str() : "/", file, name, plan.id(), access.id());
         return;
       }
+      case 'v':
+        return create_virtual(file, name, parts);
       default:
         return;
     }
+  }
+
+  static void create_virtual(hid_t file, const char* name, const std::vector<std::string>& parts) {
+    if (parts.size() < 5) return;
+    const hsize_t count = std::strtoull(parts[2].c_str(), nullptr, 10);
+    const io::H5Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+    const io::H5Handle plan(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_virtual(plan.id(), space.id(), parts[3].c_str(), parts[4].c_str(), space.id());
+    io::H5Handle(H5Dcreate2(file, name, H5T_STD_I32LE, space.id(), H5P_DEFAULT, plan.id(), H5P_DEFAULT), H5Dclose);
   }
 
   static void create_dataset(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& extents) {
@@ -241,6 +253,7 @@ std::vector<std::string> corpus() {
       "x|/a|other.h5|/back\nq|/a\nq|/a/a\nq|/",
       "x|/a|w.h5|/a\ns|/b|/a\nq|/a\nq|/b/b",
       "t|/T\nn|/z\ni|/s\nf|/f|1099511627776|1099511627776\nq|/T\nq|/z\nq|/s\nq|/f\nq|/",
+      "i|/t|9\nv|/v|9|.|/t\nv|/x|9|.|/x\nv|/w|2|other.h5|/w\nv|/p|9|pipe|/t\nq|/v\nq|/x\nq|/w\nq|/p\nq|/",
       "g|/a/b/c/d\nf|/a/b/c/d/w|1\nq|//a//b/./c/d/\nq|/a/b/c/d/w/\nq|/a/.."};
   Random random(0);
   for (int i = 0; i < 20; ++i) inputs.push_back(generate(random));
@@ -267,6 +280,7 @@ std::vector<std::string> dictionary() {
           "\nn|/a",
           "\nf|/w|2",
           "\ni|/t|9",
+          "\nv|/v|9|.|/t",
           "|0",
           "|18446744073709551615",
           "\x1b",
@@ -286,7 +300,10 @@ std::string generate(Random& random) {
   for (std::size_t n = 1 + random.below(10); n > 0; --n) {
     const std::string name = random.one_in(3) ? names[random.below(names.size())] + name_of(random) : name_of(random);
     const std::string target = random.one_in(2) ? random.of(names) : name_of(random);
-    switch (random.below(8)) {
+    switch (random.below(9)) {
+      case 8:
+        text += "v|" + name + "|" + std::to_string(random.below(6)) + "|" + random.of(files) + "|" + target;
+        break;
       case 0:
       case 1:
         text += "g|" + name;
