@@ -1,19 +1,29 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/tensor_formats.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/absent_content.hpp"
+#include "io/box.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_storage.hpp"
+#include "io/hdf5_stored_values.hpp"
+#include "io/tensor_formats.hpp"
 
 namespace shard8::io {
 
 namespace {
+
+// Bits are read in blocks of rows of at most this many values, before they are decoded. Chosen.
+constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 
 class Hdf5TensorFile final : public TensorFile {
  public:
@@ -32,13 +42,17 @@ class Hdf5TensorFile final : public TensorFile {
   void open() {
     auto [path, group] = h5_split(spec());
     if (group.empty()) group = "/";
+    require_content(path);
     auto file = h5_open_file(path);
     auto at = h5_open_object(file.id(), path, group, H5O_TYPE_GROUP);
     for (auto& name : h5_children(at.id(), spec(), H5O_TYPE_DATASET)) {
       const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
-      auto shape = h5_dataset_shape(h5_open_dataset(at.id(), name, where).id(), where);
-      h5_require_allocated(h5_open_dataset(at.id(), name, where).id(), where);
-      add(std::move(name), std::move(shape));
+      const auto data = h5_open_dataset(at.id(), name, where);
+      auto shape = h5_dataset_shape(data.id(), where);
+      auto values = stored_values(data.id(), where);
+      h5_require_allocated(data.id(), where);
+      if (values.bits) bits_.emplace(name, *values.bits);
+      add(std::move(name), std::move(shape), std::move(values.unreadable));
     }
     // Stored last: if something above throws, its handles are closed here, on the I/O thread.
     file_ = std::move(file);
@@ -52,12 +66,30 @@ class Hdf5TensorFile final : public TensorFile {
   void read_here(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const {
     const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
     const auto data = h5_open_dataset(group_.id(), name, where);
-    h5_require_numbers(data.id(), where);
+    const auto bits = bits_.find(name);
+    if (bits == bits_.end()) return read_values(data.id(), where, box, H5T_NATIVE_FLOAT, out, row_stride);
 
-    const auto rank = shape(name).size();
+    const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
+    const H5Handle native(SHARD8_H5(where, H5Tget_native_type(type.id(), H5T_DIR_DEFAULT)), H5Tclose);
+    const std::int64_t rows_at_once = std::clamp<std::int64_t>(kBlock / box.cols, 1, box.rows);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(rows_at_once * box.cols * bytes_of(bits->second)));
+    for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
+      const Box rows = clip_rows(box, box.row0 + first, rows_at_once);
+      read_values(data.id(), where, rows, native.id(), buffer.data(), rows.cols);
+      for (std::int64_t r = 0; r < rows.rows; ++r) {
+        const std::byte* const row = buffer.data() + r * rows.cols * bytes_of(bits->second);
+        decode_floats(out + (first + r) * row_stride, row, rows.cols, bits->second);
+      }
+    }
+  }
+
+  /// Reads a box as values of an HDF5 type in memory, into rows of `row_stride` such values.
+  static void read_values(hid_t data, const std::string& where, const Box& box, hid_t type, void* out,
+                          std::int64_t row_stride) {
     const std::array<hsize_t, 2> first = {static_cast<hsize_t>(box.row0), static_cast<hsize_t>(box.col0)};
     const std::array<hsize_t, 2> count = {static_cast<hsize_t>(box.rows), static_cast<hsize_t>(box.cols)};
-    const H5Handle from(SHARD8_H5(where, H5Dget_space(data.id())), H5Sclose);
+    const H5Handle from(SHARD8_H5(where, H5Dget_space(data)), H5Sclose);
+    const int rank = SHARD8_H5(where, H5Sget_simple_extent_ndims(from.id()));
     if (rank > 0) {
       SHARD8_H5(where, H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
     }
@@ -65,12 +97,13 @@ class Hdf5TensorFile final : public TensorFile {
     const std::array<hsize_t, 2> origin = {0, 0};
     const H5Handle to(SHARD8_H5(where, H5Screate_simple(2, memory.data(), nullptr)), H5Sclose);
     SHARD8_H5(where, H5Sselect_hyperslab(to.id(), H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr));
-    SHARD8_H5(where, H5Dread(data.id(), H5T_NATIVE_FLOAT, to.id(), from.id(), H5P_DEFAULT, out));
+    SHARD8_H5(where, H5Dread(data, type, to.id(), from.id(), H5P_DEFAULT, out));
   }
 
   IoThread& io_;
   H5Handle file_;
   H5Handle group_;
+  std::map<std::string, StoredFloat> bits_;  ///< tensors that are stored as bits of this type
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/absent_content.hpp"
 #include "io/input_file.hpp"
 
 namespace shard8::io {
@@ -46,11 +47,21 @@ float from_half(std::uint16_t bits) {
 constexpr std::int64_t kLongRow = 16 * 1024;
 constexpr std::int64_t kBlock = 4 * 1024 * 1024;
 
+/// Why tensors of a dtype cannot be read; empty if they can.
+std::string why_unreadable(const std::string& dtype) {
+  StoredFloat type = StoredFloat::f32;
+  if (stored_float_from(dtype, type)) return {};
+  const bool fp8 = dtype.starts_with("F8_");
+  return fmt::format("has dtype {}; allowed for weights are F16, BF16, F32, F64{}", base::quotable(dtype),
+                     fp8 ? ": give a copy in BF16, since shard8 reads no scales of FP8 weights" : "");
+}
+
 class SafetensorsFile final : public TensorFile {
  public:
-  explicit SafetensorsFile(const std::string& path) : TensorFile(path), file_(path) {
+  SafetensorsFile(const std::string& path, std::vector<std::string> notes)
+      : TensorFile(path, std::move(notes)), file_(path) {
     for (auto& entry : read_safetensors_header(file_)) {
-      add(entry.name, entry.shape);
+      add(entry.name, entry.shape, why_unreadable(entry.dtype));
       entries_.emplace(entry.name, std::move(entry));
     }
   }
@@ -59,10 +70,7 @@ class SafetensorsFile final : public TensorFile {
   void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
     const auto& entry = entries_.at(name);
     StoredFloat type = StoredFloat::f32;
-    if (!stored_float_from(entry.dtype, type)) {
-      base::fail(base::ExitCode::failed, "'{}': tensor '{}' has dtype {}; allowed for weights are F16, BF16, F32, F64",
-                 spec(), base::quotable(name), base::quotable(entry.dtype));
-    }
+    SHARD8_REQUIRE(stored_float_from(entry.dtype, type), "tensor '{}' of dtype {}", name, entry.dtype);
     const auto size = bytes_of(type);
     const std::int64_t width = entry.shape.size() == 2 ? entry.shape[1] : 1;
     const std::int64_t pitch = width * size;
@@ -106,12 +114,20 @@ class IndexedFiles final : public TensorFile {
                    "one checkpoint again",
                    spec(), base::quotable(name), part->spec());
       }
-      add(name, part->shape(name));
-      home_.emplace(name, part.get());
+      take(name, *part);
+    }
+    for (const auto& [file, part] : parts_) {
+      for (const auto& name : part->names())
+        if (!contains(name)) take(name, *part);
     }
   }
 
  private:
+  void take(const std::string& name, const TensorFile& part) {
+    add(name, part.shape(name), part.unreadable(name));
+    home_.emplace(name, &part);
+  }
+
   template <class... Args>
   [[noreturn]] void no_index(fmt::format_string<Args...> format, Args&&... args) const {
     base::fail(base::ExitCode::failed,
@@ -218,11 +234,13 @@ void decode_floats(float* out, const std::byte* in, std::int64_t count, StoredFl
   }
 }
 
-std::unique_ptr<TensorFile> open_safetensors(const std::string& path) {
-  return std::make_unique<SafetensorsFile>(path);
+std::unique_ptr<TensorFile> open_safetensors(const std::string& path, std::vector<std::string> notes) {
+  require_content(path);
+  return std::make_unique<SafetensorsFile>(path, std::move(notes));
 }
 
 std::unique_ptr<TensorFile> open_safetensors_index(const std::string& path) {
+  require_content(path);
   return std::make_unique<IndexedFiles>(path);
 }
 

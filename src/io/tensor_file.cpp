@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/absent_content.hpp"
 #include "io/tensor_formats.hpp"
 
 namespace shard8::io {
@@ -40,19 +41,19 @@ std::size_t common_tail(std::string_view a, std::string_view b) {
 
 std::vector<std::string> TensorFile::names() const {
   std::vector<std::string> out;
-  out.reserve(shapes_.size());
-  for (const auto& [name, shape] : shapes_) out.push_back(name);
+  out.reserve(tensors_.size());
+  for (const auto& [name, tensor] : tensors_) out.push_back(name);
   return out;
 }
 
-bool TensorFile::contains(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
+bool TensorFile::contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
 
-TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const {
-  const auto found = shapes_.find(name);
-  if (found != shapes_.end()) return found;
+TensorFile::Tensors::const_iterator TensorFile::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found;
   std::string nearest;
   std::size_t best = 0;
-  for (const auto& [other, shape] : shapes_) {
+  for (const auto& [other, tensor] : tensors_) {
     const auto tail = common_tail(name, other);
     if (tail > best) {
       best = tail;
@@ -62,13 +63,16 @@ TensorFile::Shapes::const_iterator TensorFile::find(std::string_view name) const
   base::fail(base::ExitCode::failed,
              "'{}': has no tensor '{}' (of its {} names{}); is it a checkpoint of this "
              "architecture, under Hugging Face's names?",
-             spec_, name, shapes_.size(), nearest);
+             spec_, name, tensors_.size(), nearest);
 }
 
-const std::vector<std::int64_t>& TensorFile::shape(std::string_view name) const { return find(name)->second; }
+const std::vector<std::int64_t>& TensorFile::shape(std::string_view name) const { return find(name)->second.shape; }
+
+const std::string& TensorFile::unreadable(std::string_view name) const { return find(name)->second.unreadable; }
 
 void TensorFile::read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const {
-  const auto& [full_name, shape] = *find(name);
+  const auto& [full_name, tensor] = *find(name);
+  const auto& shape = tensor.shape;
   if (shape.size() > 2) {
     base::fail(base::ExitCode::failed,
                "'{}': tensor '{}' has shape ({}); boxes are read from tensors of at most two "
@@ -84,11 +88,13 @@ void TensorFile::read_box(std::string_view name, const Box& box, float* out, std
   }
   if (box.rows == 0 || box.cols == 0) return;
   SHARD8_REQUIRE(row_stride >= box.cols, "tensor '{}': row stride {}, columns {}", name, row_stride, box.cols);
+  if (!tensor.unreadable.empty())
+    base::fail(base::ExitCode::failed, "'{}': tensor '{}' {}", spec_, base::quotable(full_name), tensor.unreadable);
   read_checked(full_name, box, out, row_stride);
 }
 
-void TensorFile::add(std::string name, std::vector<std::int64_t> shape) {
-  shapes_.emplace(std::move(name), std::move(shape));
+void TensorFile::add(std::string name, std::vector<std::int64_t> shape, std::string unreadable) {
+  tensors_.emplace(std::move(name), Tensor{std::move(shape), std::move(unreadable)});
 }
 
 std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& spec) {
@@ -96,10 +102,17 @@ std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& sp
   std::error_code status;
   if (fs::is_directory(spec, status)) {
     const fs::path folder(spec);
-    const auto index = folder / "model.safetensors.index.json";
-    const auto single = folder / "model.safetensors";
-    if (fs::exists(index, status)) return open_safetensors_index(index.string());
-    if (fs::exists(single, status)) return open_safetensors(single.string());
+    const std::string single = (folder / "model.safetensors").string();
+    const std::string index = (folder / "model.safetensors.index.json").string();
+    require_content(single);
+    const bool both = fs::exists(single, status) && fs::exists(index, status);
+    if (both)  // Transformers looks for the file first, too
+      return open_safetensors(single, {fmt::format("'{}': model.safetensors is read, and model.safetensors.index.json "
+                                                   "beside it is not; to read that one, name it",
+                                                   spec)});
+    if (fs::exists(single, status)) return open_safetensors(single);
+    require_content(index);
+    if (fs::exists(index, status)) return open_safetensors_index(index);
     base::fail(base::ExitCode::deck,
                "'{}': the folder holds neither model.safetensors.index.json nor "
                "model.safetensors; give the file itself",

@@ -22,8 +22,12 @@ class TensorFile {
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
 
-  /// The file as the deck names it, for messages.
+  /// What is really read, for messages and records: the file, the index of several files, an HDF5 file with its group,
+  /// or the folder of a checkpoint. Where a folder was given, it is the one that was found in it.
   const std::string& spec() const { return spec_; }
+
+  /// What the user should know about how the file was chosen, one text for each thing. Mostly empty.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   /// The names of all tensors, in bytewise order.
   std::vector<std::string> names() const;
@@ -32,37 +36,49 @@ class TensorFile {
   /// The shape as stored. An unknown name is an error that shows the nearest name.
   const std::vector<std::int64_t>& shape(std::string_view name) const;
 
-  /// Reads a box and converts it to fp32; FP64 and wide integers are rounded to nearest even. Element (r, c) of the
+  /// Why no read of the tensor can succeed, in words that follow "tensor 'name' ": a dtype without fp32 values, a
+  /// missing HDF5 filter. Empty if nothing is known that prevents reading. An unknown name is an error as for shape().
+  const std::string& unreadable(std::string_view name) const;
+
+  /// Reads a box and converts it to fp32; FP64 is rounded to nearest even. Element (r, c) of the
   /// box, counted from the box's first row and column, goes to out[r·row_stride + c]. Only what the box needs is read
   /// (and, in .safetensors files, bytes between its short rows). An empty box reads nothing. Errors: an unknown name, a
-  /// box outside the tensor, a tensor of three or more dimensions, a type that has no fp32 value, a row_stride below
+  /// box outside the tensor, a tensor of three or more dimensions, a tensor that is unreadable(), a row_stride below
   /// box.cols.
   void read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const;
 
  protected:
-  explicit TensorFile(std::string spec) : spec_(std::move(spec)) {}
+  explicit TensorFile(std::string spec, std::vector<std::string> notes = {})
+      : spec_(std::move(spec)), notes_(std::move(notes)) {}
 
   /// Adds a tensor. Only the constructors of the formats call this.
-  void add(std::string name, std::vector<std::int64_t> shape);
+  void add(std::string name, std::vector<std::int64_t> shape, std::string unreadable = {});
 
  private:
-  /// Reads a box that lies inside the tensor and is not empty.
+  /// Reads a box that lies inside a readable tensor and is not empty.
   virtual void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const = 0;
 
-  using Shapes = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
-  Shapes::const_iterator find(std::string_view name) const;
+  struct Tensor {
+    std::vector<std::int64_t> shape;
+    std::string unreadable;
+  };
+  using Tensors = std::map<std::string, Tensor, std::less<>>;
+  Tensors::const_iterator find(std::string_view name) const;
 
   std::string spec_;
-  Shapes shapes_;
+  std::vector<std::string> notes_;
+  Tensors tensors_;
 };
 
 /// Opens a file. Its name says its format:
-///   folder                     model.safetensors.index.json in it, or else model.safetensors
-///   file.safetensors           F64, F32, F16, BF16 (names() lists tensors of other types, reading them is an error)
+///   folder                     model.safetensors in it, or else model.safetensors.index.json; a note if both are there
+///   file.safetensors           F64, F32, F16, BF16; tensors of other dtypes are unreadable()
 ///   x.json                     the index of a checkpoint in several .safetensors files of the same folder
 ///   file.h5:/group, file.h5    HDF5, and so is every other name: the datasets of that group, or of the root group, of
-///                              any integer or float type
-/// `io` must outlive it. Error(deck) if there is no such file, Error(failed) if it is malformed.
+///                              any float type, or of integers that are the bits of floats, as an attribute `dtype` of
+///                              the dataset says (fp32, bf16, fp16, fp64); others are unreadable()
+/// `io` must outlive it. Error(deck) if there is no such file or it stands for content that is elsewhere, see
+/// require_content(). Error(failed) if it is malformed.
 std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& spec);
 
 }  // namespace shard8::io

@@ -24,11 +24,12 @@ std::unique_ptr<TensorFile> open_hdf5_tensors(IoThread& io, const std::string& s
 // header in JSON, {"name": {"dtype", "shape", "data_offsets"}, ...}, then the bytes of all tensors, row-major, without
 // overlaps or holes. Opening a file that breaks these rules throws Error(failed).
 
-/// Opens one .safetensors file.
-std::unique_ptr<TensorFile> open_safetensors(const std::string& path);
+/// Opens one .safetensors file. `notes` are those of the result.
+std::unique_ptr<TensorFile> open_safetensors(const std::string& path, std::vector<std::string> notes = {});
 
 /// Opens a checkpoint in several files. `path` is its .index.json, with "weight_map": {name: file}. The files are in
-/// the folder of the index and stay open.
+/// the folder of the index and stay open. Tensors of these files that the index does not list are there, too, as for
+/// Transformers.
 std::unique_ptr<TensorFile> open_safetensors_index(const std::string& path);
 
 /// A tensor as the header of a .safetensors file describes it, checked against the file.

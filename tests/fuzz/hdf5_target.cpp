@@ -202,6 +202,7 @@ class Files {
     if (shape.size() > 2 || elements > kMostElements) return;
     const std::int64_t rows = shape.empty() ? 1 : shape[0], cols = shape.size() < 2 ? 1 : shape[1];
     std::vector<float> values(static_cast<std::size_t>(elements));
+    if (!file.unreadable(name).empty()) return;  // integers
     file.read_box(name, {0, rows, 0, cols}, values.data(), cols);
   }
 

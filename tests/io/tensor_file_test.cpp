@@ -161,9 +161,8 @@ TEST(Hdf5Tensors, EveryBoxOfEveryType) {
   const test::TempFolder folder;
   io::IoThread io;
   const auto half = half_type();
-  const std::vector<std::pair<std::string, hid_t>> types = {{"f64be", H5T_IEEE_F64BE}, {"f32", H5T_IEEE_F32LE},
-                                                            {"f16", half.id()},        {"i8", H5T_STD_I8LE},
-                                                            {"u16be", H5T_STD_U16BE},  {"i64", H5T_STD_I64LE}};
+  const std::vector<std::pair<std::string, hid_t>> types = {
+      {"f64be", H5T_IEEE_F64BE}, {"f32", H5T_IEEE_F32LE}, {"f16", half.id()}};
   {
     test::H5Writer writer(folder / "w.h5");
     writer.group("/deep");
@@ -176,7 +175,7 @@ TEST(Hdf5Tensors, EveryBoxOfEveryType) {
   }
   const auto file = io::open_tensor_file(io, folder / "w.h5:/deep/er");
   for (const auto& name : file->names()) expect_every_box(*file, name, 5, 4);
-  EXPECT_EQ(file->names().size(), 12u);
+  EXPECT_EQ(file->names().size(), 6u);
 }
 
 TEST(Hdf5Tensors, VectorsAreColumnsAndScalarsOneByOne) {
@@ -432,16 +431,17 @@ TEST(SafetensorsIndex, SaysWhatIsWrong) {
   expect_every_box(*io::open_tensor_file(io, folder.path()), "w", 5, 4);
 
   const auto index = folder / "model.safetensors.index.json";
+  const auto open_index = [&] { io::open_tensor_file(io, index); };
   test::write_bytes(index, "{\"weight_map\":[");
-  test::expect_error(open, failed, {"index.json': not an index of safetensors"});
+  test::expect_error(open_index, failed, {"index.json': not an index of safetensors"});
   test::write_bytes(index, "{}");
-  test::expect_error(open, failed, {"not an index", "weight_map"});
+  test::expect_error(open_index, failed, {"not an index", "weight_map"});
   test::write_bytes(index, R"({"weight_map":{"w":3}})");
-  test::expect_error(open, failed, {"not an index"});
+  test::expect_error(open_index, failed, {"not an index"});
   test::write_bytes(index, R"({"weight_map":{"w":"../model.safetensors"}})");
-  test::expect_error(open, failed, {"'w' is said to be in '../model.safetensors'"});
+  test::expect_error(open_index, failed, {"'w' is said to be in '../model.safetensors'"});
   test::write_bytes(index, R"({"weight_map":{"v":"model.safetensors"}})");
-  test::expect_error(open, failed, {"tensor 'v' is in", "but it is not"});
+  test::expect_error(open_index, failed, {"tensor 'v' is in", "but it is not"});
   test::write_bytes(index, R"({"weight_map":{"v":"none.safetensors"}})");
-  test::expect_error(open, base::ExitCode::deck, {"none.safetensors': cannot open"});
+  test::expect_error(open_index, base::ExitCode::deck, {"none.safetensors': cannot open"});
 }
