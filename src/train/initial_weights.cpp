@@ -5,14 +5,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/masters.hpp"
 #include "comm/agree.hpp"
+#include "io/absent_content.hpp"
 #include "io/input_file.hpp"
 #include "model/huggingface_config.hpp"
 #include "model/weight_file.hpp"
@@ -27,6 +30,21 @@ namespace fs = std::filesystem;
 using base::ExitCode;
 using checkpoint::Checkpoint;
 using Say = std::function<void(const std::string&)>;
+
+/// Runs an action that reads what model.init_file names, and returns its result. What fails there is the fault of that
+/// input, so an Error(failed) becomes Error(code) with the key's name.
+template <class Action>
+auto read_input(ExitCode code, Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const base::Error& error) {
+    if (error.code() != ExitCode::failed) throw;
+    base::fail(code, "model.init_file: {}", error.what());
+  }
+}
+
+/// The code of what fails while weights are read from a checkpoint, or else from a file.
+ExitCode code_of(const std::optional<Checkpoint>& from) { return from ? ExitCode::checkpoint : ExitCode::deck; }
 
 /// Whether model.init_file names checkpoints. A folder with weights of Hugging Face is one of those.
 bool is_checkpoint(const std::string& spec) {
@@ -47,6 +65,7 @@ std::optional<fs::path> config_beside(const std::string& spec) {
 
 std::string text_of(const std::string& path) {
   constexpr std::int64_t kLargest = 1 << 20;  // chosen: such files have about 1 kB
+  io::require_content(path);
   const io::InputFile file(path);
   if (file.size() > kLargest)
     base::fail(ExitCode::deck, "'{}': has {} bytes; a configuration of Hugging Face has at most {}", path, file.size(),
@@ -63,26 +82,45 @@ void refuse(const std::string& path, const std::vector<std::string>& differences
 }
 
 /// Error(deck) unless the weights are those of the deck's model.
-void check(const io::TensorFile& file, const std::optional<Checkpoint>& from, const deck::ModelConfig& model) {
+void check_model(const io::TensorFile& file, const std::optional<Checkpoint>& from, const deck::ModelConfig& model,
+                 const Say& say) {
   std::error_code ignored;
   if (from) {
     refuse(from->folder, model::model_differences(saved_config(*from).model, model));
-  } else if (const auto config = config_beside(model.init_file); config && fs::exists(*config, ignored)) {
+  } else if (const auto config = config_beside(model.init_file);
+             config && (fs::exists(*config, ignored) || fs::is_symlink(*config, ignored))) {
     const std::string path = config->string();
     refuse(path, model::config_differences(text_of(path), path, model));
   }
-  model::check_tensors(file, model);
+  const std::vector<std::string> others = model::check_tensors(file, model);
+  if (others.empty()) return;
+  std::string names;
+  constexpr std::size_t kShown = 4;
+  for (std::size_t i = 0; i < std::min(others.size(), kShown); ++i)
+    names += fmt::format("{}'{}'", i == 0 ? "" : ", ", base::quotable(others[i]));
+  if (others.size() > kShown) names += fmt::format(" and {} more", others.size() - kShown);
+  say(fmt::format("{}: {} are not read, since no part of the model has such a name: {}", file.spec(),
+                  base::count(static_cast<std::int64_t>(others.size()), "tensor", "tensors"), names));
+}
+
+/// Says how the file was chosen, and compares it with the deck.
+void check(const io::TensorFile& file, const std::optional<Checkpoint>& from, const deck::ModelConfig& model,
+           const Say& say) {
+  for (const std::string& note : file.notes()) say(note);
+  read_input(code_of(from), [&] { check_model(file, from, model, say); });
 }
 
 std::unique_ptr<io::TensorFile> open(io::IoThread& io, const std::optional<Checkpoint>& from,
                                      const deck::ModelConfig& model, const checkpoint::LikelyRanks& likely) {
-  if (from) return std::make_unique<checkpoint::Masters>(*from, likely);
-  return io::open_tensor_file(io, model.init_file);
+  return read_input(code_of(from), [&]() -> std::unique_ptr<io::TensorFile> {
+    if (from) return std::make_unique<checkpoint::Masters>(*from, likely);
+    return io::open_tensor_file(io, model.init_file);
+  });
 }
 
 std::optional<Checkpoint> find(const deck::ModelConfig& model, const Say& say) {
   if (!is_checkpoint(model.init_file)) return std::nullopt;
-  return checkpoint::open_checkpoint(model.init_file, say);
+  return read_input(ExitCode::checkpoint, [&] { return checkpoint::open_checkpoint(model.init_file, say); });
 }
 
 }  // namespace
@@ -90,7 +128,7 @@ std::optional<Checkpoint> find(const deck::ModelConfig& model, const Say& say) {
 std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model, const Say& say) {
   const auto from = find(model, say);
   auto file = open(io, from, model, {});
-  check(*file, from, model);
+  check(*file, from, model, say);
   return file;
 }
 
@@ -117,7 +155,7 @@ std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& w
     }
     file = open(io, from, model, likely);
   });
-  comm::agree_on_root(world, 0, [&] { check(*file, from, model); });
+  comm::agree_on_root(world, 0, [&] { check(*file, from, model, say); });
   return file;
 }
 

@@ -18,9 +18,12 @@ namespace shard8::train {
 /// io::open_tensor_file() opens, or a checkpoint, a folder of checkpoints or an output.dir, as
 /// checkpoint::open_checkpoint() finds them: then its masters are the weights.
 ///
-/// Error(deck), with all differences, if the config.json beside a .safetensors file, or a checkpoint's deck, describes
-/// another model; with the first tensor that does not fit, if names or shapes differ. Other errors are those of
-/// opening. `say` is told of checkpoints that are passed over because they are not usable.
+/// TensorFile::spec() of the result says what was chosen: the file, or the folder of the checkpoint.
+///
+/// Error(deck) if a file cannot be opened or is damaged; with all differences, if the config.json beside a .safetensors
+/// file, or a checkpoint's deck, describes another model; or with the first tensors that do not fit, as
+/// model::check_tensors() says. Error(checkpoint) if a checkpoint cannot be used. `say` is told of checkpoints that are
+/// passed over because they are not usable, of a choice between two files, and of tensors that are not read.
 std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model,
                                                      const std::function<void(const std::string&)>& say);
 

@@ -62,11 +62,76 @@ TEST(HuggingfaceConfig, EachDifferenceIsALine) {
 
 TEST(HuggingfaceConfig, MissingKeysAreHuggingFacesDefaults) {
   EXPECT_EQ(differences("{}", llama()),
-            Lines{"rope_theta = 10000.0 (Hugging Face's default), but model.rope_theta = 500000.0: set "
-                  "model.rope_theta to 10000.0"});
-  EXPECT_EQ(differences(R"({"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}})", llama()), Lines{});
-  EXPECT_EQ(differences(R"({"n_embd": 64, "n_inner": null})", gpt2()), Lines{});
-  EXPECT_EQ(differences(R"({"n_embd": 32})", gpt2()).size(), 2u);
+            (Lines{"num_attention_heads = 32 (Hugging Face's default), but model.heads = 4: set model.heads to 32",
+                   "rope_theta = 10000.0 (Hugging Face's default), but model.rope_theta = 500000.0: set "
+                   "model.rope_theta to 10000.0"}));
+  EXPECT_EQ(differences(R"({"num_attention_heads": 4, "num_key_value_heads": 2,
+                            "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}})",
+                        llama()),
+            Lines{});
+  EXPECT_EQ(differences(R"({"n_embd": 64, "n_inner": null, "n_head": 4})", gpt2()), Lines{});
+  EXPECT_EQ(differences(R"({"n_embd": 32, "n_head": 4})", gpt2()).size(), 2u);
+  EXPECT_EQ(differences("{}", gpt2()),
+            Lines{"n_head = 12 (Hugging Face's default), but model.heads = 4: set model.heads to 12"});
+}
+
+// The attribute_map of GPT2Config, and the places of rope_theta.
+TEST(HuggingfaceConfig, EveryNameOfAKeyIsRead) {
+  const std::string alias = R"("hidden_size": 64, "num_hidden_layers": 3, "max_position_embeddings": 32)";
+  EXPECT_EQ(differences("{" + alias + R"(, "num_attention_heads": 8})", gpt2()),
+            Lines{"num_attention_heads = 8, but model.heads = 4: set model.heads to 8"});
+  EXPECT_EQ(differences("{" + alias + R"(, "num_attention_heads": 4, "n_head": 4})", gpt2()), Lines{});
+  EXPECT_EQ(differences("{" + alias + R"(, "num_attention_heads": 8, "n_head": 4})", gpt2()),
+            Lines{"n_head = 4 and num_attention_heads = 8 contradict each other: take the wrong one out"});
+  EXPECT_EQ(differences(R"({"hidden_size": 32, "num_attention_heads": 4})", gpt2()),
+            (Lines{"hidden_size = 32, but model.hidden = 64: set model.hidden to 32",
+                   "n_inner = 128, but model.ffn = 256: set model.ffn to 128"}));
+  const std::string heads = R"({"num_attention_heads": 4, "num_key_value_heads": 2, )";
+  EXPECT_EQ(differences(heads + R"("rope_scaling": {"rope_theta": 1e4, "type": "default"}})", llama()),
+            Lines{"rope_scaling.rope_theta = 10000.0, but model.rope_theta = 500000.0: set model.rope_theta to "
+                  "10000.0"});
+  EXPECT_EQ(differences(heads + R"("rope_theta": 5e5, "rope_parameters": {"rope_theta": 1e4}})", llama()),
+            Lines{"rope_theta = 500000.0 and rope_parameters.rope_theta = 10000.0 contradict each other: take the "
+                  "wrong one out"});
+}
+
+// Keys whose values neither shapes nor keys of the deck show.
+TEST(HuggingfaceConfig, OtherComputationsAreRefused) {
+  const std::string common = R"({"num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 5e5, )";
+  struct Case {
+    std::string text;
+    std::string part;
+  };
+  const std::vector<Case> table = {
+      {R"("partial_rotary_factor": 0.5)", "partial_rotary_factor = 0.5, but shard8 computes a llama with 1.0"},
+      {R"("rope_parameters": {"partial_rotary_factor": 0.5})", "rope_parameters.partial_rotary_factor = 0.5"},
+      {R"("rope_parameters": {"full_attention": {"rope_type": "default"}})", "rope_parameters has full_attention = {"},
+      {R"("rope_scaling": {"type": "linear", "factor": 2})", "rope_scaling has type = \"linear\""},
+      {R"("rope_scaling": 2)", "rope_scaling = 2, but shard8 has the plain"},
+      {R"("mlp_bias": true)", "mlp_bias = true, but shard8 computes a llama with false"},
+      {R"("is_causal": false)", "is_causal = false"},
+      {R"("head_dim": 32)", "head_dim = 32, but shard8 computes a llama with 16"},
+      {R"("sliding_window": 16)", "sliding_window = 16, but shard8 attends to all tokens of model.seq = 32"},
+      {R"("layer_types": ["full_attention", "sliding_attention"])", "layer_types has \"sliding_attention\""},
+      {R"("per_layer_config": {"0": {"num_key_value_heads": 1}})", "per_layer_config is there"},
+      {R"("quantization_config": {"quant_method": "fp8"})",
+       "quantization_config has quant_method = \"fp8\", but shard8 reads no quantized weights: give a copy in bf16"},
+      {R"("quantization_config": {})", "quantization_config is there"},
+      {R"("architectures": ["MistralForCausalLM"])", "architectures = [\"MistralForCausalLM\"], but shard8 has llama"},
+      {R"("architectures": ["GPT2LMHeadModel"])", "but model.arch = llama: set model.arch to gpt2"}};
+  for (const auto& [text, part] : table) {
+    const Lines lines = differences(common + text + "}", llama());
+    ASSERT_EQ(lines.size(), 1u) << text;
+    EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
+  }
+  for (const char* text :
+       {R"("sliding_window": 32)", R"("sliding_window": 16, "use_sliding_window": false)", R"("sliding_window": null)",
+        R"("layer_types": ["full_attention"])", R"("quantization_config": null)", R"("partial_rotary_factor": 1)",
+        R"("hidden_act": "swish")", R"("architectures": ["LlamaForCausalLM"])", R"("head_dim": 16)"})
+    EXPECT_EQ(differences(common + text + "}", llama()), Lines{}) << text;
+  for (const char* text : {R"("scale_attn_weights": false)", R"("scale_attn_by_inverse_layer_idx": true)",
+                           R"("add_cross_attention": true)", R"("activation_function": "relu")"})
+    EXPECT_EQ(differences(std::string(R"({"n_head": 4, )") + text + "}", gpt2()).size(), 1u) << text;
 }
 
 TEST(HuggingfaceConfig, WhatIsNoConfigIsAnError) {
