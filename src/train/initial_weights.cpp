@@ -99,8 +99,8 @@ void check_model(const io::TensorFile& file, const std::optional<Checkpoint>& fr
   for (std::size_t i = 0; i < std::min(others.size(), kShown); ++i)
     names += fmt::format("{}'{}'", i == 0 ? "" : ", ", base::quotable(others[i]));
   if (others.size() > kShown) names += fmt::format(" and {} more", others.size() - kShown);
-  say(fmt::format("{}: {} are not read, since no part of the model has such a name: {}", file.spec(),
-                  base::count(static_cast<std::int64_t>(others.size()), "tensor", "tensors"), names));
+  say(fmt::format("{}: {} not read, since no part of the model has such a name: {}", file.spec(),
+                  base::count(static_cast<std::int64_t>(others.size()), "tensor is", "tensors are"), names));
 }
 
 /// Says how the file was chosen, and compares it with the deck.

@@ -14,6 +14,7 @@
 #include "comm/agree.hpp"
 #include "deck/load.hpp"
 #include "tests/io/files.hpp"
+#include "tests/io/safetensors_bytes.hpp"
 
 // What `shard8 check` and `shard8 run` say of initial weights: one process and all ranks say the same.
 
@@ -169,6 +170,26 @@ TEST_F(CopiedWeights, WhatCannotBeReadHasCode2) {
     std::filesystem::create_symlink("nowhere.json", folder_ + "/config.json");
   });
   expect_refused(deck, folder_, {"config.json': the link leads to 'nowhere.json', which is not there"});
+}
+
+// Tensors that are no part of a model are passed over, but not in silence.
+TEST_F(CopiedWeights, OtherTensorsAreNamed) {
+  change([&] {
+    test::write_bytes(folder_ + "/extra.safetensors",
+                      test::safetensors("{" + test::entry("optimizer.step", "I64", "1", 0, 8) + "," +
+                                            test::entry("score.weight", "F32", "2", 8, 16) + "}",
+                                        "1234567812345678"));
+    test::write_bytes(folder_ + "/all.safetensors.index.json",
+                      R"({"weight_map": {"model.norm.weight": "model.safetensors",
+                                         "optimizer.step": "extra.safetensors"}})");
+  });
+  const Outcome out = open("biases/llama.yaml", folder_ + "/all.safetensors.index.json");
+  EXPECT_EQ(out.code, 0) << out.message;
+  ASSERT_EQ(out.said.size(), 1u);
+  EXPECT_NE(out.said[0].find("2 tensors are not read, since no part of the model has such a name: 'optimizer.step', "
+                             "'score.weight'"),
+            std::string::npos)
+      << out.said[0];
 }
 
 // A checkpoint that cannot be used has the code of checkpoints.
