@@ -25,6 +25,7 @@ class Device;
 class DeviceMemory;
 class Group;
 class HostWaits;
+struct Placement;
 
 /// From where on a collective is done in another way, with the same result.
 struct Limits {
@@ -181,6 +182,15 @@ class Communicator {
                                             std::string* problem = nullptr) const;
   /// PartsMemory::bytes() of such memory in a group of `group_size` ranks.
   static std::size_t parts_memory_bytes(std::size_t gather_bytes, std::size_t scatter_bytes, int group_size);
+  /// How the group's exchanges by parts will move rows, if its owner takes parts_memory(gather_bytes, scatter_bytes) on
+  /// hosts, or gather_memory and reduce_memory on a device: "memory that ranks share", "messages, because …", "memory
+  /// of peers" or "NCCL, because …"; "none" in a group of one rank. Equal circumstances give equal words. It takes the
+  /// memory, on a device a small piece of it, and gives it back. Collective, with the same bytes on every rank, while
+  /// nobody holds parts_memory of the group.
+  std::string parts_transport(std::size_t gather_bytes, std::size_t scatter_bytes) const;
+  /// Where the ranks of this group run. Ranks are on one node if MPI says that they can share memory and, once a device
+  /// is attached, if they have the same device_node_identity(), too. Collective. No collective may be under way.
+  Placement placement() const;
 
   enum class Reduce : std::uint8_t { sum, max };
   /// All-reduce in place of all `items`, as one grouped call. Tensors are fp32 or bf16; a maximum takes i32, too, as

@@ -63,6 +63,9 @@ class DeviceGroup {
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::reduce_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) = 0;
+  /// Whether gather_memory and reduce_memory are memory of peers, which ranks write to directly. Collective over
+  /// `group`, the group of this object.
+  virtual bool uses_memory_of_peers(const Communicator& group) = 0;
 };
 
 /// The device of this rank.
@@ -83,6 +86,8 @@ class Device {
   /// Lines for the report's header: the library, how each group gathers, and what was asked for but is not active, with
   /// the reason.
   virtual std::vector<std::string> describe() const = 0;
+  /// Names this rank's device: ranks that share a device have the same name, others have other names.
+  virtual std::string identity() const = 0;
 };
 
 }  // namespace shard8::comm

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way an exchange of parts goes.
 
+#include <fmt/format.h>
+
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -12,6 +15,7 @@
 #include "comm/mpi/group.hpp"
 #include "comm/mpi/host_parts.hpp"
 #include "comm/mpi/shared_window.hpp"
+#include "comm/placement.hpp"
 
 namespace shard8::comm {
 namespace {
@@ -121,6 +125,22 @@ std::shared_ptr<PartsMemory> Communicator::parts_memory(std::size_t gather_bytes
   if (problem != nullptr) *problem = reason;
   group_->window = window;
   return window;
+}
+
+std::string Communicator::parts_transport(std::size_t gather_bytes, std::size_t scatter_bytes) const {
+  if (size_ == 1) return "none";
+  const auto because = [&](std::string_view otherwise) -> std::string_view {
+    return placement().nodes() > 1 ? "because the group is on several nodes" : otherwise;
+  };
+  if (device() != nullptr) {
+    SHARD8_REQUIRE(group_->device != nullptr, "group '{}' was given no lane of its device", name());
+    if (group_->device->uses_memory_of_peers(*this)) return "memory of peers";
+    return fmt::format("NCCL, {}", because("because devices cannot map each other's memory"));
+  }
+  SHARD8_REQUIRE(group_->window.expired(), "group '{}' has memory for exchanges by parts already", name());
+  if (gather_bytes + scatter_bytes == 0) return "messages, because no exchange goes by parts";
+  if (parts_memory(gather_bytes, scatter_bytes) != nullptr) return std::string(kSharedMemory);
+  return fmt::format("messages, {}", because("because the ranks cannot have the memory"));
 }
 
 std::size_t Communicator::parts_memory_bytes(std::size_t gather_bytes, std::size_t scatter_bytes, int group_size) {

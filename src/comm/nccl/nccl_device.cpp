@@ -104,6 +104,8 @@ std::unique_ptr<DeviceGroup> NcclDevice::make_group(const Communicator& group, D
   return std::make_unique<NcclGroup>(*this, group, lanes, log);
 }
 
+std::string NcclDevice::identity() const { return device_node_identity() + ' ' + identity_of(index_); }
+
 void NcclDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   SHARD8_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
 }

@@ -28,6 +28,7 @@ class NcclDevice final : public Device {
   void set_trace_origin() override;
   void first_step_over() override;
   std::vector<std::string> describe() const override { return statements_; }
+  std::string identity() const override;
 
   const Settings& settings() const { return settings_; }
   Health& health() { return health_; }

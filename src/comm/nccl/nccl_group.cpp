@@ -142,6 +142,13 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
   return memory;
 }
 
+bool NcclGroup::uses_memory_of_peers(const Communicator& group) {
+  const HostWaits::Wait wait(group.waits(), subject_of("trying memory of peers", *info_));
+  const Gather asked = device_.settings().gather;
+  if (asked != Gather::automatic && asked != Gather::push) return false;
+  return problem_with_peers(group, device_.compute_lane().stream()).empty();
+}
+
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
   const ncclComm_t communicator = route.communicator->get();  // made outside of NCCL's group
   SHARD8_NCCL_CHECK(ncclGroupStart(), purpose, *info_, communicator);

@@ -34,6 +34,7 @@ class NcclGroup final : public DeviceGroup {
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
+  bool uses_memory_of_peers(const Communicator& group) override;
 
  private:
   struct Route {
