@@ -62,9 +62,10 @@ LtGemm::~LtGemm() { static_cast<void>(cublasLtDestroy(handle_)); }
 
 bool LtGemm::adopt(const LtAlgorithms& algorithms) {
   if (!algorithms.same_machine(machine_)) return false;
-  for (const LtAlgorithm& algorithm : algorithms.list) {
-    plans_.insert_or_assign(algorithm.key, Plan{LtProblem(algorithm.key), algorithm, false});
-  }
+  std::vector<Plan> plans;  // all of them first, because a malformed key throws
+  for (const LtAlgorithm& algorithm : algorithms.list)
+    plans.push_back(Plan{LtProblem(algorithm.key), algorithm, false});
+  for (Plan& plan : plans) plans_.insert_or_assign(plan.chosen.key, std::move(plan));
   return true;
 }
 

@@ -70,7 +70,7 @@ int bench_gemm(Job& job, const BenchArguments& arguments) {
   comm::agree_on_root(world, 0, [&] {
     if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
   });
-  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
+  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());
   assembly.open_files();
   const bench::GemmRows rows = bench::bench_gemm(assembly);
   logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
@@ -84,7 +84,7 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, describe_run(job.deck)};
   if (settings.dir.empty()) settings.dir = config.output.dir;
   const base::Logger logger(job.world.rank(), job.world.size());
-  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads());
+  train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());
   const comm::Communicator& world = assembly.mesh().world;
   comm::agree_on_root(world, 0, [&] {
     if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/job.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "comm/host_waits.hpp"
@@ -73,7 +74,7 @@ class Comparison {
     stopping_.begin_step();  // setting up counts for the first step: the time left must be enough for the next block's
     deck::Config config = config_;
     config.overlap.enable = overlap;
-    train::Assembly assembly(config, world_.same(), runtime_.exec(), runtime_.threads());
+    train::Assembly assembly(config, world_.same(), runtime_.exec(), runtime_.threads(), program_text());
     {
       const comm::HostWaits::Unlimited files(world_.waits());
       assembly.open_files();

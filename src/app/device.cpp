@@ -9,7 +9,6 @@
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/device.hpp"
-#include "kernels/blas.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/stream.hpp"
 #endif
@@ -37,18 +36,6 @@ void check_build(const deck::MeshConfig& mesh) {
 }  // namespace
 
 #if defined(SHARD8_CUDA)
-
-namespace {
-
-/// The version that follows `name` in a text, up to a blank, a comma or a bracket; empty if there is none.
-std::string word_after(const std::string& text, std::string_view name) {
-  const auto at = text.find(name);
-  if (at == std::string::npos) return {};
-  const auto begin = at + name.size();
-  return text.substr(begin, text.find_first_of(" ,)", begin) - begin);
-}
-
-}  // namespace
 
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {
   int device = 0;
@@ -97,21 +84,7 @@ std::vector<std::string> describe_devices() {
   return lines;
 }
 
-std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::current_device()).name; }
-
 std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
-
-std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device) {
-  const std::vector<std::string> lines = device == nullptr ? std::vector<std::string>() : device->describe();
-  // "CUDA 13.0 (driver 13.0)", "cuBLASLt 13.1.0, cuDNN 9.19.0", "NCCL 2.28.9"
-  const std::string cuda = tensor::cuda::version_text(), libraries = kernels::blas_description();
-  return {{"name", device_name()},
-          {"driver", word_after(cuda, "driver ")},
-          {"cuda", word_after(cuda, "CUDA ")},
-          {"cublaslt", word_after(libraries, "cuBLASLt ")},
-          {"cudnn", word_after(libraries, "cuDNN ")},
-          {"nccl", lines.empty() ? "" : word_after(lines.front(), "NCCL ")}};
-}
 
 #else
 
@@ -122,11 +95,7 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
 
 void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&, bool) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
-std::string device_name() { return {}; }
 std::size_t device_memory_taken() { return 0; }
-std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device*) {
-  return {{"name", ""}, {"driver", ""}, {"cuda", ""}, {"cublaslt", ""}, {"cudnn", ""}, {"nccl", ""}};
-}
 
 #endif
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -12,6 +11,7 @@
 #include "comm/node.hpp"
 #include "deck/config.hpp"
 #include "tensor/exec.hpp"
+#include "train/device.hpp"
 
 namespace shard8::app {
 
@@ -30,12 +30,8 @@ void attach_device(comm::Communicator& world, const tensor::Exec& exec, const co
 /// "devices host" or "devices cuda: 4 of NVIDIA H200, 139.8 GiB, compute capability 9.0", for `info`.
 std::vector<std::string> describe_devices();
 
-/// For summary.json: the name of this rank's device, and the versions of driver, cuda, cublaslt, cudnn and nccl. The
-/// texts are empty on hosts. `device` is that of the communicator `world`; null on hosts.
-std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device);
-
-/// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
-std::string device_name();
+using train::device_name;
+using train::gpu_versions;
 /// Bytes of this rank's device that any process has taken; 0 on hosts.
 std::size_t device_memory_taken();
 

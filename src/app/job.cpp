@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -15,6 +14,7 @@
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
+#include "train/conditions.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::app {
@@ -84,16 +84,15 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 }
 
 std::string machine_of(const Job& job) {
-  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), device_name());
-  std::string cpu = "unknown processor";
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (!line.starts_with("model name") || colon == std::string::npos) continue;
-    cpu = line.substr(colon + 2);
-    break;
-  }
-  return fmt::format("{}, {} cores a node, {} threads a rank", cpu, job.node.cores, job.runtime.threads());
+  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), train::machine_name());
+  return fmt::format("{}, {} cores a node, {} threads a rank", train::machine_name(), job.node.cores,
+                     job.runtime.threads());
+}
+
+std::string program_text() {
+  const base::Version v = base::version();
+  return fmt::format("{} ({}), {}, {}, -march={}{}{}", v.number, v.git_hash, v.build_type, v.compiler,
+                     v.march.empty() ? "default" : v.march, v.sanitizers.empty() ? "" : ", sanitizers ", v.sanitizers);
 }
 
 train::RunDescription describe_run(const deck::LoadResult& deck) {

@@ -40,6 +40,10 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 /// H200".
 std::string machine_of(const Job& job);
 
+/// This program and how it was built, as measurements record it: version, commit, type of the build, compiler and
+/// -march.
+std::string program_text();
+
 /// What a checkpoint's manifest says of this program and its deck.
 train::RunDescription describe_run(const deck::LoadResult& deck);
 

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "bench/overlap_choice.hpp"
 #include "bench/overlap_plan.hpp"
@@ -12,6 +16,7 @@
 #include "comm/agree.hpp"
 #include "io/durable_file.hpp"
 #include "train/algorithms.hpp"
+#include "train/conditions.hpp"
 #include "train/device.hpp"
 #include "train/plan/plan.hpp"
 
@@ -24,27 +29,39 @@ namespace {
 /// Chosen: a run of a small deck starts in about as much.
 constexpr double kSeconds = 1;
 
-/// A plan that an earlier run has kept.
+/// A choice that an earlier run has kept.
 struct Kept {
   std::string name, text;
+  /// Conditions that need not be the same. A run that goes on from a checkpoint with a rebuilt program keeps the
+  /// checkpoint's choice: on devices another choice may change the bits of the training.
+  std::vector<std::string_view> ignored;
 };
 
-/// The name and the text of the first plan that fits; empty if none does. Of those before it the remarks say why they
-/// do not.
-Kept first_that_fits(const std::vector<Kept>& plans, const bench::OverlapConditions& conditions,
-                     const std::vector<OverlapChoice::Row>& rows, std::vector<std::string>& remarks) {
-  for (const Kept& kept : plans) {
-    if (kept.text.empty()) continue;
+/// The name of the first choice that fits, and the choice; both empty if none does. Of those before it the remarks say
+/// why they do not.
+std::pair<std::string, std::string> first_that_fits(const std::vector<Kept>& choices,
+                                                    const profile::Conditions& conditions,
+                                                    const std::vector<OverlapChoice::Row>& rows,
+                                                    std::vector<std::string>& remarks) {
+  for (const Kept& kept : choices) {
     std::string reason;
-    try {
-      const bench::OverlapPlan plan = bench::overlap_plan_of_text(kept.text);
-      if (bench::rows_that_fit(plan, conditions, rows, reason)) return {kept.name, bench::to_text(plan)};
-    } catch (const base::Error& e) {
-      reason = e.what();
-    }
+    const auto measurement = profile::measurement_of_text(kept.text, bench::kOverlapKind, reason);
+    if (measurement && bench::rows_that_fit(*measurement, conditions, rows, reason, kept.ignored))
+      return {kept.name, to_text(*measurement, bench::kOverlapKind)};
     remarks.push_back(fmt::format("the choice in {} does not fit: {}", kept.name, reason));
   }
   return {};
+}
+
+/// What the checkpoint and the file of the output folder keep, in the order in which they are asked.
+std::vector<Kept> kept_choices(const std::string& checkpoint, const train::SavedChoices& saved,
+                               const std::filesystem::path& folder) {
+  std::vector<Kept> kept;
+  if (!saved.overlap.empty()) kept.push_back({checkpoint, saved.overlap, {train::condition::kProgram}});
+  const std::filesystem::path file = folder / deck::OutputConfig::kOverlap;
+  std::error_code error;
+  if (std::filesystem::exists(file, error)) kept.push_back({file.string(), io::text_of(file.string()), {}});
+  return kept;
 }
 
 /// Empty if timing takes no more memory than the run. Rank 0 decides for all.
@@ -64,12 +81,13 @@ std::string why_not_timed(const train::Assembly& assembly) {
   return why;
 }
 
-OverlapChoice measure(const train::Assembly& assembly, const train::SavedChoices& saved) {
+OverlapChoice measure(const train::Assembly& assembly, const profile::Conditions& job,
+                      const train::SavedChoices& saved) {
   const train::Setup& setup = assembly.setup();
   const comm::Communicator& world = assembly.mesh().world;
   comm::agree(world, [&] { train::check_device_memory(setup); });
   const auto adopt = [&](kernels::Libraries& libraries) {
-    train::AlgorithmsFile file(setup.config.output.dir, world);
+    train::AlgorithmsFile file(setup.config.output.dir, world, job);
     if (!file.adopt(libraries, saved.algorithms)) file.load(libraries);
   };
   return bench::choose_overlap(
@@ -78,29 +96,28 @@ OverlapChoice measure(const train::Assembly& assembly, const train::SavedChoices
 
 }  // namespace
 
-OverlapDecision decide_overlap(const train::Assembly& assembly, const std::string& machine,
-                               const std::string& checkpoint, const train::SavedChoices& saved) {
+OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& checkpoint,
+                               const train::SavedChoices& saved) {
   const train::Setup& setup = assembly.setup();
   const deck::Config& config = setup.config;
   const comm::Communicator& world = assembly.mesh().world;
   OverlapDecision decision;
   const auto rows = bench::auto_rows(config);
   if (rows.empty()) return decision;
-  const bench::OverlapConditions conditions = bench::overlap_conditions(config, machine);
-  Kept kept;
+  const profile::Conditions& job = assembly.find_conditions();
+  const profile::Conditions conditions = bench::overlap_conditions(config, job);
+  std::string from;
   comm::agree_on_root(world, 0, [&] {
-    const std::string file = (std::filesystem::path(config.output.dir) / deck::OutputConfig::kOverlap).string();
-    kept =
-        first_that_fits({{checkpoint, saved.overlap}, {file, io::text_of(file)}}, conditions, rows, decision.remarks);
+    std::tie(from, decision.plan) =
+        first_that_fits(kept_choices(checkpoint, saved, config.output.dir), conditions, rows, decision.remarks);
   });
-  world.broadcast(kept.name, 0);
-  world.broadcast(kept.text, 0);
-  if (!kept.text.empty()) {
-    const bench::OverlapPlan plan = bench::overlap_plan_of_text(kept.text);
+  world.broadcast(from, 0);
+  world.broadcast(decision.plan, 0);
+  if (!decision.plan.empty()) {
     std::string reason;
-    decision.choice = {.from = "as kept in " + kept.name,
-                       .rows = bench::rows_that_fit(plan, plan.conditions, rows, reason).value()};
-    decision.plan = kept.text;
+    const auto kept = profile::measurement_of_text(decision.plan, bench::kOverlapKind, reason);
+    decision.choice = {.from = "as kept in " + from,
+                       .rows = bench::rows_that_fit(kept.value(), kept->conditions, rows, reason).value()};
     return decision;
   }
   if (const std::string why = why_not_timed(assembly); !why.empty()) {
@@ -108,8 +125,8 @@ OverlapDecision decide_overlap(const train::Assembly& assembly, const std::strin
     return decision;
   }
   if (!decision.remarks.empty()) decision.remarks.back() += "; measured anew";
-  decision.choice = measure(assembly, saved);
-  decision.plan = bench::to_text({conditions, decision.choice.rows});
+  decision.choice = measure(assembly, job, saved);
+  decision.plan = to_text(bench::overlap_measurement(conditions, decision.choice.rows), bench::kOverlapKind);
   world.broadcast(decision.plan, 0);
   return decision;
 }

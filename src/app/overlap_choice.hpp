@@ -20,10 +20,11 @@ struct OverlapDecision {
 
 /// Decides before the assembly starts. The choice is read from the checkpoint that the run goes on from, else from
 /// output.dir/overlap.json, if it fits this run; otherwise the exchanges are timed, unless that takes more memory than
-/// the run. `machine`: machine_of().
+/// the run. A choice fits if it was measured under the conditions of this run, all of them; for that of a checkpoint
+/// the program may be another one. What does not fit, or is malformed, becomes a remark.
 /// `checkpoint`: its name for the header, and `saved` what it keeps; both empty for a new run. Collective; every rank
 /// gets the same. AgreedError(environment) when a rank has not enough memory.
-OverlapDecision decide_overlap(const train::Assembly& assembly, const std::string& machine,
-                               const std::string& checkpoint, const train::SavedChoices& saved);
+OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& checkpoint,
+                               const train::SavedChoices& saved);
 
 }  // namespace shard8::app

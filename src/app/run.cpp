@@ -83,11 +83,11 @@ class Run {
         log_(job.log),
         logger_(job.world.rank(), job.world.size()),
         runtime_(job.runtime),
-        machine_(machine_of(job)),
         world_(std::move(job.world)),
         compare_pairs_(compare_pairs),
         output_(deck_.config.output, world_),
-        assembly_(std::in_place, deck_.config, world_.same(), job.runtime.exec(), job.runtime.threads()),
+        assembly_(std::in_place, deck_.config, world_.same(), job.runtime.exec(), job.runtime.threads(),
+                  program_text()),
         baseline_(memory_taken()),
         steps_{.first = 0, .end = deck_.config.run.steps, .timing_skip = deck_.config.run.timing_skip},
         stop_sources_(requests.sources(world_)),
@@ -166,7 +166,7 @@ class Run {
   /// (deck_.echo) keeps the `auto`, so that a run that goes on may choose again.
   void decide_overlap(const train::SavedChoices& saved) {
     if (deck::auto_overlap_keys(config()).empty()) return;
-    overlap_ = app::decide_overlap(*assembly_, machine_, restart_.first ? restart_.first->folder : "", saved);
+    overlap_ = app::decide_overlap(*assembly_, restart_.first ? restart_.first->folder : "", saved);
     deck_.config = bench::with_choice(deck_.config, overlap_.choice);
     assembly_->set_overlap(config().overlap);
   }
@@ -270,6 +270,7 @@ class Run {
       for (const std::string& line : device->describe()) logger_.info("device     {}", line);
     if (!assembly_->parts_problem().empty())
       logger_.info("overlap    direct and pipeline go by messages: {}", assembly_->parts_problem());
+    for (const std::string& remark : assembly_->remarks()) logger_.info("{}", remark);
     for (const std::string& remark : overlap_.remarks) logger_.info("overlap    {}", remark);
     if (!overlap_.choice.rows.empty()) {
       std::string table = profile::to_text(overlap_.choice);
@@ -470,7 +471,6 @@ class Run {
   profile::CollectiveLog& log_;
   base::Logger logger_;
   const tensor::Runtime& runtime_;
-  std::string machine_;
   comm::Communicator world_;
   int compare_pairs_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -18,8 +19,6 @@ using Json = nlohmann::ordered_json;
 using Row = profile::OverlapChoice::Row;
 
 namespace {
-
-constexpr int kFormat = 1;
 
 /// The keys of the deck on which the shapes and dtypes of products and exchanges depend, beside tokens and mesh.
 constexpr const char* kKeys[] = {"model.arch",
@@ -36,20 +35,13 @@ constexpr const char* kKeys[] = {"model.arch",
                                  "fp8.recipe",
                                  "fp8.format"};
 
-/// An error of nlohmann::json becomes an Error(failed).
-template <class Function>
-auto reading(Function&& function) {
-  try {
-    return function();
-  } catch (const Json::exception& e) {
-    base::fail(base::ExitCode::failed, "it is no plan of overlap methods: {}", base::quotable(e.what()));
-  }
-}
-
+/// Throws Json::exception or Error(failed) for what is no row.
 Row row_of(const Json& json) {
   Row row{.key = json.at("key").get<std::string>(), .method = json.at("method").get<std::string>()};
   row.plain_s = json.at("plain_s").get<double>();
   row.method_s = json.at("method_s").get<double>();
+  if (!(row.plain_s >= 0) || !(row.method_s >= 0))
+    base::fail(base::ExitCode::failed, "{} has a time below 0", base::quotable(row.key));
   const auto chosen = json.at("chosen").get<std::string>();
   if (chosen != "off" && chosen != row.method)
     base::fail(base::ExitCode::failed, "'{}' of {} is neither off nor {}", base::quotable(chosen),
@@ -58,16 +50,10 @@ Row row_of(const Json& json) {
   return row;
 }
 
-std::string value_of(const OverlapConditions& conditions, const std::string& name) {
-  for (const auto& [n, value] : conditions)
-    if (n == name) return value;
-  return "not there";
-}
-
 }  // namespace
 
-OverlapConditions overlap_conditions(const deck::Config& config, const std::string& machine) {
-  OverlapConditions conditions{{"machine", machine}};
+profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job) {
+  profile::Conditions conditions = std::move(job);
   conditions.emplace_back("mesh",
                           fmt::format("{} x {} x {}", config.mesh.replicate, config.mesh.shard, config.mesh.tensor));
   const deck::Layout layout = deck::lay_out(config);
@@ -80,47 +66,45 @@ OverlapConditions overlap_conditions(const deck::Config& config, const std::stri
   return conditions;
 }
 
-std::string to_text(const OverlapPlan& plan) {
-  Json conditions = Json::object(), keys = Json::array();
-  for (const auto& [name, value] : plan.conditions) conditions[name] = value;
-  for (const Row& row : plan.rows)
+profile::Measurement overlap_measurement(const profile::Conditions& conditions, const std::vector<Row>& rows) {
+  Json keys = Json::array();
+  for (const Row& row : rows)
     keys.push_back({{"key", row.key},
                     {"plain_s", row.plain_s},
                     {"method", row.method},
                     {"method_s", row.method_s},
                     {"chosen", row.chosen()}});
-  const Json json{{"format", kFormat}, {"measured_with", std::move(conditions)}, {"keys", std::move(keys)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return {conditions, Json{{"keys", std::move(keys)}}.dump()};
 }
 
-OverlapPlan overlap_plan_of_text(const std::string& text) {
-  return reading([&] {
-    const Json json = Json::parse(text);
-    if (const auto format = json.at("format").get<int>(); format != kFormat)
-      base::fail(base::ExitCode::failed, "its format is {}, and this program reads {}", format, kFormat);
-    OverlapPlan plan;
-    for (const auto& [name, value] : json.at("measured_with").items())
-      plan.conditions.emplace_back(name, value.get<std::string>());
-    for (const Json& row : json.at("keys")) plan.rows.push_back(row_of(row));
-    return plan;
-  });
-}
-
-std::optional<std::vector<Row>> rows_that_fit(const OverlapPlan& plan, const OverlapConditions& conditions,
-                                              const std::vector<Row>& rows, std::string& reason) {
-  for (const auto& [name, value] : conditions) {
-    const std::string there = value_of(plan.conditions, name);
-    if (there == value) continue;
-    reason = fmt::format("{} was {}, and is {} now", name, base::quotable(there), base::quotable(value));
-    return std::nullopt;
+std::optional<std::vector<Row>> rows_of(const profile::Measurement& measurement, std::string& reason) {
+  try {
+    const Json payload = Json::parse(measurement.payload);
+    const Json& keys = payload.at("keys");
+    if (!keys.is_array()) base::fail(base::ExitCode::failed, "its keys are no list");
+    std::vector<Row> rows;
+    for (const Json& row : keys) rows.push_back(row_of(row));
+    return rows;
+  } catch (const Json::exception& e) {
+    reason = fmt::format("it is no choice of overlap methods: {}", base::quotable(e.what()));
+  } catch (const base::Error& e) {
+    reason = e.what();
   }
+  return std::nullopt;
+}
+
+std::optional<std::vector<Row>> rows_that_fit(const profile::Measurement& measurement,
+                                              const profile::Conditions& conditions, const std::vector<Row>& wanted,
+                                              std::string& reason, std::span<const std::string_view> ignored) {
+  if (!fits(measurement.conditions, conditions, kOverlapKind, reason, ignored)) return std::nullopt;
+  const auto rows = rows_of(measurement, reason);
+  if (!rows) return std::nullopt;
   std::vector<Row> fitting;
-  for (const Row& wanted : rows) {
-    const auto found = std::find_if(plan.rows.begin(), plan.rows.end(), [&](const Row& row) {
-      return row.key == wanted.key && row.method == wanted.method;
-    });
-    if (found == plan.rows.end()) {
-      reason = fmt::format("it has no {} with {}", wanted.key, wanted.method);
+  for (const Row& row : wanted) {
+    const auto found = std::find_if(rows->begin(), rows->end(),
+                                    [&](const Row& r) { return r.key == row.key && r.method == row.method; });
+    if (found == rows->end()) {
+      reason = fmt::format("it has no {} with {}", row.key, row.method);
       return std::nullopt;
     }
     fitting.push_back(*found);

@@ -3,37 +3,38 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "deck/config.hpp"
+#include "profile/measurement.hpp"
 #include "profile/overlap_choice.hpp"
 
 namespace shard8::bench {
 
-/// What the times of exchanges depend on, as names and values: the machine, the mesh, and the keys of the deck from
-/// which the shapes and dtypes of the products follow.
-using OverlapConditions = std::vector<std::pair<std::string, std::string>>;
+/// Times of exchanges depend on everything: another condition may make another method the fastest. Format 1 did not
+/// record the placement of ranks, the transport and the versions.
+inline constexpr profile::MeasurementKind kOverlapKind{.name = "overlap", .format = 2};
 
-/// `machine`: the kind of machine and the ranks on a node.
-OverlapConditions overlap_conditions(const deck::Config& config, const std::string& machine);
+/// Conditions of the deck, which come behind those of the job (train::conditions_of): the mesh, and the keys from which
+/// the shapes and dtypes of products and exchanges follow.
+profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job);
 
-/// A choice of overlap methods, which a file or a checkpoint keeps for later runs.
-struct OverlapPlan {
-  OverlapConditions conditions;  ///< under which the times were measured
-  std::vector<profile::OverlapChoice::Row> rows;
-};
+/// A choice of overlap methods as a measurement.
+profile::Measurement overlap_measurement(const profile::Conditions& conditions,
+                                         const std::vector<profile::OverlapChoice::Row>& rows);
 
-/// JSON. The same plan gives the same text.
-std::string to_text(const OverlapPlan& plan);
-/// Error(failed), with what is wrong, for a text that is no plan.
-OverlapPlan overlap_plan_of_text(const std::string& text);
+/// The rows of a measurement. Nothing, with the reason, if its payload is malformed.
+std::optional<std::vector<profile::OverlapChoice::Row>> rows_of(const profile::Measurement& measurement,
+                                                                std::string& reason);
 
-/// The rows of `plan` for `rows`, which have a key and its method each, in their order. Nothing if the plan does not
-/// fit: it was measured under other conditions, or lacks a key. Then `reason` says why.
+/// The rows of a measurement for `wanted`, which have a key and its method each, in their order. Nothing if the
+/// measurement does not fit: it was made under other conditions, is malformed, or lacks a key. Then `reason` says why.
+/// Conditions named in `ignored` are not compared.
 std::optional<std::vector<profile::OverlapChoice::Row>> rows_that_fit(
-    const OverlapPlan& plan, const OverlapConditions& conditions, const std::vector<profile::OverlapChoice::Row>& rows,
-    std::string& reason);
+    const profile::Measurement& measurement, const profile::Conditions& conditions,
+    const std::vector<profile::OverlapChoice::Row>& wanted, std::string& reason,
+    std::span<const std::string_view> ignored = {});
 
 }  // namespace shard8::bench

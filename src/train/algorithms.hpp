@@ -4,34 +4,64 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "kernels/libraries.hpp"
+#include "profile/measurement.hpp"
+#include "train/conditions.hpp"
 
 namespace shard8::train {
+
+/// On what the fastest algorithm of a product depends. The product itself (shapes, dtypes, epilogue) is part of what is
+/// kept, so no deck key and no mesh is required: a run with other products has them timed, and takes the rest. No
+/// exchange runs while products are timed, so transports, MPI and NCCL are not required either. The program is not
+/// required: an algorithm is cuBLASLt's, and a rebuilt program must not change the bits of a training.
+inline constexpr std::string_view kAlgorithmsRequire[] = {condition::kMachine, condition::kCuda, condition::kDriver,
+                                                          condition::kCublas, condition::kRanksOnDevices};
+/// Format 1 was the text of kernels::Libraries::algorithms() alone.
+inline constexpr profile::MeasurementKind kAlgorithmsKind{
+    .name = "algorithms", .format = 2, .required = kAlgorithmsRequire};
+
+/// The text of a file that keeps algorithms, as kernels::Libraries::algorithms() returns them, with all `conditions` of
+/// the run. `from_checkpoint`: some were taken from a checkpoint and not timed under these conditions.
+std::string text_of_algorithms(const std::string& algorithms, const profile::Conditions& conditions,
+                               bool from_checkpoint);
+/// The algorithms of such a text. Empty, with the reason, if the text is malformed or does not fit the conditions
+/// `now`. Throws nothing for any text.
+std::string algorithms_of_file_text(const std::string& text, const profile::Conditions& now, std::string& reason);
 
 /// The file algorithms.txt in the folder of the metrics. It keeps the algorithms of matrix products, so that the next
 /// run of a deck sums in the same order as this one. Rank 0 reads and writes it; all ranks take rank 0's algorithms, so
 /// that equal products are summed in the same order on every rank. `world` must outlive it.
 class AlgorithmsFile {
  public:
-  AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world);
+  /// `conditions`: those of this run, the same on all ranks.
+  AlgorithmsFile(const std::filesystem::path& folder, const comm::Communicator& world, profile::Conditions conditions);
 
-  /// Gives every rank's libraries the algorithms of a text, the same on all ranks: those of a checkpoint. Returns
-  /// whether they took them: they do not if the text is empty or for another kind of device or version of a library.
-  /// Collective. AgreedError when the text is malformed.
-  bool adopt(kernels::Libraries& libraries, const std::string& text);
-  /// As adopt(), with the text of the file; it is empty if the file cannot be opened.
+  /// Gives every rank's libraries the algorithms of a checkpoint: a text of kernels::Libraries::algorithms(), the same
+  /// on all ranks. Returns whether all ranks' libraries took them: they do not if the text is empty, malformed, or for
+  /// another kind of device or version of a library. The conditions do not matter here: a run that goes on must repeat
+  /// what the run before it would have computed. Collective.
+  bool adopt(kernels::Libraries& libraries, const std::string& algorithms);
+  /// Gives every rank's libraries the algorithms of the file, if there is one and it fits. Collective.
   void load(kernels::Libraries& libraries);
-  /// Gives every rank's libraries the algorithms of rank 0, and writes them to the file unless load() found the same
-  /// ones there; makes the folder if it is missing. Collective. AgreedError(environment) when folder or file cannot be
-  /// written, AgreedError(failed) when another rank has another kind of device or version of a library.
+  /// Gives every rank's libraries the algorithms of rank 0, and writes them to the file unless it has them already;
+  /// makes the folder if it is missing. Collective. AgreedError(environment) when folder or file cannot be written,
+  /// AgreedError(failed) when another rank has another kind of device or version of a library.
   void store(kernels::Libraries& libraries);
 
+  /// Why algorithms of a checkpoint or of the file were not taken, as lines for the header. The same on all ranks.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
  private:
+  bool give(kernels::Libraries& libraries, const std::string& algorithms, std::string& reason);
+
   std::filesystem::path folder_, path_;
   const comm::Communicator& world_;
-  std::string kept_;  ///< the text of the file, if the libraries took it
+  profile::Conditions conditions_;
+  bool from_checkpoint_ = false;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace shard8::train

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "comm/agree.hpp"
+#include "comm/placement.hpp"
 #include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
+#include "train/conditions.hpp"
 #include "train/device.hpp"
 #include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
@@ -63,10 +65,12 @@ void agree_alone(const comm::Communicator& group, const std::function<void()>& a
 
 }  // namespace
 
-Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads)
+Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
+                   std::string program)
     : exec_(exec),
       mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh), model::Overlap::make(config).any())),
       setup_(Setup::make(config, mesh_.place, threads)),
+      program_(std::move(program)),
       timer_(make_clock(exec)) {}
 
 void Assembly::open_files(const std::function<void(const std::string&)>& say) {
@@ -92,7 +96,16 @@ void Assembly::set_overlap(const deck::OverlapConfig& keys) {
     mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.any());
 }
 
+const profile::Conditions& Assembly::find_conditions() {
+  if (conditions_.empty()) {
+    SHARD8_REQUIRE(state_ == nullptr, "conditions of measurements are asked for after the start");
+    conditions_ = conditions_of(mesh_, setup_, program_);
+  }
+  return conditions_;
+}
+
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
+  if (tensor::kDevice) find_conditions();  // for rehearse()
   take_memory();
   agree_alone(mesh_.world, [&] {
     trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
@@ -121,13 +134,19 @@ void Assembly::take_memory() {
   if (buffers.reduce > 0) tensor_reduce_memory_ = mesh_.tensor.reduce_memory(buffers.reduce);
   if (buffers.gather + buffers.scatter > 0)
     parts_memory_ = mesh_.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem_);
+  // Other jobs may have taken the memory in between.
+  for (const auto& [name, transport] : conditions_)
+    if (name == condition::kTransport && transport == comm::kSharedMemory && !parts_problem_.empty())
+      remarks_.push_back(
+          "overlap    methods were timed in memory that ranks share, which this run then could not have");
 }
 
 /// With an exhaustive search every product is timed, and the file of algorithms is neither read nor written.
 void Assembly::rehearse(kernels::Tuning tuning, const std::string& saved_algorithms) {
-  AlgorithmsFile file(setup_.config.output.dir, mesh_.world);
+  AlgorithmsFile file(setup_.config.output.dir, mesh_.world, conditions_);
   const bool keep = tuning != kernels::Tuning::exhaustive;
   if (keep && !file.adopt(*trainer_->libraries(), saved_algorithms)) file.load(*trainer_->libraries());
+  for (const std::string& remark : file.remarks()) remarks_.push_back("products   " + remark);
   trainer_->rehearse(tuning);
   if (keep) file.store(*trainer_->libraries());
 }

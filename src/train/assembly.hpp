@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/device.hpp"
+#include "profile/measurement.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::train {
@@ -21,9 +23,10 @@ namespace shard8::train {
 class Assembly {
  public:
   /// Splits `world` into the groups of the deck's mesh. `config` must come from deck::load. `exec` must outlive the
-  /// assembly. Kernels use `threads` threads. Collective. Error(environment) if `world` has another number of ranks
-  /// than the mesh.
-  Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads);
+  /// assembly. Kernels use `threads` threads. `program` is what measurements record of the program and its build.
+  /// Collective. Error(environment) if `world` has another number of ranks than the mesh.
+  Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
+           std::string program = "not recorded");
 
   /// Opens the data and model.init_file. Collective. AgreedError(deck) when a file is missing or does not fit the deck,
   /// or the data has fewer than run.steps steps; AgreedError(checkpoint) when a checkpoint of initial weights cannot be
@@ -36,9 +39,13 @@ class Assembly {
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.
+  /// remarks() then says why algorithms that were kept are not used.
   /// After open_files(). Collective. AgreedError(environment) when a rank has not enough memory, AgreedError(deck) when
   /// model.init_file does not fit the model.
   void start(kernels::Tuning tuning = kernels::Tuning::candidates, const std::string& saved_algorithms = {});
+
+  /// conditions_of() this job, with the setup of the first call. Before start(). Collective.
+  const profile::Conditions& find_conditions();
 
   /// From now on the learning rate decays over so many steps in place of optimizer.decay_steps.
   void set_decay_steps(std::int64_t steps) { setup_.config.optimizer.decay_steps = steps; }
@@ -53,6 +60,8 @@ class Assembly {
   io::IoThread& io() { return io_; }
   /// Why exchanges of the tensor group that go by parts are messages, after start(); empty if they are not.
   const std::string& parts_problem() const { return parts_problem_; }
+  /// Lines for the header, after start().
+  const std::vector<std::string>& remarks() const { return remarks_; }
   /// After open_files().
   const data::Loader& loader() const { return *loader_; }
   /// The weights of model.init_file; null before open_files(), after start(), and if there is no such file.
@@ -68,6 +77,8 @@ class Assembly {
   const tensor::Exec& exec_;
   comm::Mesh mesh_;
   Setup setup_;
+  const std::string program_;
+  profile::Conditions conditions_;  ///< empty until they are found
   profile::StepTimer timer_;
   io::IoThread io_;
   std::unique_ptr<data::Loader> loader_;
@@ -78,6 +89,7 @@ class Assembly {
   std::shared_ptr<comm::DeviceMemory> reduce_memory_, tensor_reduce_memory_;
   std::shared_ptr<comm::PartsMemory> parts_memory_;
   std::string parts_problem_;
+  std::vector<std::string> remarks_;
   std::unique_ptr<Trainer> trainer_;
 };
 

@@ -8,6 +8,7 @@
 
 #if defined(SHARD8_CUDA)
 #include "base/error.hpp"
+#include "kernels/blas.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
@@ -88,6 +89,14 @@ class DeviceClock final : public profile::StepClock {
   std::int64_t origin_ns_ = 0, started_ = 0;
 };
 
+/// The version that follows `name` in a text, up to a blank, a comma or a bracket; empty if there is none.
+std::string word_after(const std::string& text, std::string_view name) {
+  const auto at = text.find(name);
+  if (at == std::string::npos) return {};
+  const auto begin = at + name.size();
+  return text.substr(begin, text.find_first_of(" ,)", begin) - begin);
+}
+
 }  // namespace
 
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec) {
@@ -106,10 +115,28 @@ void check_device_memory(const Setup& setup) {
       static_cast<double>(bytes) / kGiB, static_cast<double>(total) / kGiB, static_cast<double>(free) / kGiB);
 }
 
+std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::current_device()).name; }
+
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device) {
+  const std::vector<std::string> lines = device == nullptr ? std::vector<std::string>() : device->describe();
+  // "CUDA 13.0 (driver 13.0)", "cuBLASLt 13.1.0, cuDNN 9.19.0", "NCCL 2.28.9"
+  const std::string cuda = tensor::cuda::version_text(), libraries = kernels::blas_description();
+  return {{"name", device_name()},
+          {"driver", word_after(cuda, "driver ")},
+          {"cuda", word_after(cuda, "CUDA ")},
+          {"cublaslt", word_after(libraries, "cuBLASLt ")},
+          {"cudnn", word_after(libraries, "cuDNN ")},
+          {"nccl", lines.empty() ? "" : word_after(lines.front(), "NCCL ")}};
+}
+
 #else
 
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec&) { return std::make_unique<profile::HostClock>(); }
 void check_device_memory(const Setup&) {}
+std::string device_name() { return {}; }
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device*) {
+  return {{"name", ""}, {"driver", ""}, {"cuda", ""}, {"cublaslt", ""}, {"cudnn", ""}, {"nccl", ""}};
+}
 
 #endif
 

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "comm/device.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
@@ -17,5 +21,11 @@ std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
 /// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free
 /// memory for a run. Does nothing on hosts. Looks at this rank's device only; communicates nothing.
 void check_device_memory(const Setup& setup);
+
+/// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
+std::string device_name();
+/// The name of this rank's device, and the versions of driver, cuda, cublaslt, cudnn and nccl, in this order. The texts
+/// are empty on hosts. `device` is that of the communicator `world`; null on hosts.
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device);
 
 }  // namespace shard8::train

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -129,66 +133,127 @@ TEST(AutoKeys, chosen) {
   EXPECT_EQ(model::Overlap::make(overridden).methods(), model::Overlap::make(chosen).methods());
 }
 
-OverlapPlan plan_of(const deck::Config& config, const std::string& machine = "some machine") {
-  OverlapPlan plan{overlap_conditions(config, machine), auto_rows(config)};
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    plan.rows[i].plain_s = 1e-3 * static_cast<double>(i + 1) / 3;
-    plan.rows[i].method_s = 1e-3 / 7;
-    plan.rows[i].taken = i % 2 == 0;
+/// As train::conditions_of() names them.
+const profile::Conditions kJob{{"program", "0.1.0 (abc), Release"},
+                               {"machine", "some machine"},
+                               {"CUDA", "none"},
+                               {"CUDA driver", "none"},
+                               {"cuBLASLt", "none"},
+                               {"cuDNN", "none"},
+                               {"NCCL", "none"},
+                               {"BLAS", "OpenBLAS 0.3.21"},
+                               {"MPI", "MPICH 4.0.2"},
+                               {"threads a rank", "1"},
+                               {"waiting", "spin"},
+                               {"nodes", "1"},
+                               {"ranks a node", "2"},
+                               {"cores a node", "2"},
+                               {"nodes of a tensor group", "1"},
+                               {"ranks a device", "none"},
+                               {"transport", "memory that ranks share"}};
+
+profile::Measurement plan_of(const deck::Config& config) {
+  std::vector<Row> rows = auto_rows(config);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].plain_s = 1e-3 * static_cast<double>(i + 1) / 3;
+    rows[i].method_s = 1e-3 / 7;
+    rows[i].taken = i % 2 == 0;
   }
-  return plan;
+  return overlap_measurement(overlap_conditions(config, kJob), rows);
+}
+
+std::string text_of(const deck::Config& config) { return to_text(plan_of(config), kOverlapKind); }
+
+/// Why a text does not serve a run of this deck; empty if it does. Nothing may be thrown.
+std::string reason_of(const std::string& text, const deck::Config& config,
+                      std::span<const std::string_view> ignored = {}) {
+  std::string reason;
+  const auto kept = profile::measurement_of_text(text, kOverlapKind, reason);
+  if (!kept) return reason.empty() ? "no reason" : reason;
+  const auto rows = rows_that_fit(*kept, overlap_conditions(config, kJob), auto_rows(config), reason, ignored);
+  EXPECT_EQ(rows.has_value(), reason.empty()) << reason;
+  return reason;
 }
 
 TEST(OverlapPlanFile, text) {
-  const OverlapPlan plan = plan_of(deck_with("overlap: {enable: true}\n"));
-  const OverlapPlan read = overlap_plan_of_text(to_text(plan));
-  EXPECT_EQ(read.conditions, plan.conditions);
-  ASSERT_EQ(read.rows.size(), plan.rows.size());
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    EXPECT_EQ(read.rows[i].key, plan.rows[i].key);
-    EXPECT_EQ(read.rows[i].method, plan.rows[i].method);
-    EXPECT_EQ(read.rows[i].taken, plan.rows[i].taken);
-    EXPECT_DOUBLE_EQ(read.rows[i].plain_s, plan.rows[i].plain_s);
-    EXPECT_DOUBLE_EQ(read.rows[i].method_s, plan.rows[i].method_s);
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const profile::Measurement plan = plan_of(config);
+  std::string reason;
+  const auto read = profile::measurement_of_text(to_text(plan, kOverlapKind), kOverlapKind, reason);
+  ASSERT_TRUE(read.has_value()) << reason;
+  EXPECT_EQ(read->conditions, plan.conditions);
+  const auto rows = rows_of(*read, reason), expected = rows_of(plan, reason);
+  ASSERT_TRUE(rows.has_value() && expected.has_value()) << reason;
+  ASSERT_EQ(rows->size(), auto_rows(config).size());
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    const Row &row = (*rows)[i], &other = (*expected)[i];
+    EXPECT_EQ(row.key, other.key);
+    EXPECT_EQ(row.method, other.method);
+    EXPECT_EQ(row.taken, i % 2 == 0);
+    EXPECT_DOUBLE_EQ(row.plain_s, 1e-3 * static_cast<double>(i + 1) / 3);
+    EXPECT_DOUBLE_EQ(row.method_s, 1e-3 / 7);
   }
 }
 
 TEST(OverlapPlanFile, refused_texts) {
-  const std::string text = to_text(plan_of(deck_with("overlap: {enable: true}\n")));
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const std::string text = text_of(config);
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string other = text;
     EXPECT_NE(other.find(from), std::string::npos) << from;
     return other.replace(other.find(from), from.size(), to);
   };
-  EXPECT_NO_THROW(overlap_plan_of_text(text));
+  EXPECT_EQ(reason_of(text, config), "");
   for (const std::string& bad :
-       {std::string(), std::string("{"), text.substr(0, text.size() / 2), changed("\"format\": 1", "\"format\": 2"),
-        changed("\"format\": 1", "\"format\": \"1\""), changed("\"chosen\": \"direct\"", "\"chosen\": \"bulk\""),
-        changed("\"plain_s\": ", "\"plain_s\": \"a\", \"b\": "), changed("\"keys\": ", "\"other\": ")}) {
-    try {
-      overlap_plan_of_text(bad);
-      ADD_FAILURE() << "accepted: " << bad;
-    } catch (const base::Error& e) {
-      EXPECT_STRNE(e.what(), "");
-    }
+       {std::string(), std::string("{"), text.substr(0, text.size() / 2), changed("\"format\": 2", "\"format\": 3"),
+        changed("\"format\": 2", "\"format\": \"2\""), changed("\"kind\": \"overlap\"", "\"kind\": \"algorithms\""),
+        changed("\"chosen\": \"direct\"", "\"chosen\": \"bulk\""),
+        changed("\"chosen\": \"direct\"", "\"chosen\": true"), changed("\"plain_s\": ", "\"plain_s\": \"a\", \"b\": "),
+        changed("\"plain_s\": ", "\"plain_s\": -"), changed("\"keys\": ", "\"other\": "),
+        changed("\"keys\": ", "\"keys\": 1, \"other\": "),
+        changed("\"method\": \"direct\"", "\"method\": [\"direct\"]"), changed("\"nodes\": \"1\"", "\"nodes\": 1")})
+    EXPECT_NE(reason_of(bad, config), "") << bad;
+  // Every length of a text that was cut.
+  for (std::size_t bytes = 0; bytes + 2 < text.size(); bytes += 7)
+    EXPECT_NE(reason_of(text.substr(0, bytes), config), "") << bytes;
+}
+
+/// What the program wrote before placements were recorded, as a file and as a checkpoint keeps it.
+TEST(OverlapPlanFile, old_format) {
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const std::string old = R"({"format": 1, "measured_with": {"machine": "some machine", "mesh": "1 x 1 x 2"},
+"keys": [{"key": "qkv_fprop", "plain_s": 1e-05, "method": "direct", "method_s": 2e-05, "chosen": "off"}]})";
+  EXPECT_EQ(reason_of(old, config), "its format is 1, and this program reads 2");
+  const train::SavedChoices saved = train::choices_of_plan(train::plan_text({"cublaslt 1\ngemm 2\n", old}));
+  EXPECT_EQ(saved.algorithms, "cublaslt 1\ngemm 2\n");
+  EXPECT_EQ(reason_of(saved.overlap, config), "its format is 1, and this program reads 2");
+}
+
+/// One condition is another one, or was not recorded: the choice does not fit, and the reason names the condition.
+TEST(OverlapPlanFile, each_condition_alone) {
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const profile::Measurement plan = plan_of(config);
+  ASSERT_GT(plan.conditions.size(), kJob.size() + 10) << "the job's and the deck's";
+  for (std::size_t i = 0; i < plan.conditions.size(); ++i) {
+    const auto& [name, value] = plan.conditions[i];
+    profile::Measurement other = plan;
+    other.conditions[i].second = "another";
+    const std::string text = to_text(other, kOverlapKind);
+    EXPECT_EQ(reason_of(text, config), name + " was another, and is " + value + " now");
+    const std::array<std::string_view, 1> ignored{name};
+    EXPECT_EQ(reason_of(text, config, ignored), "");
+    other.conditions.erase(other.conditions.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_EQ(reason_of(to_text(other, kOverlapKind), config), name + " was not recorded, and is " + value + " now");
   }
 }
 
 TEST(OverlapPlanFile, fits) {
   const deck::Config config = deck_with("overlap: {enable: true}\n");
-  const OverlapPlan plan = plan_of(config);
-  const auto reason_of = [&](const deck::Config& now, const std::string& machine = "some machine") {
-    std::string reason;
-    const auto rows = rows_that_fit(plan, overlap_conditions(now, machine), auto_rows(now), reason);
-    EXPECT_EQ(rows.has_value(), reason.empty()) << reason;
-    return reason;
-  };
-  EXPECT_EQ(reason_of(config), "");
-  EXPECT_EQ(reason_of(config, "another"), "machine was some machine, and is another now");
+  const std::string text = text_of(config);
   const auto edited = [&](const std::function<void(deck::Config&)>& edit) {
     deck::Config other = config;
     edit(other);
-    return reason_of(other);
+    return reason_of(text, other);
   };
   EXPECT_EQ(edited([](deck::Config& c) { c.model.ffn = 128; }), "model.ffn was 64, and is 128 now");
   EXPECT_EQ(edited([](deck::Config& c) { c.mesh.shard = 2; }), "mesh was 1 x 1 x 2, and is 1 x 2 x 2 now");
@@ -204,7 +269,7 @@ TEST(OverlapPlanFile, fits) {
 TEST(OverlapPlanFile, keys) {
   const deck::Config all = deck_with("overlap: {enable: true}\n"),
                      fewer = deck_with("overlap: {enable: true, qkv_fprop: off, head_dgrad: bulk}\n");
-  const OverlapConditions conditions = overlap_conditions(all, "some machine");
+  const profile::Conditions conditions = overlap_conditions(all, kJob);
   std::string reason;
   const auto rows = rows_that_fit(plan_of(all), conditions, auto_rows(fewer), reason);
   ASSERT_TRUE(rows.has_value()) << reason;
@@ -214,14 +279,17 @@ TEST(OverlapPlanFile, keys) {
 }
 
 TEST(SavedChoices, plan) {
-  const std::string overlap = to_text(plan_of(deck_with("overlap: {enable: true}\n"))),
-                    algorithms = "library 1\nproduct 2\n";
+  const deck::Config config = deck_with("overlap: {enable: true}\n");
+  const std::string overlap = text_of(config), algorithms = "library 1\nproduct 2\n";
   EXPECT_EQ(train::plan_text({algorithms, ""}), algorithms) << "as before there was a choice of overlap";
   EXPECT_EQ(train::plan_text({"", ""}), "");
   for (const std::string& a : {algorithms, std::string()}) {
     const train::SavedChoices read = train::choices_of_plan(train::plan_text({a, overlap}));
     EXPECT_EQ(read.algorithms, a);
-    EXPECT_EQ(to_text(overlap_plan_of_text(read.overlap)), overlap);
+    std::string reason;
+    const auto kept = profile::measurement_of_text(read.overlap, kOverlapKind, reason);
+    ASSERT_TRUE(kept.has_value()) << reason;
+    EXPECT_EQ(to_text(*kept, kOverlapKind), overlap);
   }
   EXPECT_EQ(train::choices_of_plan(algorithms).algorithms, algorithms);
   EXPECT_EQ(train::choices_of_plan(algorithms).overlap, "");
