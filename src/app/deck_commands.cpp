@@ -13,16 +13,16 @@
 #include "app/commands.hpp"
 #include "app/process.hpp"
 #include "app/sizes.hpp"
+#include "app/start_checks.hpp"
 #include "base/error.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
-#include "io/io_thread.hpp"
 #include "tensor/exec.hpp"
-#include "train/initial_weights.hpp"
 #include "train/plan/plan.hpp"
 #include "train/plan/sweep.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::app {
 
@@ -57,7 +57,7 @@ namespace {
 /// Reads the deck for arguments.ranks. Error(deck) if its mesh has another number of ranks; `others` ends the message
 /// with what else the command offers.
 deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others) {
-  deck::LoadResult deck = deck::load(arguments.path, arguments.overrides, arguments.ranks);
+  deck::LoadResult deck = deck::load(arguments.path, arguments.overrides, arguments.ranks, train::has_used_restart);
   const deck::MeshConfig& mesh = deck.config.mesh;
   if (!arguments.ranks || *arguments.ranks == mesh.ranks()) return deck;
   const std::int64_t ranks = *arguments.ranks, not_sharded = mesh.replicate * mesh.tensor;
@@ -86,12 +86,8 @@ int check_command(const DeckArguments& arguments, bool ranks_only) {
   }
   check_methods(arguments.path, deck);
   print_warnings(deck);
-  if (!deck.config.model.init_file.empty()) {
-    io::IoThread io;
-    train::open_initial_weights(io, deck.config.model,
-                                [](const std::string& text) { fmt::print(stderr, "shard8: warning: {}\n", text); });
-  }
-  fmt::print("{}: good\n{}", arguments.path, deck::describe(deck.config));
+  const std::string found = check_start(deck);
+  fmt::print("{}: good\n{}{}", arguments.path, deck::describe(deck.config), found);
   print_checkpoint_room(deck.config);
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/process.hpp"
+#include "app/refusals.hpp"
 #include "app/stop.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
@@ -69,11 +70,13 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     // A rank that spins while it waits takes a core from the threads of other ranks.
     const comm::Waiting waiting = comm::choose_waiting(node.ranks * threads, node.cores);
     comm::Communicator world(environment.world(), "world", waiting, &log, &environment.waits());
-    const deck::LoadResult deck = load_everywhere(world, arguments);
+    deck::LoadResult deck;
+    at_stage(Stage::deck, [&] { deck = load_everywhere(world, arguments); });
     const auto limits = comm::HangLimits::of(std::chrono::seconds(deck.config.run.hang_limit_s));
     environment.set_hang_limits(limits);
-    check_ranks(world, deck.config.mesh);
-    const int device = choose_device(world, deck.config.mesh, node);
+    at_stage(Stage::ranks, [&] { check_ranks(world, deck.config.mesh); });
+    int device = 0;
+    at_stage(Stage::device, [&] { device = choose_device(world, deck.config.mesh, node); });
     const tensor::Runtime runtime({.threads = threads, .device = device});
     attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);
     Job job{node, deck, log, std::move(world), runtime};

@@ -15,9 +15,11 @@
 #include "app/job.hpp"
 #include "app/overlap_choice.hpp"
 #include "app/process.hpp"
+#include "app/refusals.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "app/start_checks.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -101,8 +103,10 @@ class Run {
     open();
     print_header();
     if (steps_.first >= steps_.end) return judge_recorded();
-    begin_leg();
-    output_.keep_overlap(overlap_.plan);
+    at_stage(Stage::first_files, [&] {
+      begin_leg();
+      output_.keep_overlap(overlap_.plan);
+    });
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
     if (tracer_) {
@@ -117,45 +121,69 @@ class Run {
   const train::Setup& setup() const { return assembly_->setup(); }
   const comm::Communicator& world() const { return world_; }
 
+  /// What a run does before its first step. A signal that came meanwhile ends it between two stages.
   void open() {
-    output_.check(!deck::auto_overlap_keys(config()).empty());  // first, since the rest may take minutes
-    {
-      const comm::HostWaits::Unlimited files(world().waits());
-      output_.hold(say());
-    }
-    comm::agree(world(), [&] {
-      requests_.refuse_start();
-      if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
+    at(Stage::output, [&] {  // first, since the rest may take minutes
+      comm::agree_on_root(world(), 0, [&] { require_output(config()); });
+      output_.check_trace();
     });
-    assembly_->open_files(say());
-    comm::agree(world(), [&] { requests_.refuse_start(); });
-    read_inputs();
-    entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
-    comm::agree(world(), [&] { requests_.refuse_start(); });
-    find_restart();
+    at(
+        Stage::output_lock, [&] { output_.hold(say()); }, Files::unlimited);
+    at(Stage::gold, [&] {
+      comm::agree(world(), [&] {
+        if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
+      });
+    });
+    at(Stage::data, [&] { open_data(); });
+    at(Stage::initial_weights, [&] { open_weights(); });
+    const std::string folder = train::checkpoint_folder(config(), world());
+    at(Stage::checkpoint_dir, [&] { comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(config()); }); });
+    at(
+        Stage::checkpoint_lock,
+        [&] {
+          if (!folder.empty()) folder_.emplace(world(), folder, say(), output_.is_also(folder));
+        },
+        Files::unlimited);
+    at(
+        Stage::start, [&] { find_start(folder); }, Files::unlimited);
     const auto saved = restart_.first ? train::choices_of_plan(restart_.first->manifest.plan) : train::SavedChoices{};
-    decide_overlap(saved);
-    comm::agree(world(), [&] { requests_.refuse_start(); });
-    assembly_->start(kernels::Tuning::candidates, saved.algorithms);
-    comm::agree(world(), [&] { requests_.refuse_start(); });
-    restart();
-    comm::agree(world(), [&] { requests_.refuse_start(); });
+    at(Stage::overlap, [&] { decide_overlap(saved); });
+    at(Stage::set_up, [&] { assembly_->start(kernels::Tuning::candidates, saved.algorithms); });
+    at(Stage::restore, [&] { restart(); });
   }
 
-  /// Rank 0 looks at the content of data and initial weights.
-  void read_inputs() {
+  enum class Files { limited, unlimited };  ///< whether run.hang_limit_s holds while ranks wait for each other's files
+
+  void at(Stage stage, const std::function<void()>& action, Files files = Files::limited) const {
+    {
+      std::optional<comm::HostWaits::Unlimited> unlimited;
+      if (files == Files::unlimited) unlimited.emplace(world().waits());
+      at_stage(stage, action);
+    }
+    at_stage(Stage::signal, [&] { comm::agree(world(), [&] { requests_.refuse_start(); }); });
+  }
+
+  void open_data() {
+    assembly_->open_data();
+    comm::agree_on_root(world(), 0, [&] {
+      run_.inputs.data = train::input_of(assembly_->loader().dataset(), config().data.path, say());
+    });
+    entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
+  }
+
+  void open_weights() {
+    assembly_->open_weights(say());
     const comm::HostWaits::Unlimited files(world().waits());
-    comm::agree_on_root(world(), 0, [&] { run_.inputs = train::inputs_of(*assembly_, say()); });
+    comm::agree_on_root(world(), 0, [&] {
+      if (const auto* file = assembly_->initial_weights()) run_.inputs.weights = train::input_of(*file);
+    });
   }
 
   train::Say say() {
     return [this](const std::string& text) { logger_.warn("{}", text); };
   }
 
-  void find_restart() {
-    const comm::HostWaits::Unlimited files(world().waits());
-    const std::string folder = train::checkpoint_folder(config(), world());
-    if (!folder.empty()) folder_.emplace(world(), folder, say(), output_.is_also(folder));
+  void find_start(const std::string& folder) {
     restart_ = train::find_restart(config(), folder, world(), run_, say());
     run_.identity = restart_.start.identity;
     if (folder_) folder_->recover(world(), say());

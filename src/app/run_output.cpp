@@ -35,13 +35,7 @@ std::vector<std::string> RunOutput::reports() const {
   return names;
 }
 
-void RunOutput::check(bool overlap_is_kept) const {
-  comm::agree_on_root(world_, 0, [&] {
-    profile::require_writable(path(config_.metrics));
-    for (const std::string& name : reports()) profile::require_writable(path(name));
-    if (overlap_is_kept) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap)));
-    if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms)));
-  });
+void RunOutput::check_trace() const {
   if (config_.trace.empty()) return;
   const fs::path trace = trace_file(config_, world_.rank());
   std::optional<profile::FoldersForCheck> folders;  // no rank removes the folder while others write to it

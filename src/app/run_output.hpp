@@ -41,8 +41,8 @@ class RunOutput {
   /// The references must outlive the object.
   RunOutput(const deck::OutputConfig& config, const comm::Communicator& world) : config_(config), world_(world) {}
 
-  /// Error if a file could not be written. Changes no file. `overlap_is_kept`: keep_overlap() may write one.
-  void check(bool overlap_is_kept) const;
+  /// Error if a rank's file of the trace could not be written. Changes no file.
+  void check_trace() const;
   /// Makes the folder if it is missing, and takes its lock. A folder that this object has made and that stays empty is
   /// removed by the destructor. `say` as in checkpoint::LockOptions. AgreedError(checkpoint) if another run that lives
   /// holds the lock.

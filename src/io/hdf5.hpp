@@ -66,8 +66,8 @@ Status h5_check(Status status, const char* expression, const std::string& where)
   return status;
 }
 
-/// Opens a file for reading. Error(deck) if there is no such regular file, Error(failed) if it is not an HDF5 file or cannot be
-/// opened.
+/// Opens a file for reading. Error(deck) if there is no such regular file, Error(failed) if it is not an HDF5 file or
+/// cannot be opened.
 H5Handle h5_open_file(const std::string& path);
 
 /// "file.h5:/object", split at the last ":/". Without ":/" the object is empty.

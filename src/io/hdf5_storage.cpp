@@ -117,7 +117,7 @@ std::string h5_file_name(hid_t object, const std::string& where) {
   return name;
 }
 
-void h5_require_filters(hid_t dataset, const std::string& where) {
+std::string h5_missing_filter(hid_t dataset, const std::string& where) {
   const H5Handle plan(SHARD8_H5(where, H5Dget_create_plist(dataset)), H5Pclose);
   const int filters = SHARD8_H5(where, H5Pget_nfilters(plan.id()));
   for (int i = 0; i < filters; ++i) {
@@ -128,11 +128,17 @@ void h5_require_filters(hid_t dataset, const std::string& where) {
                                                         name.size() - 1, name.data(), &config));
     if (H5Zfilter_avail(filter) > 0) continue;
     H5Eclear2(H5E_DEFAULT);  // the search for a plugin
-    base::fail(base::ExitCode::deck,
-               "{}: is compressed with the HDF5 filter {} ('{}'), which this HDF5 lacks: name the folder of its plugin "
-               "in HDF5_PLUGIN_PATH, or give a copy without it (h5repack -f NONE)",
-               where, static_cast<int>(filter), base::quotable(name.data()));
+    return fmt::format(
+        "is packed with the HDF5 filter {} ('{}'), which this HDF5 lacks; name the folder of its plugin in "
+        "HDF5_PLUGIN_PATH, or give a copy without it (h5repack -f NONE)",
+        static_cast<int>(filter), base::quotable(name.data()));
   }
+  return {};
+}
+
+void h5_require_filters(hid_t dataset, const std::string& where) {
+  const std::string missing = h5_missing_filter(dataset, where);
+  if (!missing.empty()) base::fail(base::ExitCode::deck, "{}: {}", where, missing);
 }
 
 void h5_require_allocated(hid_t dataset, const std::string& where) {

@@ -11,8 +11,11 @@ namespace shard8::io {
 // HDF5 gives the fill value, mostly 0, for values that are nowhere, without an error. These checks refuse such
 // datasets. `where` names the dataset in messages. Error(failed) if HDF5 fails.
 
-/// Checks that this HDF5 has the filters (compression) that a dataset's chunks need. Error(deck) with the filter's
-/// number and name if it lacks one.
+/// A filter (compression) that a dataset's chunks need and this HDF5 lacks, with what to do, in words that follow the
+/// dataset's name. Empty if it has all of them.
+std::string h5_missing_filter(hid_t dataset, const std::string& where);
+
+/// Error(deck) with the words of h5_missing_filter() unless they are empty.
 void h5_require_filters(hid_t dataset, const std::string& where);
 
 /// Checks that every value of a dataset is stored somewhere. Error(deck) with what is missing and what to do:

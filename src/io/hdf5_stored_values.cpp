@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "io/hdf5_storage.hpp"
 
 namespace shard8::io {
 
@@ -96,26 +97,6 @@ bool is_stored_as(hid_t type, StoredFloat named, const std::string& where) {
   return static_cast<std::int64_t>(H5Tget_size(type)) == bytes_of(named);
 }
 
-/// A filter of the dataset's chunks that this HDF5 lacks, as StoredValues::unreadable says it; otherwise empty.
-std::string missing_filter(hid_t dataset, const std::string& where) {
-  const H5Handle plan(SHARD8_H5(where, H5Dget_create_plist(dataset)), H5Pclose);
-  const int filters = SHARD8_H5(where, H5Pget_nfilters(plan.id()));
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0, config = 0;
-    std::size_t values = 0;
-    std::array<char, 64> name{};
-    const auto filter = SHARD8_H5(where, H5Pget_filter2(plan.id(), static_cast<unsigned>(i), &flags, &values, nullptr,
-                                                        name.size() - 1, name.data(), &config));
-    if (H5Zfilter_avail(filter) > 0) continue;
-    H5Eclear2(H5E_DEFAULT);  // the search for a plugin
-    return fmt::format(
-        "is packed with the HDF5 filter {} ('{}'), which this HDF5 lacks; name the folder of its plugin in "
-        "HDF5_PLUGIN_PATH, or give a copy without it (h5repack -f NONE)",
-        static_cast<int>(filter), base::quotable(name.data()));
-  }
-  return {};
-}
-
 /// The dtypes alone, without filters.
 StoredValues values_of_type(hid_t dataset, const std::string& where) {
   const H5Handle type(SHARD8_H5(where, H5Dget_type(dataset)), H5Tclose);
@@ -155,7 +136,7 @@ StoredValues values_of_type(hid_t dataset, const std::string& where) {
 
 StoredValues stored_values(hid_t dataset, const std::string& where) {
   StoredValues values = values_of_type(dataset, where);
-  if (values.unreadable.empty()) values.unreadable = missing_filter(dataset, where);
+  if (values.unreadable.empty()) values.unreadable = h5_missing_filter(dataset, where);
   return values;
 }
 

@@ -50,7 +50,7 @@ class Hdf5TensorFile final : public TensorFile {
       const auto data = h5_open_dataset(at.id(), name, where);
       auto shape = h5_dataset_shape(data.id(), where);
       auto values = stored_values(data.id(), where);
-      h5_require_allocated(data.id(), where);
+      if (values.unreadable.empty()) h5_require_allocated(data.id(), where);
       if (values.bits) bits_.emplace(name, *values.bits);
       add(std::move(name), std::move(shape), std::move(values.unreadable));
     }

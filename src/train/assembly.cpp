@@ -25,14 +25,6 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// Error(deck) if the data has fewer steps than the run. A stream never ends; slabs do.
-void check_steps(const data::Dataset& dataset, const deck::Config& config) {
-  const auto available = dataset.steps_available();
-  if (available && *available < config.run.steps)
-    base::fail(ExitCode::deck, "run.steps = {}, but {} has only {} steps: lower run.steps", config.run.steps,
-               dataset.description(), *available);
-}
-
 std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
   return memory == nullptr ? nullptr : memory->data();
 }
@@ -65,6 +57,13 @@ void agree_alone(const comm::Communicator& group, const std::function<void()>& a
 
 }  // namespace
 
+void check_steps(const data::Dataset& dataset, const deck::Config& config) {
+  const auto available = dataset.steps_available();
+  if (available && *available < config.run.steps)
+    base::fail(ExitCode::deck, "run.steps = {}, but {} has only {} steps: lower run.steps", config.run.steps,
+               dataset.description(), *available);
+}
+
 Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
                    std::string program)
     : exec_(exec),
@@ -73,14 +72,17 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
       program_(std::move(program)),
       timer_(make_clock(exec)) {}
 
-void Assembly::open_files(const std::function<void(const std::string&)>& say) {
+void Assembly::open_data() {
   const deck::Config& config = setup_.config;
   agree_alone(mesh_.world, [&] {
     loader_ = std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab,
                                              mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
     check_steps(loader_->dataset(), config);
   });
-  if (!config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, setup_, say);
+}
+
+void Assembly::open_weights(const std::function<void(const std::string&)>& say) {
+  if (!setup_.config.model.init_file.empty()) initial_weights_ = open_initial_weights(mesh_.world, io_, setup_, say);
 }
 
 void Assembly::skip_initial_weights() { initial_weights_.reset(); }
@@ -109,7 +111,7 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
   take_memory();
   agree_alone(mesh_.world, [&] {
     trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
-    trainer_->initialise(initial_weights_.get());
+    reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
   });
   trainer_->start();

@@ -13,6 +13,9 @@
 
 namespace shard8::train {
 
+/// Error(deck) if the data has fewer steps than the run. A stream never ends; slabs do.
+void check_steps(const data::Dataset& dataset, const deck::Config& config);
+
 /// All that one rank trains with: mesh, data, memory and trainer. Runs, benchmarks and tests set them up here, in one
 /// order.
 ///
@@ -31,7 +34,13 @@ class Assembly {
   /// Opens the data and model.init_file. Collective. AgreedError(deck) when a file is missing or does not fit the deck,
   /// or the data has fewer than run.steps steps; AgreedError(checkpoint) when a checkpoint of initial weights cannot be
   /// used; AgreedError(failed) when a file cannot be read. `say` gets warnings, on rank 0.
-  void open_files(const std::function<void(const std::string&)>& say = [](const std::string&) {});
+  void open_files(const std::function<void(const std::string&)>& say = [](const std::string&) {}) {
+    open_data();
+    open_weights(say);
+  }
+  /// The two parts of it.
+  void open_data();
+  void open_weights(const std::function<void(const std::string&)>& say);
   /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
   void skip_initial_weights();
   /// The exchanges of the tensor group overlap as these keys say, in place of the deck's. Before start(). Collective.

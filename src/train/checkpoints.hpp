@@ -77,11 +77,21 @@ struct RestartPoints {
 };
 
 /// Where this run looks for checkpoints and writes them: checkpoint.dir. If the deck names none and restart is `auto`,
-/// the folder that an earlier run of this deck used by default, if there is one; else empty. Collective.
+/// the folder that an earlier run of this deck used by default, if there is one; else empty.
+std::string checkpoint_folder(const deck::Config& config);
+/// The same on all ranks, as rank 0 finds it. Collective.
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world);
 
-/// find_start() of rank 0, and refuse_others() unless `shares_folders`; the same on every rank. `say` is called on rank
-/// 0. Collective. Errors of these functions are AgreedErrors.
+/// find_start(), and refuse_others() unless `shares_folders`. One process calls it.
+Start find_start_of(const deck::Config& config, const std::string& folder, const RunDescription& run, const Say& say,
+                    bool shares_folders = false);
+
+/// Error(checkpoint) unless a checkpoint from which the run may go on holds what rank 0 needs of every tensor: all
+/// boxes with their dtypes and shapes. Values are not read. Says which checkpoints are passed over. One process calls
+/// it.
+void require_points(const Start& start, const Setup& setup, const RunDescription& run, const Say& say);
+
+/// find_start_of() by rank 0, on every rank. `say` is called on rank 0. Collective. Errors are AgreedErrors.
 RestartPoints find_restart(const deck::Config& config, const std::string& folder, const comm::Communicator& world,
                            const RunDescription& run, const Say& say, bool shares_folders = false);
 

@@ -31,18 +31,6 @@ using base::ExitCode;
 using checkpoint::Checkpoint;
 using Say = std::function<void(const std::string&)>;
 
-/// Runs an action that reads what model.init_file names, and returns its result. What fails there is the fault of that
-/// input, so an Error(failed) becomes Error(code) with the key's name.
-template <class Action>
-auto read_input(ExitCode code, Action&& action) {
-  try {
-    return std::forward<Action>(action)();
-  } catch (const base::Error& error) {
-    if (error.code() != ExitCode::failed) throw;
-    base::fail(code, "model.init_file: {}", error.what());
-  }
-}
-
 /// The code of what fails while weights are read from a checkpoint, or else from a file.
 ExitCode code_of(const std::optional<Checkpoint>& from) { return from ? ExitCode::checkpoint : ExitCode::deck; }
 
@@ -107,12 +95,12 @@ void check_model(const io::TensorFile& file, const std::optional<Checkpoint>& fr
 void check(const io::TensorFile& file, const std::optional<Checkpoint>& from, const deck::ModelConfig& model,
            const Say& say) {
   for (const std::string& note : file.notes()) say(note);
-  read_input(code_of(from), [&] { check_model(file, from, model, say); });
+  reading_weights(code_of(from), [&] { check_model(file, from, model, say); });
 }
 
 std::unique_ptr<io::TensorFile> open(io::IoThread& io, const std::optional<Checkpoint>& from,
                                      const deck::ModelConfig& model, const checkpoint::LikelyRanks& likely) {
-  return read_input(code_of(from), [&]() -> std::unique_ptr<io::TensorFile> {
+  return reading_weights(code_of(from), [&]() -> std::unique_ptr<io::TensorFile> {
     if (from) return std::make_unique<checkpoint::Masters>(*from, likely);
     return io::open_tensor_file(io, model.init_file);
   });
@@ -120,7 +108,7 @@ std::unique_ptr<io::TensorFile> open(io::IoThread& io, const std::optional<Check
 
 std::optional<Checkpoint> find(const deck::ModelConfig& model, const Say& say) {
   if (!is_checkpoint(model.init_file)) return std::nullopt;
-  return read_input(ExitCode::checkpoint, [&] { return checkpoint::open_checkpoint(model.init_file, say); });
+  return reading_weights(ExitCode::checkpoint, [&] { return checkpoint::open_checkpoint(model.init_file, say); });
 }
 
 }  // namespace
@@ -139,7 +127,7 @@ std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& w
   std::string found;  // the checkpoint's folder and its manifest
   comm::agree_on_root(world, 0, [&] {
     from = find(model, say);
-    if (from) found = from->folder + '\n' + checkpoint::manifest_text(from->manifest);
+    if (from) found = from->folder + '\n' + checkpoint::read_manifest_text(from->folder);
   });
   world.broadcast(found, 0);
   std::unique_ptr<io::TensorFile> file;

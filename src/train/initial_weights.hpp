@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/error.hpp"
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
 #include "io/io_thread.hpp"
@@ -13,6 +15,18 @@
 #include "train/setup.hpp"
 
 namespace shard8::train {
+
+/// Runs an action that reads what model.init_file names, and returns its result. What fails there is the fault of that
+/// input, so an Error(failed) becomes Error(code) with the key's name.
+template <class Action>
+auto reading_weights(base::ExitCode code, Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const base::Error& error) {
+    if (error.code() != base::ExitCode::failed) throw;
+    base::fail(code, "model.init_file: {}", error.what());
+  }
+}
 
 /// Opens the weights of model.init_file and checks that they are those of the deck's model. The file is one that
 /// io::open_tensor_file() opens, or a checkpoint, a folder of checkpoints or an output.dir, as

@@ -2,8 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inputs.hpp"
 
+#include "io/fingerprint.hpp"
+#include "train/initial_weights.hpp"
+
 namespace shard8::train {
 
-Inputs inputs_of(const Assembly&, const std::function<void(const std::string&)>&) { return {}; }
+namespace {
+
+checkpoint::ManifestInput input_of(const std::string& path, const io::Fingerprint& print) {
+  return {path, print.length, print.samples, print.digest};
+}
+
+}  // namespace
+
+std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, const std::string& path,
+                                                  const std::function<void(const std::string&)>& say) {
+  const data::Inspection found = dataset.inspect();
+  for (const std::string& warning : found.warnings) say(warning);
+  if (!found.fingerprint) return std::nullopt;
+  return input_of(path, *found.fingerprint);
+}
+
+checkpoint::ManifestInput input_of(const io::TensorFile& file) {
+  return reading_weights(base::ExitCode::deck, [&] { return input_of(file.spec(), io::fingerprint_of(file)); });
+}
 
 }  // namespace shard8::train

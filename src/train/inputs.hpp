@@ -3,16 +3,21 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
-#include "train/assembly.hpp"
-#include "train/restart_deck.hpp"
+#include "checkpoint/manifest.hpp"
+#include "data/dataset.hpp"
+#include "io/tensor_file.hpp"
 
 namespace shard8::train {
 
-/// The inputs of a training by content, after Assembly::open_files(): data that are not synthetic, and the weights of
-/// model.init_file. Reads a bounded sample of both. One rank calls it. `say` gets warnings, such as data that look
-/// unfinished. Errors are those of reading; a token outside the vocabulary is Error(deck).
-Inputs inputs_of(const Assembly& assembly, const std::function<void(const std::string&)>& say);
+/// Data by content; nothing for synthetic data. Reads a bounded sample. One rank calls it. `path`: where the data lie.
+/// `say` gets warnings, such as data that look unfinished. Errors are those of data::Dataset::inspect().
+std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, const std::string& path,
+                                                  const std::function<void(const std::string&)>& say);
+
+/// Initial weights by content. Reads a bounded sample. One rank calls it. Errors are those of reading_weights().
+checkpoint::ManifestInput input_of(const io::TensorFile& file);
 
 }  // namespace shard8::train

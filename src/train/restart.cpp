@@ -23,10 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-StartQuestion question_of(const deck::Config& config, const std::string& folder, const RunDescription& run) {
-  return {config, folder, run.deck, run.inputs, run.requeued, run.slurm_job};
-}
-
 /// The tensors without those that Trainer::start() makes from the masters.
 std::vector<checkpoint::StateTensor> without_fp8(std::vector<checkpoint::StateTensor> tensors) {
   std::erase_if(tensors,
@@ -69,16 +65,26 @@ comm::MeshShape mesh_of(const Manifest& m) {
 
 }  // namespace
 
-std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world) {
+std::string checkpoint_folder(const deck::Config& config) {
   const deck::CheckpointConfig& c = config.checkpoint;
   if (!c.dir.empty() || c.restart != deck::CheckpointConfig::kAutoRestart) return c.dir;
+  const fs::path usual = fs::path(config.output.dir) / deck::CheckpointConfig::kDefaultDir;
+  return fs::is_directory(usual) ? usual.string() : std::string();
+}
+
+std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world) {
   std::string folder;
-  comm::agree_on_root(world, 0, [&] {
-    const fs::path usual = fs::path(config.output.dir) / deck::CheckpointConfig::kDefaultDir;
-    if (fs::is_directory(usual)) folder = usual.string();
-  });
+  comm::agree_on_root(world, 0, [&] { folder = checkpoint_folder(config); });
   world.broadcast(folder, 0);
   return folder;
+}
+
+Start find_start_of(const deck::Config& config, const std::string& folder, const RunDescription& run, const Say& say,
+                    bool shares_folders) {
+  const StartQuestion question{config, folder, run.deck, run.inputs, run.requeued, run.slurm_job};
+  Start start = find_start(question, say);
+  if (!shares_folders) refuse_others(question, start, find_others(question, start));
+  return start;
 }
 
 namespace {
@@ -114,16 +120,42 @@ Start unpack(const std::string& text) {
 RestartPoints find_restart(const deck::Config& config, const std::string& folder, const comm::Communicator& world,
                            const RunDescription& run, const Say& say, bool shares_folders) {
   std::string found;
-  comm::agree_on_root(world, 0, [&] {
-    const StartQuestion question = question_of(config, folder, run);
-    const Start start = find_start(question, say);
-    if (!shares_folders) refuse_others(question, start, find_others(question, start));
-    found = pack(start);
-  });
+  comm::agree_on_root(world, 0, [&] { found = pack(find_start_of(config, folder, run, say, shares_folders)); });
   world.broadcast(found, 0);
   RestartPoints restart{unpack(found), {}};
   if (!restart.start.points.empty()) restart.first = open_point(world, restart.start.points.front());
   return restart;
+}
+
+namespace {
+
+/// Whether weights in FP8 and their scales are made from the masters of a checkpoint.
+bool starts_fp8_from(const Manifest& manifest, const Setup& setup, const RunDescription& run) {
+  return setup.weights.recipe.on() && changes_fp8(deck_changes(manifest.deck, run.deck));
+}
+
+void tell_of_fallback(const base::Error& error, const std::string& next, const Say& say) {
+  say(fmt::format("{}\n  going on from the checkpoint before it, {}", error.what(), next));
+}
+
+}  // namespace
+
+void require_points(const Start& start, const Setup& setup, const RunDescription& run, const Say& say) {
+  if (start.points.empty()) return;
+  State state(setup, tensor::ArenaSet::measure());
+  const auto all = state_tensors(setup, state);
+  for (std::size_t at = 0;; ++at) {
+    const std::string& folder = start.points[at];
+    try {
+      const Manifest manifest = checkpoint::read_manifest(folder);
+      checkpoint::Reader reader(folder, manifest, likely_ranks(setup, mesh_of(manifest)));
+      reader.require(starts_fp8_from(manifest, setup, run) ? without_fp8(all) : all);
+      return;
+    } catch (const base::Error& error) {
+      if (start.required || error.code() != ExitCode::checkpoint || at + 1 == start.points.size()) throw;
+      tell_of_fallback(error, start.points[at + 1], say);
+    }
+  }
 }
 
 std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& assembly, const RunDescription& run,
@@ -135,8 +167,7 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
   for (std::size_t at = 0;; ++at) {
     try {
       if (!point) point = open_point(world, restart.start.points[at]);
-      const bool starts_fp8 =
-          assembly.setup().weights.recipe.on() && changes_fp8(deck_changes(point->manifest.deck, run.deck));
+      const bool starts_fp8 = starts_fp8_from(point->manifest, assembly.setup(), run);
       const auto tensors = starts_fp8 ? without_fp8(all) : all;
       comm::agree(world, [&] {
         refuse_changes(deck_changes(point->manifest.deck, run.deck), assembly.setup().config.checkpoint.allow_changes,
@@ -156,8 +187,7 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
     } catch (const comm::AgreedError& e) {
       const bool last = at + 1 == restart.start.points.size();
       if (restart.start.required || e.code() != ExitCode::checkpoint || last) throw;
-      if (world.rank() == 0)
-        say(fmt::format("{}\n  going on from the checkpoint before it, {}", e.what(), restart.start.points[at + 1]));
+      if (world.rank() == 0) tell_of_fallback(e, restart.start.points[at + 1], say);
       point.reset();
     }
   }

@@ -45,10 +45,10 @@ inline H5Handle box_of(const std::vector<hsize_t>& shape, const std::vector<hsiz
   return space;
 }
 
-inline H5Handle create(hid_t file, const std::string& name, const H5Handle& space, const Plan& plan) {
-  return {
-      SHARD8_H5(name, H5Dcreate2(file, name.c_str(), H5T_STD_I32LE, space.id(), H5P_DEFAULT, plan.id(), H5P_DEFAULT)),
-      H5Dclose};
+inline H5Handle create(hid_t file, const std::string& name, const H5Handle& space, const Plan& plan,
+                       hid_t type = H5T_STD_I32LE) {
+  return {SHARD8_H5(name, H5Dcreate2(file, name.c_str(), type, space.id(), H5P_DEFAULT, plan.id(), H5P_DEFAULT)),
+          H5Dclose};
 }
 
 /// Writes 1, 2, 3, ... to a box.
@@ -79,7 +79,7 @@ struct Source {
 
 /// A file with a virtual dataset `v` of `count` elements.
 inline void write_virtual(const std::string& path, hsize_t count, const std::vector<Source>& sources,
-                          const std::string& name = "v") {
+                          const std::string& name = "v", hid_t type = H5T_STD_I32LE) {
   const H5Handle file(SHARD8_H5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)), H5Fclose);
   const Plan plan;
   for (const auto& s : sources) {
@@ -87,7 +87,7 @@ inline void write_virtual(const std::string& path, hsize_t count, const std::vec
     const H5Handle source = s.size == 0 ? space_of({s.count}) : box_of({s.size}, {s.from}, {s.count});
     SHARD8_H5(path, H5Pset_virtual(plan.id(), target.id(), s.file.c_str(), s.dataset.c_str(), source.id()));
   }
-  create(file.id(), name, space_of({count}), plan);
+  create(file.id(), name, space_of({count}), plan, type);
 }
 
 inline std::vector<std::int32_t> tokens_of(io::IoThread& io, const std::string& spec) {

@@ -36,8 +36,12 @@ TEST(Hdf5Storage, ContiguousAndCompact) {
   io::TokenFile compact(io, path + "compact");  // its bytes are in the file, whoever wrote them
   EXPECT_EQ(compact.fill_value(), kFill);
   io::TokenFile null(io, path + "null");
-  test::expect_error([&] { io::open_tensor_file(io, folder / "w.h5"); }, kDeck,
-                     {"w.h5': tensor 'never': its values were never written"});
+  {
+    const test::H5Writer writer(folder / "weights.h5");
+    create(writer.id(), "never", space_of({9}), Plan(), H5T_IEEE_F32LE);
+  }
+  test::expect_error([&] { io::open_tensor_file(io, folder / "weights.h5"); }, kDeck,
+                     {"weights.h5': tensor 'never': its values were never written"});
 }
 
 TEST(Hdf5Storage, Chunks) {

@@ -80,6 +80,8 @@ TEST(Hdf5Virtual, SourcesOfVirtualDatasets) {
   expect_refused(io, spec, {"maps 10 of its 15 elements", "from (10) on"});
 
   // Weights are checked like tokens.
+  write_virtual(folder / "v.h5", 10, {{"a.h5", 0, 10}}, "v", H5T_IEEE_F32LE);
+  EXPECT_TRUE(io::open_tensor_file(io, folder / "v.h5")->unreadable("v").empty());
   fs::remove(folder / "a.h5");
   test::expect_error([&] { io::open_tensor_file(io, folder / "v.h5"); }, kDeck,
                      {"v.h5': tensor 'v': is a virtual dataset", "'a.h5' is missing"});

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace shard8::app {
+
+/// What is looked at before the first step, in the order in which a run looks.
+enum class Stage {
+  deck,
+  ranks,
+  device,
+  output,
+  output_lock,
+  gold,
+  data,
+  initial_weights,
+  checkpoint_dir,
+  checkpoint_lock,
+  start,
+  overlap,
+  set_up,
+  restore,
+  first_files,
+  signal,
+};
+std::string_view name_of(Stage stage);
+
+/// A reason why a run does not start.
+struct Refusal {
+  Stage stage;
+  base::ExitCode code;
+  /// One process without ranks, devices or memory can find it: `shard8 check` says the same as `shard8 run`.
+  bool found_by_check;
+  std::string_view what;  ///< what is wrong, for docs and tests
+};
+
+/// The register: every reason for which a run ends before its first step. No other code leaves a stage.
+std::span<const Refusal> refusals();
+
+/// Runs what belongs to a stage. Of the errors that `action` throws:
+/// - one whose code is registered for the stage passes;
+/// - an Error(failed) from a stage that is about one input gets the code that is registered for that input, since what
+///   cannot be read there is the input's fault;
+/// - any other one gets a line that says that it is not registered. Tests fail when they see that line.
+/// An AgreedError stays one.
+void at_stage(Stage stage, const std::function<void()>& action);
+
+/// The words of that line.
+inline constexpr std::string_view kNotRegistered = "this reason not to start is not registered";
+
+}  // namespace shard8::app
