@@ -51,6 +51,15 @@ void show_header(Out out, const Checkpoint& checkpoint) {
   fmt::format_to(out, "checkpoint  {}\n", checkpoint.folder);
   fmt::format_to(out, "step        {}\n", m.step);
   fmt::format_to(out, "run         {}\n", base::printable(m.run));
+  if (m.parent) fmt::format_to(out, "parent      {} at step {}\n", base::printable(m.parent->run), m.parent->step);
+  fmt::format_to(out, "sequences   {}\n", m.sequences);
+  const auto input = [&](const char* name, const std::optional<ManifestInput>& one) {
+    if (one)
+      fmt::format_to(out, "{:<12}{}, {} elements, digest {}\n", name, base::printable(one->path), one->length,
+                     one->digest);
+  };
+  input("data", m.data);
+  input("weights", m.weights);
   fmt::format_to(out, "written     as number {} of its folder\n", m.serial);
   fmt::format_to(out, "program     {} ({})\n", base::printable(m.program), base::printable(m.git_hash));
   fmt::format_to(out, "mesh        {} (replicate x shard x tensor)\n", mesh_text(m));
@@ -141,6 +150,9 @@ std::string show_json(const Checkpoint& checkpoint, const std::vector<TensorSumm
   Json all = {{"folder", checkpoint.folder},
               {"step", m.step},
               {"run", m.run},
+              {"parent", m.parent ? Json{{"run", m.parent->run}, {"step", m.parent->step}} : Json(nullptr)},
+              {"sequences", m.sequences},
+              {"loss", m.loss ? Json(*m.loss) : Json(nullptr)},
               {"serial", m.serial},
               {"program", m.program},
               {"git_hash", m.git_hash},

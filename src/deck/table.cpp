@@ -120,7 +120,7 @@ All errors are told at once, before any device or other file is touched, and the
 A key that nothing reads as the others stand (`fp8.margin` without the recipe `delayed`) is no error: a
 warning of the same form says so.
 
-`shard8 check DECK` stops after that and says what would run.
+`shard8 check DECK` looks at data, weights and folders as well, as a run does, and says what would run.
 
 At step s, counted from 0, the learning rate is `lr * (s + 1) / warmup` while s < warmup, then with
 N = decay_steps `min_lr + (lr - min_lr) / 2 * (1 + cos(pi * (s - warmup) / (N - warmup)))`, and

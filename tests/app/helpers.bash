@@ -22,6 +22,7 @@ expect() {
   shift
   "$@" >out.txt 2>err.txt </dev/null || code=$?
   [[ "$code" == "$wanted" ]] || fail "exit code $code instead of $wanted: $*"
+  ! grep -q 'reason not to start is not registered' err.txt || fail "src/app/refusals.cpp lacks a refusal: $*"
 }
 says() { grep -qE -- "$2" "$1" || fail "$1 does not say: $2"; }
 once() { [[ "$(grep -cE -- "$2" "$1")" == 1 ]] || fail "$1 does not say exactly once: $2"; }
@@ -40,6 +41,6 @@ precision: {compute: fp32}
 optimizer: {lr: 3.0e-3}
 data:      {kind: bytes, path: text.txt, batch: 4}
 run:       {steps: 8, timing_skip: 2}
-output:    {dir: results}
+output:    {dir: results, replace: true}
 DECK
 }

@@ -88,6 +88,7 @@ class Legs : public Identity {};
 class Nearly : public Identity {};
 class InputContent : public Identity {};
 class Held : public Identity {};
+class Format1 : public Identity {};
 
 const std::vector<std::string> kFork = {"checkpoint.restart=out/checkpoints/step_00000006", "optimizer.lr=1e-3",
                                         "checkpoint.allow_changes=true", "checkpoint.keep=1"};
@@ -332,6 +333,41 @@ TEST_F(InputContent, TheCursorCountsSequences) {
   EXPECT_EQ(manifest("child/checkpoints/step_00000006").sequences, 32);
   expect_ends(0, child);
   EXPECT_EQ(manifest("child/checkpoints/step_00000010").sequences, 64);
+}
+
+std::vector<double> losses(const fs::path& metrics) {
+  std::vector<double> values;
+  std::istringstream lines(test::read_bytes(metrics));
+  for (std::string line; std::getline(lines, line);) values.push_back(json::parse(line)["loss"]);
+  return values;
+}
+
+/// What commit 6dec955 wrote: it is verified, compared and goes on as the same training.
+TEST_F(Format1, GoesOn) {
+  const fs::path stored = fs::path(std::getenv("SHARD8_SOURCES")) / "tests/restart/format_1";
+  fs::copy(stored / "run", at("out"), fs::copy_options::recursive);
+  fs::copy_file(stored / "deck.yaml", at("deck.yaml"), fs::copy_options::overwrite_existing);
+  const auto old = manifest("out/checkpoints/step_00000004");
+  ASSERT_EQ(old.format, 1);
+  EXPECT_EQ(old.sequences, 16);
+  const std::string program = std::getenv("SHARD8_PROGRAM");
+  const auto command = [&](const std::string& words) {
+    return std::system(fmt::format("cd {} && {} {} >log 2>&1", folder_.path(), program, words).c_str());
+  };
+  EXPECT_EQ(command("ckpt verify out"), 0) << test::read_bytes(at("log"));
+  const auto run = test::run_program({.folder = folder_.path(), .ranks = 2});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_NE(run.output.find("identity   training " + old.run + "\n"), std::string::npos) << run.output;
+  const auto next = manifest("out/checkpoints/step_00000008");
+  EXPECT_EQ(next.run, old.run);
+  EXPECT_EQ(next.format, 2);
+  EXPECT_EQ(next.sequences, 32);
+  const auto got = losses(at("out/metrics.jsonl")), wanted = losses(stored / "whole.jsonl");
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t s = 0; s < got.size(); ++s) EXPECT_NEAR(got[s] / wanted[s], 1, 2e-6) << "step " << s;
+  EXPECT_TRUE(fs::exists(at("out/summary.leg_1.json")));
+  EXPECT_EQ(command("compare out/summary.leg_1.json out/summary.json --threshold 1000"), 0)
+      << test::read_bytes(at("log"));
 }
 
 TEST_F(Held, OutputIsOneRunsAtATime) {

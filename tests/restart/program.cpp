@@ -68,7 +68,7 @@ ProgramRun::ProgramRun(ProgramOptions options)
     command.insert(command.end(), {"-n", std::to_string(options_.ranks)});
   }
   command.insert(command.end(), options_.before.begin(), options_.before.end());
-  command.insert(command.end(), {variable("SHARD8_PROGRAM"), "run", deck_.string()});
+  command.insert(command.end(), {variable("SHARD8_PROGRAM"), options_.command, deck_.string()});
   command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
   std::vector<char*> arguments;
   for (std::string& one : command) arguments.push_back(one.data());

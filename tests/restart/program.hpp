@@ -22,6 +22,7 @@ struct ProgramOptions {
   std::vector<std::string> arguments;    ///< after the deck
   std::function<void()> prepare = {};    ///< called in the process that becomes the launcher, before it does
   std::vector<std::string> before = {};  ///< a command that starts the program, with its arguments
+  std::string command = "run";           ///< of the program
 };
 
 /// How a run ended.
