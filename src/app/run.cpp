@@ -134,8 +134,10 @@ class Run {
         if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
       });
     });
-    at(Stage::data, [&] { open_data(); });
-    at(Stage::initial_weights, [&] { open_weights(); });
+    at(
+        Stage::data, [&] { open_data(); }, Files::unlimited);
+    at(
+        Stage::initial_weights, [&] { open_weights(); }, Files::unlimited);
     const std::string folder = train::checkpoint_folder(config(), world());
     at(Stage::checkpoint_dir, [&] { comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(config()); }); });
     at(
@@ -173,7 +175,6 @@ class Run {
 
   void open_weights() {
     assembly_->open_weights(say());
-    const comm::HostWaits::Unlimited files(world().waits());
     comm::agree_on_root(world(), 0, [&] {
       if (const auto* file = assembly_->initial_weights()) run_.inputs.weights = train::input_of(*file);
     });
@@ -220,8 +221,7 @@ class Run {
     }
     run_.overlap = overlap_.plan;
     point_ = std::move(point);
-    if (folder_ && !config().checkpoint.dir.empty())
-      checkpoints_.emplace(*assembly_, *folder_, run_, point_ ? &point_->manifest : nullptr, say());
+    if (folder_) checkpoints_.emplace(*assembly_, *folder_, run_, point_ ? &point_->manifest : nullptr, say());
   }
 
   /// Writes down whose the files in output.dir are from now on, and judges the losses of earlier legs with this one's.

@@ -221,6 +221,9 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
       training_ = *there;
     } else {
       training_.origin = start.origin;
+      // Earlier legs wrote elsewhere, or were those of an early version, which kept no record.
+      if (start.first_step > start.identity.first_step())
+        training_.legs.push_back({.first_step = start.identity.first_step()});
     }
     training_.identity = start.identity;
     training_.deck = start.deck;

@@ -116,6 +116,8 @@ class Finder {
   }
 
   Start go_on() {
+    // A start that was killed while it moved another training's files aside: some of them may still be here.
+    if (record_ && record_->replacing > 0 && was_cut_off()) return begin_again();
     tell_of(own_, scan_);
     if (!scan_.usable.empty()) return from(own_, scan_, false);
     if (!question_.folder.empty()) {
@@ -151,7 +153,10 @@ class Finder {
     start.identity = record_->identity;
     start.begins_again = true;
     if (record_->origin.empty()) return start;
-    start.points.push_back(record_->origin);
+    // Before it is moved aside, the checkpoint lies in checkpoint.dir.
+    const fs::path moved(record_->origin), unmoved = fs::path(question_.folder) / moved.filename();
+    const bool is_moved = record_->replacing == 0 || fs::exists(moved);
+    start.points.push_back(is_moved ? moved.string() : unmoved.string());
     start.required = true;
     require_deck(start.points.front());
     return start;
@@ -284,7 +289,7 @@ Others find_others(const StartQuestion& question, const Start& start) {
   const bool known = !start.is_child && (!start.points.empty() || start.begins_again);
   Others others;
   others.in_output = others_in_output(question.config.output, start, known);
-  const std::string& folder = question.config.checkpoint.dir;
+  const std::string& folder = question.folder;
   if (!folder.empty()) others.in_checkpoints = others_in_checkpoints(Directory(folder), start.identity.id, known);
   return others;
 }
@@ -300,7 +305,7 @@ void refuse_others(const StartQuestion& question, const Start& start, const Othe
     keys += fmt::format("{}{}", keys.empty() ? "" : " and ", key);
   };
   add("output.dir", config.output.dir, others.in_output);
-  add("checkpoint.dir", config.checkpoint.dir, others.in_checkpoints);
+  add("checkpoint.dir", question.folder, others.in_checkpoints);
   const bool both = !others.in_output.empty() && !others.in_checkpoints.empty();
   base::fail(ExitCode::deck,
              "this run is {}, and {}: set {} to {}, or output.replace to true, which moves what is there aside{}",
