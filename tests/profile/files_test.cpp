@@ -242,7 +242,9 @@ TEST(Summary, holds_the_checkpoints) {
 
 TEST(Summary, says_how_the_run_ended) {
   const auto end = [](const SummaryInput::End& e) {
-    return ordered_json::parse(to_json(synthetic_report(), {.end = e}))["end"];
+    SummaryInput input;
+    input.end = e;
+    return ordered_json::parse(to_json(synthetic_report(), input))["end"];
   };
   EXPECT_EQ(end({.next_step = 30, .steps = 30}),
             (ordered_json{{"finished", true}, {"next_step", 30}, {"steps", 30}, {"checkpoint", false}}));
@@ -259,21 +261,25 @@ TEST(Summary, says_how_the_run_ended) {
 
 TEST(Summary, holds_everything) {
   const Folder folder;
-  const SummaryInput input{.date = "2026-01-02T03:04:05Z",
-                           .command = {"shard8", "run"},
-                           .version = {{"number", "0.1.0"}, {"git_hash", "abc"}},
-                           .gpu = {{"name", "NVIDIA H200"}, {"nccl", ""}},
-                           .deck = {{"model", "hidden", "256"},
-                                    {"model", "arch", "llama", true},
-                                    {"precision", "deterministic", "true"},
-                                    {"data", "path", "123", true},
-                                    {"optimizer", "lr", "0.001"}},
-                           .run = {"mpi", "host", 2, "yield", "bytes of 'text'"},
-                           .environment = {{"OMP_NUM_THREADS", "2"}},
-                           .slurm = {{"SLURM_JOB_ID", "7"}},
-                           .memory = {{"weights", 1000}, {"gathered", 2000}, {"reduction_buffers", 3000}},
-                           .final_loss = 2.5,
-                           .unigram_entropy = 3.5};
+  SummaryInput input;
+  input.date = "2026-01-02T03:04:05Z";
+  input.command = {"shard8", "run"};
+  input.version = {{"number", "0.1.0"}, {"git_hash", "abc"}};
+  input.gpu = {{"name", "NVIDIA H200"}, {"nccl", ""}};
+  input.deck = {{"model", "hidden", "256"},
+                {"model", "arch", "llama", true},
+                {"precision", "deterministic", "true"},
+                {"data", "path", "123", true},
+                {"optimizer", "lr", "0.001"}};
+  input.run = {"mpi", "host", 2, "yield", "bytes of 'text'"};
+  input.environment = {{"OMP_NUM_THREADS", "2"}};
+  input.slurm = {{"SLURM_JOB_ID", "7"}};
+  input.memory = {{"weights", 1000}, {"gathered", 2000}, {"reduction_buffers", 3000}};
+  input.final_loss = 2.5;
+  input.unigram_entropy = 3.5;
+  input.training = {"c0ffee", "cafe", 6, 2, "run7/checkpoints/step_00000008"};
+  input.inputs = {{"data", "text", 4000, 249, "0123"}, {"initial_weights", ""}};
+  input.totals = {2, 6, 4, 1, 256, 0.5};
   write_summary(folder / "summary.json", synthetic_report({Verification::Status::failed, "too high"}, 1e16), input);
   std::ifstream in(folder / "summary.json");
   const auto s = ordered_json::parse(in);
@@ -317,8 +323,33 @@ TEST(Summary, holds_everything) {
   EXPECT_NEAR(s["figures"]["mfu"], 0.25 / 1.15, 1e-9);
   EXPECT_EQ(s["verification"]["status"], "failed");
   EXPECT_EQ(s["verification"]["why"], "too high");
+  EXPECT_EQ(s["training"], (ordered_json{{"id", "c0ffee"},
+                                         {"parent", "cafe"},
+                                         {"parent_step", 6},
+                                         {"leg", 2},
+                                         {"from", "run7/checkpoints/step_00000008"}}));
+  EXPECT_EQ(leg_of_summary(s.dump()), 2);
+  EXPECT_EQ(s["inputs"]["data"],
+            (ordered_json{{"path", "text"}, {"length", 4000}, {"samples", 249}, {"digest", "0123"}}));
+  EXPECT_EQ(s["inputs"]["initial_weights"], (ordered_json{{"path", ""}}));
+  EXPECT_EQ(s["totals"], (ordered_json{{"legs", 2},
+                                       {"first_step", 6},
+                                       {"steps", 4},
+                                       {"trained_again", 1},
+                                       {"tokens", 256},
+                                       {"step_s", 0.5},
+                                       {"tokens_per_s", 512.0}}));
   EXPECT_EQ(s.begin().key(), "schema");
   EXPECT_EQ(s["schema"], kSummarySchema);
+}
+
+TEST(Summary, of_a_training_without_a_parent) {
+  const auto s = ordered_json::parse(to_json(synthetic_report(), SummaryInput()));
+  EXPECT_TRUE(s["training"]["parent"].is_null());
+  EXPECT_TRUE(s["training"]["from"].is_null());
+  EXPECT_EQ(leg_of_summary("{\"schema\": 1}"), std::nullopt);
+  EXPECT_EQ(leg_of_summary("{\"training\": {\"leg\": \"two\"}}"), std::nullopt);
+  EXPECT_EQ(leg_of_summary("{\"training\": 3"), std::nullopt);
 }
 
 TEST(Summary, has_the_exchanges_of_a_tensor_group) {
