@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sequences/settle.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace shard8::test {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_below(const std::string& path, const std::string& folder) { return path.starts_with(folder + "/"); }
+
+/// Whether a path is FOLDER/NAME, with no folder in between.
+bool is_in(const std::string& path, const std::string& folder) {
+  return is_below(path, folder) && path.find('/', folder.size() + 1) == std::string::npos;
+}
+
+/// Whether a run of these folders may change the file.
+bool is_its_own(const std::string& path, const Command& command) {
+  const std::string folder = command.checkpoints();
+  return is_in(path, command.output) || is_in(path, folder) || is_below(path, folder + "/step") ||
+         path.starts_with(folder + "/step_");
+}
+
+bool is_replaced(const std::string& path, const Command& command) {
+  return path.starts_with(command.output + "/replaced_") || path.starts_with(command.checkpoints() + "/replaced_");
+}
+
+}  // namespace
+
+void Settle::broken(const std::string& what) const { throw Broken(what); }
+
+const std::vector<double>& Settle::losses(const Mesh& mesh) {
+  auto& found = losses_[mesh];
+  if (found.empty()) found = place_.references.losses(place_.base, training().lineage, mesh);
+  return found;
+}
+
+OneMesh Settle::mesh_of_leg() const {
+  if (outcome_.first == 0) return command_.deck.mesh;
+  return outcome_.before == OneMesh(command_.deck.mesh) ? outcome_.before : std::nullopt;
+}
+
+/// The steps behind which a leg up to `last` writes checkpoints.
+std::vector<std::int64_t> Settle::writes(std::int64_t last) const {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = outcome_.first + 1; step <= last; ++step)
+    if (step % command_.deck.every == 0 || (step == last && last < command_.deck.steps)) steps.push_back(step);
+  return steps;
+}
+
+std::set<std::string> Settle::after_run(const RunEnd& end) {
+  after_ = digests_below(place_.folder);
+  output_ = look_at_output(place_.folder / command_.output);
+  folder_ = look_at_folder(place_.folder / command_.checkpoints());
+  check_others();
+  std::set<std::string> left;
+  const bool moved = check_move(end, left), ran = started(end);
+  if (ran || moved) take_over(ran);
+  if (!ran) return moved ? left : std::set<std::string>();
+  const std::int64_t last = check_end(end);
+  check_checkpoints(end, last);
+  check_lines(end, last);
+  check_files(end);
+  return left;
+}
+
+/// Finds out which training ran. False if a killed run ended before it began one.
+bool Settle::started(const RunEnd& end) {
+  index_ = outcome_.training;
+  if (index_ < 0) {
+    std::set<std::string> unknown;
+    const auto note = [&](const std::string& id) {
+      if (id.empty()) return;
+      for (const Training& one : world_.trainings)
+        if (one.id == id) return;
+      unknown.insert(id);
+    };
+    if (output_.training.is_object()) note(output_.training.value("id", ""));
+    for (const SeenLine& line : output_.lines) note(line.run);
+    for (const auto& [step, one] : folder_.checkpoints) note(one.run);
+    if (unknown.size() > 1) broken(fmt::format("one run made several ids: {}", fmt::join(unknown, ", ")));
+    if (unknown.empty()) {
+      if (end.how == RunEnd::How::by_itself || end.code == 0 || end.code == 75)
+        broken("a new training must have a new id, and there is none");
+      return false;
+    }
+    index_ = static_cast<int>(world_.trainings.size());
+    world_.trainings.push_back({*unknown.begin(), outcome_.parent, outcome_.lineage});
+  }
+  return true;
+}
+
+/// The folders are those of this run now.
+void Settle::take_over(bool ran) {
+  Output& output = world_.outputs[command_.output];
+  if (outcome_.moves_output) output = {};
+  if (outcome_.moves_checkpoints) world_.folders[command_.checkpoints()] = {};
+  if (!ran || output.owner) return;
+  output.owner = index_;
+  output.restart = command_.restart;
+  output.deck = command_.deck;
+  if (outcome_.point) output.origin = Origin{command_.restart, *outcome_.point};
+}
+
+/// The files that were there lie in replaced_N, with the same content. What does not is `left` by a killed run. True if
+/// files were moved.
+bool Settle::check_move(const RunEnd& end, std::set<std::string>& left) const {
+  bool any = false;
+  std::set<std::string> moved;
+  for (const auto& [path, digest] : after_)
+    if (is_replaced(path, command_)) moved.insert(digest);
+  for (const auto& [path, digest] : before_) {
+    const bool of_output = outcome_.moves_output &&
+                           (path == command_.output + "/metrics.jsonl" || path == command_.output + "/summary.json");
+    const bool of_folder = outcome_.moves_checkpoints && path.starts_with(command_.checkpoints() + "/step_") &&
+                           path.find(".tmp/") == std::string::npos && path.find(".old/") == std::string::npos;
+    if (!of_output && !of_folder) continue;
+    any = any || moved.contains(digest);
+    if (moved.contains(digest)) continue;
+    if (end.how != RunEnd::How::killed && end.code != 5)
+      broken(fmt::format("{} was to be moved to replaced_N, and is not there", path));
+    left.insert(digest);
+  }
+  return any;
+}
+
+/// Files that are not the run's own are as before.
+void Settle::check_others() const {
+  const bool moves = outcome_.moves_output || outcome_.moves_checkpoints;
+  for (const auto& [path, digest] : before_) {
+    if (is_its_own(path, command_)) continue;
+    const auto found = after_.find(path);
+    if (found == after_.end()) broken(fmt::format("{} is gone, and is not the run's own", path));
+    if (found->second != digest) broken(fmt::format("{} has changed, and is not the run's own", path));
+  }
+  for (const auto& [path, digest] : after_)
+    if (!before_.contains(path) && !is_its_own(path, command_) && !(moves && is_replaced(path, command_)))
+      broken(fmt::format("{} is new, and is not the run's own", path));
+}
+
+/// Whether the losses of all steps pass what the command verifies.
+bool Settle::verifies(std::int64_t) const {
+  return (command_.final_loss_max == 0 || command_.final_loss_max > 1) && !command_.gold_is_wrong;
+}
+
+/// Checks the exit code and returns the number of steps that are done.
+std::int64_t Settle::check_end(const RunEnd& end) const {
+  const std::int64_t steps = command_.deck.steps;
+  if (end.how == RunEnd::How::killed && end.code != 0) return steps;
+  const int finished = verifies(steps) ? 0 : 6;
+  if (end.how == RunEnd::How::signalled && end.code != finished) {
+    // 128 + SIGTERM or SIGUSR1: the signal came before the program handled it.
+    if (end.code != 75 && end.code != 5 && end.code <= 128)
+      broken(fmt::format("exit code {} after a signal, not 75, {} or 5", end.code, finished));
+    if (end.code != 75) return outcome_.first;
+    const std::int64_t last = output_.lines.empty() ? 0 : output_.lines.back().step + 1;
+    if (last <= outcome_.first || last >= steps) broken(fmt::format("exit code 75 after {} of {} steps", last, steps));
+    return last;
+  }
+  const bool stops = trains() && command_.stop_after > 0 && outcome_.first + command_.stop_after < steps;
+  const int wanted = stops ? 75 : finished;
+  if (end.code != wanted) broken(fmt::format("exit code {}, not {}", end.code, wanted));
+  return stops ? outcome_.first + command_.stop_after : std::max(steps, outcome_.first);
+}
+
+void Settle::check_files(const RunEnd& end) const {
+  if (end.how != RunEnd::How::by_itself) return;
+  for (const std::string& folder : {command_.output, command_.checkpoints()})
+    if (fs::exists(place_.folder / folder / "lock")) broken(folder + "/lock is there after the run's end");
+  if (!output_.training.is_object()) broken(command_.output + "/training.json is not there");
+  if (output_.training.value("id", "") != training().id)
+    broken(fmt::format("{}/training.json is of {}, the training is {}", command_.output,
+                       output_.training.value("id", ""), training().id));
+  if (!trains()) return;
+  if (!output_.summary.is_object()) broken(command_.output + "/summary.json is not there");
+  const auto of = output_.summary.value("training", nlohmann::json());
+  if (!of.is_object() || of.value("id", "") != training().id)
+    broken(fmt::format("{}/summary.json is not of training {}: {}", command_.output, training().id, of.dump()));
+}
+
+}  // namespace shard8::test

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// What the test knows of trainings and folders. It follows from the commands that were given, and from nothing that the
+// program decided.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sequences/deck.hpp"
+
+namespace shard8::test {
+
+/// A checkpoint by the training that wrote it.
+struct Parent {
+  int training = 0;  ///< index in World::trainings
+  std::int64_t step = 0;
+  bool operator==(const Parent&) const = default;
+};
+
+/// From step `first` on a training has the losses of this deck.
+struct Segment {
+  std::int64_t first = 0;
+  Deck deck;
+};
+
+struct Training {
+  std::string id;  ///< as the program named it; empty before it was seen
+  std::optional<Parent> parent;
+  std::vector<Segment> lineage;  ///< ascending; the first one begins at step 0
+  std::int64_t begins() const { return parent ? parent->step : 0; }
+};
+
+/// Whether all steps up to one were trained on one mesh: then losses are compared bit for bit.
+using OneMesh = std::optional<Mesh>;
+
+struct Checkpoint {
+  enum class State { good, cut_shard, no_manifest };
+  int training = 0;
+  std::int64_t step = 0, serial = 0;
+  Deck deck;  ///< of the run that wrote it
+  OneMesh mesh;
+  State state = State::good;
+  bool uncertain = false;  ///< a run was killed while it removed this one: it may come back or be gone
+  std::string digest;      ///< of all its files
+  bool usable() const { return state == State::good; }
+};
+
+/// A folder of checkpoints.
+struct Folder {
+  std::map<std::int64_t, Checkpoint> checkpoints;  ///< by step
+  bool has_latest = false;                         ///< the file `latest`
+
+  /// The usable checkpoint that was written last, of all trainings or of one; null if there is none.
+  const Checkpoint* newest(int training = -1) const;
+  /// Whether it holds a checkpoint, usable or not, of a training other than this one.
+  bool holds_other(int training) const;
+  bool holds(int training) const;
+  /// Names or files of checkpoints, but no usable checkpoint.
+  bool nearly() const { return newest() == nullptr && (has_latest || !checkpoints.empty()); }
+};
+
+/// checkpoint.restart of a command.
+struct Restart {
+  enum class Kind { automatic, none, path };
+  Kind kind = Kind::automatic;
+  std::string folder;      ///< of checkpoints
+  std::int64_t step = -1;  ///< of the checkpoint in it; -1: the folder itself is named
+  std::string text() const;
+  bool operator==(const Restart&) const = default;
+};
+
+/// Where a training began: nothing is step 0.
+struct Origin {
+  Restart path;
+  Parent point;
+};
+
+/// An output.dir.
+struct Output {
+  std::optional<int> owner;  ///< the training whose files these are
+  // As the training's first leg here was given them.
+  Restart restart;
+  Deck deck;
+  std::optional<Origin> origin;
+  bool finished = false;
+  std::map<std::int64_t, OneMesh> lines;  ///< of metrics.jsonl, by step
+};
+
+/// A call of the program.
+struct Command {
+  std::string output = "o1";
+  std::string folder;  ///< checkpoint.dir; empty: the default
+  Deck deck;
+  Restart restart;
+  bool allow_changes = false, replace = false, requeue = false;
+  std::int64_t stop_after = 0;
+  double final_loss_max = 0;   ///< 0: not set
+  std::string gold;            ///< verify.gold; empty: not set
+  bool gold_is_wrong = false;  ///< a loss in it is not that of the training
+  std::string checkpoints() const { return folder.empty() ? output + "/checkpoints" : folder; }
+  /// The program's arguments after the deck; paths begin with `prefix`.
+  std::vector<std::string> arguments(const std::string& prefix = "") const;
+  /// As a shell types it.
+  std::string shell() const;
+};
+
+struct World {
+  std::vector<Training> trainings;
+  std::map<std::string, Output> outputs;
+  std::map<std::string, Folder> folders;
+  std::map<std::string, Content> files;  ///< texts to train on
+};
+
+/// The name of a checkpoint's folder.
+std::string step_folder(std::int64_t step);
+
+}  // namespace shard8::test
