@@ -70,6 +70,9 @@ struct Deck {
   std::vector<std::string> arguments() const;
 };
 
+/// 6 sequences of 16 tokens, in all base decks.
+inline constexpr std::int64_t kTokensOfStep = 96;
+
 /// Most steps that a sequence trains; decays end there.
 inline constexpr std::int64_t kMostSteps = 40;
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sequences/rules.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 namespace shard8::test {
 
@@ -36,19 +36,23 @@ class Rules {
         restart_(command.restart) {}
 
   Outcome decide() {
+    point_folder_ = command_.checkpoints();
     point_ = named();
     note_later_leg();
     if (later_) {
       restart_ = {};
+      point_folder_ = command_.checkpoints();
       point_ = folder_.newest();
-      if (point_ == nullptr && folder_.nearly())
-        return refuse(4, "a later leg finds no usable checkpoint", {command_.checkpoints()});
-      if (point_ == nullptr && from_origin_) return begin_again();
     }
-    if (restart_.kind == Restart::Kind::automatic && point_ == nullptr && folder_.nearly())
+    const bool automatic = restart_.kind == Restart::Kind::automatic;
+    if (automatic && point_ == nullptr && folder_.nearly())
       return refuse(4, "auto finds no usable checkpoint", {command_.checkpoints()});
-    if (restart_.kind == Restart::Kind::path && point_ == nullptr)
-      return refuse(4, "the checkpoint that is named cannot be used", {command_.restart.folder});
+    if (point_ == nullptr && from_origin_) return begin_again();
+    if (point_ == nullptr && restart_.kind == Restart::Kind::path) {
+      auto refused = refuse(4, "the checkpoint that is named cannot be used", {command_.restart.folder});
+      refused.or_refused = {2};  // a deck that names a folder which is not there
+      return refused;
+    }
     return point_ != nullptr ? go_on() : begin_anew();
   }
 
@@ -59,28 +63,48 @@ class Rules {
     return found == map.end() ? typename Map::mapped_type{} : found->second;
   }
 
-  bool same(const Deck& deck) const { return deck.same_model(command_.deck) && deck.same_training(command_.deck); }
+  const Training& training(int index) const { return world_.trainings[static_cast<std::size_t>(index)]; }
+
+  /// The content of the data does not belong to a deck's keys.
+  bool same_keys(Deck deck) const {
+    deck.content = command_.deck.content;
+    return deck.same_model(command_.deck) && deck.same_training(command_.deck);
+  }
 
   /// The checkpoint that checkpoint.restart means; null if there is none.
   const Checkpoint* named() {
     if (restart_.kind == Restart::Kind::none) return nullptr;
     if (restart_.kind == Restart::Kind::automatic) return folder_.newest();
-    point_folder_ = find(world_.folders, restart_.folder);
-    if (restart_.step < 0) return point_folder_.newest();
-    const auto found = point_folder_.checkpoints.find(restart_.step);
-    return found == point_folder_.checkpoints.end() || !found->second.usable() ? nullptr : &found->second;
+    point_folder_ = restart_.folder;
+    beside_ = find(world_.folders, restart_.folder);
+    if (restart_.step < 0) return beside_.newest();
+    const auto found = beside_.checkpoints.find(restart_.step);
+    return found == beside_.checkpoints.end() || !found->second.usable() ? nullptr : &found->second;
   }
 
   void note_later_leg() {
     const Checkpoint* const newest = folder_.newest();
-    if (command_.requeue && output_.owner) later_ = true;
-    if (restart_.kind == Restart::Kind::path && point_ != nullptr && newest != nullptr) {
-      const auto& parent = world_.trainings[static_cast<std::size_t>(newest->training)].parent;
-      if (parent && *parent == Parent{point_->training, point_->step} && same(newest->deck)) later_ = true;
+    const bool requeued = command_.requeue && output_.owner;
+    const bool same_restart = output_.owner && (output_.restart == command_.restart || requeued);
+    from_origin_ = same_restart && !output_.finished && !output_.has_told_checkpoint && same_keys(output_.deck) &&
+                   folder_.newest(*output_.owner) == nullptr;
+    later_ = requeued || from_origin_;
+    if (restart_.kind == Restart::Kind::path && newest != nullptr && same_keys(newest->deck)) {
+      const auto& parent = training(newest->training).parent;
+      const bool from_named = point_ != nullptr && parent == Parent{point_->training, point_->step};
+      later_ = later_ || from_named || (same_restart && output_.owner == newest->training);
     }
-    from_origin_ = output_.owner && !output_.finished && !folder_.holds(*output_.owner) &&
-                   output_.restart == command_.restart && same(output_.deck);
-    later_ = later_ || from_origin_;
+  }
+
+  /// Whether the training has a usable checkpoint behind the one that the command names, beside it or in the run's own
+  /// folder.
+  bool names_older() const {
+    if (restart_.kind != Restart::Kind::path || restart_.step < 0) return false;
+    const auto is_newer = [&](const auto& one) {
+      return one.second.usable() && one.second.training == point_->training && one.second.step > point_->step;
+    };
+    return std::any_of(beside_.checkpoints.begin(), beside_.checkpoints.end(), is_newer) ||
+           std::any_of(folder_.checkpoints.begin(), folder_.checkpoints.end(), is_newer);
   }
 
   Outcome go_on() {
@@ -89,16 +113,12 @@ class Rules {
     const bool changed = !point_->deck.same_training(command_.deck);
     if (changed && !command_.allow_changes)
       return refuse(4, "keys that need allow_changes", {"checkpoint.allow_changes", name});
-    const Folder& there = restart_.kind == Restart::Kind::path ? point_folder_ : folder_;
-    const Checkpoint* const latest = there.newest(point_->training);
-    const bool names_older = restart_.kind == Restart::Kind::path && restart_.step >= 0 && latest != point_;
     Outcome outcome;
     outcome.first = point_->step;
-    outcome.point = Parent{point_->training, point_->step};
-    outcome.before = point_->mesh;
+    outcome.point = Origin{point_folder_, {point_->training, point_->step}, point_->deck, point_->mesh};
     outcome.later = later_;
-    const Training& owner = world_.trainings[static_cast<std::size_t>(point_->training)];
-    if (changed || names_older) {
+    const Training& owner = training(point_->training);
+    if (changed || names_older()) {
       outcome.parent = Parent{point_->training, point_->step};
       outcome.lineage = branch(owner.lineage, point_->step, command_.deck);
       outcome.why = changed ? "a child with changed keys" : "a child of an older step";
@@ -107,7 +127,7 @@ class Rules {
       outcome.lineage = owner.lineage;
       outcome.why = "goes on";
     }
-    return with_folders(outcome);
+    return with_folders(std::move(outcome));
   }
 
   Outcome begin_anew() const {
@@ -115,53 +135,58 @@ class Rules {
     outcome.lineage = {{0, command_.deck}};
     outcome.later = later_;
     outcome.why = "a new training";
-    return with_folders(outcome);
+    return with_folders(std::move(outcome));
   }
 
   /// A leg that was killed before its first checkpoint.
   Outcome begin_again() const {
     Outcome outcome;
     outcome.training = *output_.owner;
-    outcome.lineage = world_.trainings[static_cast<std::size_t>(*output_.owner)].lineage;
+    outcome.lineage = {{0, command_.deck}};
     outcome.later = true;
     outcome.why = "begins again from its origin";
+    outcome.point = output_.origin;
     if (output_.origin) {
-      const Folder from = find(world_.folders, output_.origin->path.folder);
       const Parent& point = output_.origin->point;
-      const auto found = from.checkpoints.find(point.step);
-      if (found == from.checkpoints.end() || !found->second.usable() || found->second.training != point.training)
-        return refuse(4, "the origin is gone", {output_.origin->path.folder});
       outcome.first = point.step;
-      outcome.point = point;
-      outcome.before = found->second.mesh;
+      outcome.lineage = branch(training(point.training).lineage, point.step, command_.deck);
+      const Folder from = find(world_.folders, output_.origin->folder);
+      const auto found = from.checkpoints.find(point.step);
+      const bool there =
+          found != from.checkpoints.end() && found->second.usable() && found->second.training == point.training;
+      if (!there && !output_.origin->moved) return refuse(4, "the origin is gone", {output_.origin->folder});
+      if (!output_.origin->deck.same_training(command_.deck) && !command_.allow_changes)
+        return refuse(4, "keys that need allow_changes", {"checkpoint.allow_changes", step_folder(point.step)});
     }
-    return with_folders(outcome);
+    return with_folders(std::move(outcome));
   }
 
   Outcome with_folders(Outcome outcome) const {
     const bool in_output = output_.owner && *output_.owner != outcome.training;
     const bool in_folder = folder_.holds_other(outcome.training);
+    // What is left of checkpoints does not say whose it is.
+    if (outcome.training < 0 && folder_.has_latest) outcome.or_refused = {2};
     if (!in_output && !in_folder) return outcome;
     if (command_.replace && !later_) {
+      if (outcome.first >= command_.deck.steps) return outcome;  // it writes nothing
       outcome.moves_output = in_output;
       outcome.moves_checkpoints = in_folder;
       return outcome;
     }
-    auto refused = refuse(2, "the folder is another training's",
-                          {"output.dir", "checkpoint.dir", "checkpoint.restart", "output.replace"});
-    for (const Training& one : world_.trainings) {
-      const auto index = static_cast<int>(&one - world_.trainings.data());
-      if ((in_output && *output_.owner == index) || (in_folder && index != outcome.training && folder_.holds(index)))
-        refused.says.push_back(one.id);
-    }
+    auto refused = refuse(2, "the folder is another training's", {"output.replace"});
+    if (in_output) refused.says.insert(refused.says.end(), {"output.dir", training(*output_.owner).id});
+    if (in_folder) refused.says.emplace_back("checkpoint.dir");
+    for (const auto& [step, one] : folder_.checkpoints)
+      if (one.usable() && one.training != outcome.training) refused.says.push_back(training(one.training).id);
     return refused;
   }
 
   const World& world_;
   const Command& command_;
   Output output_;
-  Folder folder_, point_folder_;
+  Folder folder_, beside_;
   Restart restart_;
+  std::string point_folder_;
   const Checkpoint* point_ = nullptr;
   bool later_ = false, from_origin_ = false;
 };

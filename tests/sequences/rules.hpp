@@ -20,8 +20,7 @@ struct Outcome {
   std::optional<Parent> parent{};  ///< of a new one
   std::vector<Segment> lineage{};  ///< of either
   std::int64_t first = 0;          ///< step with which it begins
-  std::optional<Parent> point{};   ///< the checkpoint from which it goes on
-  OneMesh before{};                ///< mesh of the steps before `first`
+  std::optional<Origin> point{};   ///< the checkpoint from which it goes on
   bool later = false;              ///< no first leg: checkpoint.restart and output.replace count for nothing
   bool moves_output = false;       ///< the files of output.dir are moved to replaced_N
   bool moves_checkpoints = false;  ///< those of checkpoint.dir

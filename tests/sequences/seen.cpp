@@ -96,8 +96,13 @@ SeenFolder look_at_folder(const fs::path& folder) {
   }
   for (const auto& [step, path] : aside) {
     if (seen.checkpoints.contains(step)) continue;
-    SeenCheckpoint one = look_at_checkpoint(path);
-    one.moved_aside = true;
+    fs::path written = path;  // a complete one that was to take its place does so at the next start
+    written.replace_extension(".tmp");
+    SeenCheckpoint one = look_at_checkpoint(written);
+    if (one.step != step) {
+      one = look_at_checkpoint(path);
+      one.moved_aside = true;
+    }
     if (one.step == step) seen.checkpoints[step] = one;
   }
   return seen;

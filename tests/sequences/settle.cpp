@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +45,7 @@ const std::vector<double>& Settle::losses(const Mesh& mesh) {
 
 OneMesh Settle::mesh_of_leg() const {
   if (outcome_.first == 0) return command_.deck.mesh;
-  return outcome_.before == OneMesh(command_.deck.mesh) ? outcome_.before : std::nullopt;
+  return outcome_.point->mesh == OneMesh(command_.deck.mesh) ? outcome_.point->mesh : std::nullopt;
 }
 
 /// The steps behind which a leg up to `last` writes checkpoints.
@@ -102,11 +103,22 @@ void Settle::take_over(bool ran) {
   Output& output = world_.outputs[command_.output];
   if (outcome_.moves_output) output = {};
   if (outcome_.moves_checkpoints) world_.folders[command_.checkpoints()] = {};
-  if (!ran || output.owner) return;
-  output.owner = index_;
+  if (!ran || !trains()) return;
+  const auto legs = static_cast<std::int64_t>(
+      output_.training.is_object() ? output_.training.value("legs", nlohmann::json::array()).size() : 0);
+  if (legs == output.legs) return;  // a killed run that did not come so far
+  if (legs != output.legs + 1)
+    broken(fmt::format("{}/training.json has {} legs after {}", command_.output, legs, output.legs));
+  output.legs = legs;
   output.restart = command_.restart;
   output.deck = command_.deck;
-  if (outcome_.point) output.origin = Origin{command_.restart, *outcome_.point};
+  output.finished = false;
+  training().lineage = outcome_.lineage;  // another one only where the training began again with other data
+  if (output.owner) return;
+  output.owner = index_;
+  output.origin = outcome_.point;
+  if (output.origin && outcome_.moves_checkpoints && output.origin->folder == command_.checkpoints())
+    output.origin->moved = true;
 }
 
 /// The files that were there lie in replaced_N, with the same content. What does not is `left` by a killed run. True if
@@ -146,7 +158,7 @@ void Settle::check_others() const {
 }
 
 /// Whether the losses of all steps pass what the command verifies.
-bool Settle::verifies(std::int64_t) const {
+bool Settle::verifies() const {
   return (command_.final_loss_max == 0 || command_.final_loss_max > 1) && !command_.gold_is_wrong;
 }
 
@@ -154,10 +166,11 @@ bool Settle::verifies(std::int64_t) const {
 std::int64_t Settle::check_end(const RunEnd& end) const {
   const std::int64_t steps = command_.deck.steps;
   if (end.how == RunEnd::How::killed && end.code != 0) return steps;
-  const int finished = verifies(steps) ? 0 : 6;
+  const int finished = verifies() ? 0 : 6;
   if (end.how == RunEnd::How::signalled && end.code != finished) {
-    // 128 + SIGTERM or SIGUSR1: the signal came before the program handled it.
-    if (end.code != 75 && end.code != 5 && end.code <= 128)
+    // The signal came before the program handled it; launchers give its number, or 128 more.
+    const bool died = end.code % 128 == SIGTERM || end.code % 128 == SIGUSR1;
+    if (end.code != 75 && end.code != 5 && !died)
       broken(fmt::format("exit code {} after a signal, not 75, {} or 5", end.code, finished));
     if (end.code != 75) return outcome_.first;
     const std::int64_t last = output_.lines.empty() ? 0 : output_.lines.back().step + 1;
@@ -170,19 +183,46 @@ std::int64_t Settle::check_end(const RunEnd& end) const {
   return stops ? outcome_.first + command_.stop_after : std::max(steps, outcome_.first);
 }
 
-void Settle::check_files(const RunEnd& end) const {
-  if (end.how != RunEnd::How::by_itself) return;
+void Settle::check_files(const RunEnd& end) {
+  Output& output = world_.outputs[command_.output];
+  std::int64_t summaries = 0;
+  for (const auto& [path, digest] : after_)
+    if (path == command_.output + "/summary.json" || path.starts_with(command_.output + "/summary.leg_")) ++summaries;
+  const bool ended = end.how == RunEnd::How::by_itself || end.code == 0 || end.code == 75;
+  const std::int64_t more = trains() && ended ? 1 : 0;
+  if (summaries < output.summaries + more || summaries > output.summaries + (ended ? more : 1))
+    broken(fmt::format("{} has {} summaries after {} before", command_.output, summaries, output.summaries));
+  output.summaries = summaries;
+  if (!ended) return;
   for (const std::string& folder : {command_.output, command_.checkpoints()})
     if (fs::exists(place_.folder / folder / "lock")) broken(folder + "/lock is there after the run's end");
-  if (!output_.training.is_object()) broken(command_.output + "/training.json is not there");
-  if (output_.training.value("id", "") != training().id)
-    broken(fmt::format("{}/training.json is of {}, the training is {}", command_.output,
-                       output_.training.value("id", ""), training().id));
-  if (!trains()) return;
+  if (trains()) check_summary();
+}
+
+/// training.json and the newest leg's summary.json say whose they are, and what all legs have done.
+void Settle::check_summary() const {
+  const Output& output = world_.outputs.at(command_.output);
+  const auto require = [&](const char* what, const nlohmann::json& got, const nlohmann::json& wanted) {
+    if (got != wanted) broken(fmt::format("{}: {} is {}, not {}", command_.output, what, got.dump(), wanted.dump()));
+  };
+  nlohmann::json parent, parent_step;
+  if (const auto& p = training().parent) {
+    parent = world_.trainings[static_cast<std::size_t>(p->training)].id;
+    parent_step = p->step;
+  }
+  require("the id in training.json", output_.training.value("id", ""), training().id);
   if (!output_.summary.is_object()) broken(command_.output + "/summary.json is not there");
-  const auto of = output_.summary.value("training", nlohmann::json());
-  if (!of.is_object() || of.value("id", "") != training().id)
-    broken(fmt::format("{}/summary.json is not of training {}: {}", command_.output, training().id, of.dump()));
+  const auto of = output_.summary.value("training", nlohmann::json::object());
+  require("training.id in summary.json", of.value("id", nlohmann::json()), training().id);
+  require("training.parent in summary.json", of.value("parent", nlohmann::json()), parent);
+  require("training.parent_step in summary.json", of.value("parent_step", nlohmann::json()), parent_step);
+  require("training.leg in summary.json", of.value("leg", nlohmann::json()), output.legs);
+  const auto totals = output_.summary.value("totals", nlohmann::json::object());
+  const auto lines = static_cast<std::int64_t>(output_.lines.size());
+  require("totals.legs in summary.json", totals.value("legs", nlohmann::json()), output.legs);
+  require("totals.first_step in summary.json", totals.value("first_step", nlohmann::json()), training().begins());
+  require("totals.steps in summary.json", totals.value("steps", nlohmann::json()), lines);
+  require("totals.tokens in summary.json", totals.value("tokens", nlohmann::json()), lines * kTokensOfStep);
 }
 
 }  // namespace shard8::test

@@ -54,12 +54,13 @@ class Settle {
   bool check_move(const RunEnd& end, std::set<std::string>& left) const;
   void check_others() const;
   std::int64_t check_end(const RunEnd& end) const;
-  bool verifies(std::int64_t end) const;
+  bool verifies() const;
+  void check_summary() const;
   void check_lines(const RunEnd& end, std::int64_t last);
   void check_line(const SeenLine& line, const OneMesh& mesh);
   void check_checkpoints(const RunEnd& end, std::int64_t last);
   void check_manifest(std::int64_t step, const SeenCheckpoint& seen) const;
-  void check_files(const RunEnd& end) const;
+  void check_files(const RunEnd& end);
   const std::vector<double>& losses(const Mesh& mesh);
   OneMesh mesh_of_leg() const;
   std::vector<std::int64_t> writes(std::int64_t last) const;

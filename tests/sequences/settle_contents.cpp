@@ -68,8 +68,11 @@ void Settle::check_lines(const RunEnd& end, std::int64_t last) {
     check_line(line, mesh);
     output.lines[line.step] = mesh;
   }
-  output.finished = end.how == RunEnd::How::by_itself || end.code == 0 ? last >= command_.deck.steps
-                                                                       : output_.training.value("finished", false);
+  if (!trains() || !output.owner) return;
+  const bool ended = end.how == RunEnd::How::by_itself || end.code == 0 || end.code == 75;
+  output.finished =
+      ended ? last >= command_.deck.steps : output_.training.is_object() && output_.training.value("finished", false);
+  if (ended && !writes(last).empty()) output.has_told_checkpoint = true;
 }
 
 void Settle::check_manifest(std::int64_t step, const SeenCheckpoint& seen) const {

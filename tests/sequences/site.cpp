@@ -110,6 +110,13 @@ void Site::check_refusal(const Outcome& outcome, const ProgramEnd& end, const Di
 }
 
 void Site::settle(const Command& command, const Outcome& outcome, const RunEnd& end, const Digests& before) {
+  if (std::find(outcome.or_refused.begin(), outcome.or_refused.end(), end.code) != outcome.or_refused.end()) {
+    Outcome refused;
+    refused.refused = end.code;
+    refused.why = "the rules leave it open";
+    check_refusal(refused, {end.code, end.output}, before, pending_.has_value());
+    return;
+  }
   try {
     auto left = Settle({folder_, base_, references_}, world_, command, outcome, before).after_run(end);
     if (!left.empty()) pending_ = {command.output, command.checkpoints(), std::move(left)};

@@ -73,20 +73,27 @@ struct Restart {
   bool operator==(const Restart&) const = default;
 };
 
-/// Where a training began: nothing is step 0.
+/// The checkpoint with which a training began in an output.dir.
 struct Origin {
-  Restart path;
+  std::string folder;  ///< of checkpoints
   Parent point;
+  Deck deck;           ///< of the run that wrote it
+  OneMesh mesh;        ///< of the steps before it
+  bool moved = false;  ///< to replaced_N
 };
 
 /// An output.dir.
 struct Output {
   std::optional<int> owner;  ///< the training whose files these are
-  // As the training's first leg here was given them.
+  // Of the last leg.
   Restart restart;
   Deck deck;
-  std::optional<Origin> origin;
   bool finished = false;
+  // Of all legs.
+  std::optional<Origin> origin;  ///< none: step 0
+  std::int64_t legs = 0;
+  std::int64_t summaries = 0;             ///< summary.json and summary.leg_N.json
+  bool has_told_checkpoint = false;       ///< a leg that was not killed wrote a checkpoint
   std::map<std::int64_t, OneMesh> lines;  ///< of metrics.jsonl, by step
 };
 
