@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -97,6 +99,17 @@ void stay_on_core(std::int64_t job) {
     break;
   }
   ::sched_setaffinity(0, sizeof one, &one);
+}
+
+/// A text without what is in the middle of many lines.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kFirst = 24, kLast = 8;  // chosen: the header and what is wrong, and the end
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  if (lines.size() > kFirst + kLast)
+    lines.erase(lines.begin() + kFirst, lines.end() - static_cast<std::ptrdiff_t>(kLast));
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
 class Runner {
@@ -196,7 +209,7 @@ class Runner {
     std::string text =
         fmt::format("FAILED: sequence {} of seed {}, in {}:", number, options_.seed, folder_of(number).string());
     for (std::size_t i = 0; i <= failure.at; ++i) text += fmt::format(" {}", name_of(drawn.operations[i]));
-    text += fmt::format("\n{}\n", failure.what);
+    text += "\n" + shortened(failure.what);
     for (const std::string& line : failure.shell) text += "    " + line + "\n";
     return text;
   }

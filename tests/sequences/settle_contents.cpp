@@ -127,7 +127,7 @@ void Settle::check_checkpoints(const RunEnd& end, std::int64_t last) {
   for (const auto& [step, one] : folder.checkpoints) {
     const bool rewritten = std::find(written.begin(), written.end(), step) != written.end();
     const auto found = folder_.checkpoints.find(step);
-    const bool may_go = one.uncertain || (one.usable() && one.training == index_);
+    const bool may_go = rewritten || one.uncertain || (one.usable() && one.training == index_);
     if (found == folder_.checkpoints.end()) {
       if (!may_go) broken(fmt::format("{}/{} is gone, and is not the run's own", name, step_folder(step)));
     } else if (!rewritten && found->second.digest != one.digest && !one.uncertain && !found->second.moved_aside) {
