@@ -248,8 +248,8 @@ class Runner {
                 seconds(), static_cast<long>(counts_.done), static_cast<long>(counts_.operations),
                 static_cast<long>(counts_.runs), references_.runs(), static_cast<long>(counts_.failed.size()));
     for (const std::int64_t number : counts_.failed)
-      std::printf("failed: %s --seed %lu --only %ld\n", fs::canonical("/proc/self/exe").c_str(),
-                  static_cast<unsigned long>(options_.seed), static_cast<long>(number));
+      std::printf("failed: %s --seed %lu --only %ld\n", program_.c_str(), static_cast<unsigned long>(options_.seed),
+                  static_cast<long>(number));
   }
 
   bool check_pairs() const {
@@ -283,6 +283,7 @@ class Runner {
   }
 
   Options options_;
+  fs::path program_ = fs::canonical("/proc/self/exe");
   References references_;
   std::vector<Drawn> drawn_;
   Counts counts_;

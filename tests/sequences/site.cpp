@@ -87,7 +87,23 @@ Outcome Site::run(Command command) {
   return outcome;
 }
 
-void Site::check_refusal(const Outcome& outcome, const ProgramEnd& end, const Digests& before, bool may_change) const {
+namespace {
+
+/// A start may give back its name to a checkpoint that a killed run had moved aside, before it is refused.
+Digests with_names_given_back(const Digests& digests) {
+  Digests named;
+  for (const auto& [path, digest] : digests) {
+    const auto aside = path.find(".old/");
+    const std::string name = aside == std::string::npos ? path : path.substr(0, aside) + path.substr(aside + 4);
+    named[digests.contains(name) ? path : name] = digest;
+  }
+  return named;
+}
+
+}  // namespace
+
+void Site::check_refusal(const Outcome& outcome, const ProgramEnd& end, const Digests& before_it,
+                         bool may_change) const {
   const bool other_code =
       std::find(outcome.or_refused.begin(), outcome.or_refused.end(), end.code) != outcome.or_refused.end();
   if (end.code != outcome.refused && !other_code)
@@ -97,7 +113,8 @@ void Site::check_refusal(const Outcome& outcome, const ProgramEnd& end, const Di
       if (end.output.find(text) == std::string::npos)
         throw Broken(fmt::format("refused, and does not say '{}': {}\n{}", text, outcome.why, end.output));
   if (may_change) return;
-  const Digests after = digests_below(folder_);
+  const Digests before = with_names_given_back(before_it);
+  const Digests after = with_names_given_back(digests_below(folder_));
   for (const auto& [path, digest] : before) {
     const auto found = after.find(path);
     if (found == after.end() || found->second != digest)
