@@ -57,6 +57,7 @@ std::vector<std::int64_t> Settle::writes(std::int64_t last) const {
 }
 
 std::set<std::string> Settle::after_run(const RunEnd& end) {
+  if (end.how == RunEnd::How::by_itself) check_end(end);  // first: another code explains most else
   after_ = digests_below(place_.folder);
   output_ = look_at_output(place_.folder / command_.output);
   folder_ = look_at_folder(place_.folder / command_.checkpoints());
