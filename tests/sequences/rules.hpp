@@ -26,7 +26,7 @@ struct Outcome {
   bool moves_checkpoints = false;  ///< those of checkpoint.dir
 };
 
-/// What the rules of docs/checkpoint.md, "Whose checkpoint and whose files", say of a command. deck.content is that of
+/// What the rules of docs/checkpoint.md, "Identity", say of a command. deck.content is that of
 /// the file; a file that is missing is no concern here.
 Outcome decide(const World& world, const Command& command);
 

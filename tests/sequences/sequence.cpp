@@ -434,9 +434,10 @@ void Sequence::replace(Draw& draw) {
               .all = draw.chance(0.5),
               .which = draw.bits()};
     site_.interrupt(command, blow);
+    if (site_.has_pending_move()) give(command);
     return;
   }
-  give(command);
+  if (give(command).refused == 0) current_.deck = command.deck;
 }
 
 }  // namespace shard8::test

@@ -79,10 +79,11 @@ Outcome Site::run(Command command) {
   say(command, outcome);
   const Digests before = digests_below(folder_);
   const ProgramEnd end = run_program(options(command));
-  if (outcome.refused != 0)
+  if (outcome.refused != 0) {
     check_refusal(outcome, end, before, pending_.has_value());
-  else
-    settle(command, outcome, {RunEnd::How::by_itself, end.code, end.output}, before);
+    return outcome;
+  }
+  settle(command, outcome, {RunEnd::How::by_itself, end.code, end.output}, before);
   check_pending(command);
   return outcome;
 }

@@ -39,6 +39,8 @@ class Site {
   Outcome expect(Command command) const;
   /// A command; then all must be as `expect` says. Returns that.
   Outcome run(Command command);
+  /// Whether a run was killed while it moved files to replaced_N. The next start in its folders moves the rest.
+  bool has_pending_move() const { return pending_.has_value(); }
   /// The same, with a signal on the way.
   Outcome interrupt(Command command, const Blow& blow);
   /// While the first run lives, the second command is given twice, and refused each time.
