@@ -11,7 +11,7 @@ namespace shard8::test {
 
 namespace {
 
-constexpr const char* kDigits[kAlphabets] = {"0123456789", "abcdefghij", "klmnopqrst"};
+constexpr const char* kDigits[kAlphabets] = {"0123456789", "9876543210", "5738201946"};
 constexpr int kFirst = 1000, kLast = 1999, kPiece = 100;
 
 std::string numbers(int first, int last, int alphabet) {

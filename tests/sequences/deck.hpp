@@ -19,8 +19,8 @@ struct Mesh {
 };
 std::string text_of(const Mesh& mesh);
 
-/// The content of the text file that is trained on: the numbers 1000 to 1999, one a line, in one of several alphabets
-/// (contents of the same length), with pieces appended.
+/// The content of the text file that is trained on: the numbers 1000 to 1999, one a line, with digits exchanged in one
+/// of several ways (contents of the same length), with pieces appended.
 struct Content {
   int alphabet = 0;  ///< 0 to 2
   int appended = 0;  ///< pieces

@@ -127,7 +127,19 @@ class Rules {
       outcome.lineage = owner.lineage;
       outcome.why = "goes on";
     }
+    if (restart_.kind != Restart::Kind::path || restart_.step < 0) note_warnings(outcome);
     return with_folders(std::move(outcome));
+  }
+
+  /// Going back behind what `latest` names, or past checkpoints that are damaged.
+  void note_warnings(Outcome& outcome) const {
+    const Folder& there = restart_.kind == Restart::Kind::path ? beside_ : folder_;
+    for (const auto& [step, one] : there.checkpoints)
+      if (!one.usable() && one.serial > point_->serial) outcome.says.push_back(step_folder(step));
+    const auto is_latest = [&](const auto& one) { return step_folder(one.first) == there.latest; };
+    const auto found = std::find_if(there.checkpoints.begin(), there.checkpoints.end(), is_latest);
+    if (!there.latest.empty() && (found == there.checkpoints.end() || !found->second.usable()))
+      outcome.says.push_back(there.latest);
   }
 
   Outcome begin_anew() const {
@@ -163,9 +175,11 @@ class Rules {
 
   Outcome with_folders(Outcome outcome) const {
     const bool in_output = output_.owner && *output_.owner != outcome.training;
-    const bool in_folder = folder_.holds_other(outcome.training);
-    // What is left of checkpoints does not say whose it is.
-    if (outcome.training < 0 && folder_.has_latest) outcome.or_refused = {2};
+    // What is left of checkpoints does not say whose it is: whether a run that goes on minds is left open.
+    const bool is_new = outcome.training < 0;
+    const bool unknown = folder_.holds_unknown(outcome.training) || (is_new && !folder_.latest.empty());
+    const bool in_folder = folder_.holds_other(outcome.training) || (unknown && is_new && command_.replace);
+    if (unknown) outcome.or_refused = {2};
     if (!in_output && !in_folder) return outcome;
     if (command_.replace && !later_) {
       if (outcome.first >= command_.deck.steps) return outcome;  // it writes nothing

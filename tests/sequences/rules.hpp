@@ -12,7 +12,7 @@ namespace shard8::test {
 /// What must come of a command.
 struct Outcome {
   int refused = 0;                ///< the exit code with which the program refuses to start; 0: it starts
-  std::vector<std::string> says;  ///< texts that the refusal's message must have
+  std::vector<std::string> says;  ///< texts that the refusal's message, or the run's output, must have
   std::string why;                ///< the rule that decided, for messages of this test
   std::vector<int> or_refused{};  ///< it may also be refused with one of these codes: the rules leave it open
 

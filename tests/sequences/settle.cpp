@@ -67,6 +67,7 @@ std::set<std::string> Settle::after_run(const RunEnd& end) {
   if (ran || moved) take_over(ran);
   if (!ran) return moved ? left : std::set<std::string>();
   const std::int64_t last = check_end(end);
+  if (end.how == RunEnd::How::by_itself) check_said(end.output);
   check_checkpoints(end, last);
   check_lines(end, last);
   check_files(end);
@@ -189,8 +190,39 @@ std::int64_t Settle::check_end(const RunEnd& end) const {
   return stops ? outcome_.first + command_.stop_after : std::max(steps, outcome_.first);
 }
 
+/// What the user must be told.
+void Settle::check_said(const std::string& output) const {
+  auto says = outcome_.says;
+  says.push_back(training().id);
+  if (outcome_.moves_output || outcome_.moves_checkpoints) says.emplace_back("/replaced_");
+  const auto& lines = world_.outputs[command_.output].lines;
+  std::int64_t kept = 0, cut = 0, missing = -1;
+  for (const auto& [step, mesh] : lines) ++(step < outcome_.first ? kept : cut);
+  for (std::int64_t step = outcome_.first; step-- > training().begins();)
+    if (!lines.contains(step)) missing = step;
+  if (trains() && missing >= 0) says.push_back(fmt::format("no line that can be read, the first is step {}", missing));
+  if (trains() && outcome_.first == training().begins() && cut > 0)
+    says.push_back(fmt::format("{} line{} of this training", cut, cut == 1 ? "" : "s"));
+  for (const std::string& text : says)
+    if (output.find(text) == std::string::npos) broken(fmt::format("the run does not say '{}'", text));
+}
+
+/// The summaries of earlier legs are those that were there.
+void Settle::check_earlier_summaries() const {
+  const std::string newest = command_.output + "/summary.json", earlier = command_.output + "/summary.leg_";
+  std::set<std::string> kept;
+  for (const auto& [path, digest] : after_)
+    if (path.starts_with(earlier) || path == newest) kept.insert(digest);
+  for (const auto& [path, digest] : before_) {
+    if (path.starts_with(earlier) && (!after_.contains(path) || after_.at(path) != digest))
+      broken(path + " has changed, or is gone");
+    if (path == newest && !kept.contains(digest)) broken(newest + " of an earlier leg is gone");
+  }
+}
+
 void Settle::check_files(const RunEnd& end) {
   Output& output = world_.outputs[command_.output];
+  if (!outcome_.moves_output) check_earlier_summaries();
   std::int64_t summaries = 0;
   for (const auto& [path, digest] : after_)
     if (path == command_.output + "/summary.json" || path.starts_with(command_.output + "/summary.leg_")) ++summaries;

@@ -56,6 +56,8 @@ class Settle {
   std::int64_t check_end(const RunEnd& end) const;
   bool verifies() const;
   void check_summary() const;
+  void check_said(const std::string& output) const;
+  void check_earlier_summaries() const;
   void check_lines(const RunEnd& end, std::int64_t last);
   void check_line(const SeenLine& line, const OneMesh& mesh);
   void check_checkpoints(const RunEnd& end, std::int64_t last);

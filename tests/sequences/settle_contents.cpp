@@ -153,7 +153,7 @@ void Settle::check_checkpoints(const RunEnd& end, std::int64_t last) {
     now[step].uncertain = seen.moved_aside;
   }
   folder.checkpoints = now;
-  if (!folder_.latest.empty()) folder.has_latest = true;
+  folder.latest = folder_.latest;
   if (!killed && !written.empty() && folder_.latest != step_folder(written.back()))
     broken(fmt::format("{}/latest names '{}', and {} was written last", name, folder_.latest,
                        step_folder(written.back())));

@@ -20,13 +20,15 @@ const Checkpoint* Folder::newest(int training) const {
 }
 
 bool Folder::holds_other(int training) const {
-  return std::any_of(checkpoints.begin(), checkpoints.end(),
-                     [&](const auto& one) { return one.second.training != training; });
+  return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const auto& one) {
+    return one.second.training != training && one.second.state != Checkpoint::State::no_manifest;
+  });
 }
 
-bool Folder::holds(int training) const {
-  return std::any_of(checkpoints.begin(), checkpoints.end(),
-                     [&](const auto& one) { return one.second.training == training; });
+bool Folder::holds_unknown(int training) const {
+  return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const auto& one) {
+    return one.second.training != training && one.second.state == Checkpoint::State::no_manifest;
+  });
 }
 
 std::string Restart::text() const {

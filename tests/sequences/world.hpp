@@ -52,15 +52,16 @@ struct Checkpoint {
 /// A folder of checkpoints.
 struct Folder {
   std::map<std::int64_t, Checkpoint> checkpoints;  ///< by step
-  bool has_latest = false;                         ///< the file `latest`
+  std::string latest;                              ///< what the file `latest` names; empty without it
 
   /// The usable checkpoint that was written last, of all trainings or of one; null if there is none.
   const Checkpoint* newest(int training = -1) const;
-  /// Whether it holds a checkpoint, usable or not, of a training other than this one.
+  /// Whether it holds a checkpoint, damaged or not, whose manifest is of a training other than this one.
   bool holds_other(int training) const;
-  bool holds(int training) const;
+  /// Whether it holds what may be of another training and does not say of which.
+  bool holds_unknown(int training) const;
   /// Names or files of checkpoints, but no usable checkpoint.
-  bool nearly() const { return newest() == nullptr && (has_latest || !checkpoints.empty()); }
+  bool nearly() const { return newest() == nullptr && (!latest.empty() || !checkpoints.empty()); }
 };
 
 /// checkpoint.restart of a command.
