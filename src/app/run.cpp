@@ -16,6 +16,7 @@
 #include "app/overlap_choice.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
+#include "app/run_header.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
@@ -202,41 +203,34 @@ class Run {
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
   void restart() {
-    std::optional<train::RestartPoint> point;
     {
       const comm::HostWaits::Unlimited files(world().waits());
-      point = train::restore(restart_, *assembly_, run_, say());
+      point_ = train::restore(restart_, *assembly_, run_, say());
     }
-    if (point) {
-      const checkpoint::Manifest& m = point->manifest;
+    if (point_) {
+      const checkpoint::Manifest& m = point_->manifest;
       if (restart_.start.is_child) run_.identity.parent = checkpoint::Parent{m.run, m.step};
       if (m.format > 1) run_.inputs.weights = m.weights;  // those with which the training began
       steps_.first = m.step;
-      restarted_from_ = fmt::format(
-          "{}, step {}{}, written on the mesh {} x {} x {}", point->folder, m.step,
-          m.step > steps_.end ? fmt::format(", beyond run.steps = {}", steps_.end) : fmt::format(" of {}", steps_.end),
-          m.replicate, m.shard, m.tensor);
-      remarks_ = point->remarks;
-      if (point->decay_steps) set_decay_steps(*point->decay_steps);
+      if (point_->decay_steps) set_decay_steps(*point_->decay_steps);
     }
     run_.overlap = overlap_.plan;
-    point_ = std::move(point);
     if (folder_) checkpoints_.emplace(*assembly_, *folder_, run_, point_ ? &point_->manifest : nullptr, say());
   }
 
   /// Writes down whose the files in output.dir are from now on, and judges the losses of earlier legs with this one's.
   void begin_leg() {
-    train::Identity identity = run_.identity;
     const auto told =
-        output_.start({.identity = std::move(identity),
+        output_.start({.identity = run_.identity,
                        .replaces = config().output.replace,
                        .first_step = steps_.first,
                        .restart = config().checkpoint.restart,
                        .origin = point_ ? point_->folder : "",
                        .deck = run_.deck,
+                       .inputs = run_.inputs,
                        .slurm_job = run_.slurm_job,
                        .recorded = [&](const profile::RecordedStep& step) { judge_.add(step.step, step.loss); }},
-                      config().checkpoint.dir);
+                      folder_ ? folder_->directory().path() : "");
     for (const std::string& line : told.lines) logger_.info("{}", line);
     for (const std::string& warning : told.warnings) logger_.warn("{}", warning);
   }
@@ -280,48 +274,14 @@ class Run {
   }
 
   void print_header() const {
-    const base::Version v = base::version();
-    logger_.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
-    std::string description = deck::describe(config());
-    description.pop_back();  // its last end of line
-    logger_.info("{}", description);
-    logger_.info("ranks      {} on {}, {} threads each, waiting by {}", world().size(), node_.host, setup().threads,
-                 comm::name_of(world().waiting()));
-    if (const int threads = node_.ranks * setup().threads;
-        !tensor::kDevice && threads > node_.cores && logger_.speaks())
-      logger_.warn(
-          "{} threads of {} ranks share {} {} of {}: a rank that waits for a core looks like exposed communication; "
-          "for figures start at most {} ranks here, or change the mesh",
-          threads, node_.ranks, node_.cores, node_.cores == 1 ? "core" : "cores", node_.host,
-          std::max(1, node_.cores / setup().threads));
-    if (const auto* device = world().device())
-      for (const std::string& line : device->describe()) logger_.info("device     {}", line);
-    if (!assembly_->parts_problem().empty())
-      logger_.info("overlap    direct and pipeline go by messages: {}", assembly_->parts_problem());
-    for (const std::string& remark : assembly_->remarks()) logger_.info("{}", remark);
-    for (const std::string& remark : overlap_.remarks) logger_.info("overlap    {}", remark);
-    if (!overlap_.choice.rows.empty()) {
-      std::string table = profile::to_text(overlap_.choice);
-      table.pop_back();  // its last end of line
-      logger_.info("{}", table);
-    }
-    logger_.info("found      {}", assembly_->loader().dataset().description());
-    if (entropy_) logger_.info("unigram entropy of the data: {:.6f} nats", *entropy_);
-    logger_.info("{}", weights_text());
-    if (!restarted_from_.empty()) logger_.info("restart    from {}", restarted_from_);
-    logger_.info("identity   {}", train::text_of(run_.identity));
-    for (const std::string& remark : remarks_) logger_.info("{}", remark);
-  }
-
-  /// The line of the header on the weights with which this run begins.
-  std::string weights_text() const {
-    const std::string& file = config().model.init_file;
-    if (point_)
-      return fmt::format("init       weights of the checkpoint{}", file.empty() ? "" : "; model.init_file is not read");
-    if (file.empty()) return fmt::format("init       random weights, model.init_seed {}", config().model.init_seed);
-    const auto& weights = run_.inputs.weights;
-    return fmt::format("init       weights of {}{}", weights ? weights->path : file,
-                       weights ? fmt::format(", digest {}", weights->digest) : "");
+    app::print_header(logger_, {.world = world(),
+                                .node = node_,
+                                .assembly = *assembly_,
+                                .overlap = overlap_,
+                                .run = run_,
+                                .point = point_,
+                                .entropy = entropy_,
+                                .steps = steps_.end});
   }
 
   train::LoopResult train() {
@@ -480,7 +440,7 @@ class Run {
   std::optional<std::int64_t> earlier_checkpoint() const {
     if (config().checkpoint.restart == deck::CheckpointConfig::kNoRestart) return std::nullopt;
     if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;
-    return restarted_from_.empty() ? std::nullopt : std::optional(steps_.first);
+    return point_ ? std::optional(steps_.first) : std::nullopt;
   }
 
   profile::CompareOff compare() {
@@ -518,8 +478,6 @@ class Run {
   train::RestartPoints restart_;
   OverlapDecision overlap_;
   std::optional<train::RestartPoint> point_;  ///< the checkpoint from which the run went on
-  std::string restarted_from_;                ///< empty for a new run
-  std::vector<std::string> remarks_;          ///< how the deck differs from that of the checkpoint
   std::optional<train::Checkpoints> checkpoints_;
   std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to
 };

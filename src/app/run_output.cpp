@@ -44,18 +44,17 @@ void RunOutput::check_trace() const {
 }
 
 void RunOutput::take_lock(const std::function<void(const std::string&)>& say) {
-  std::error_code error;
   made_.emplace(config_.dir);
-  fs::create_directories(config_.dir, error);
-  if (error)
-    base::fail(base::ExitCode::environment,
-               "cannot make folder '{}': {}; set output.dir to a folder that can be written to and has room",
-               config_.dir, error.message());
   checkpoint::LockOptions options;
   options.key = "output.dir";
   options.what = "files";
   options.say = say;
-  held_ = std::make_unique<train::HeldFolder>(config_.dir, train::draw_id(), options);
+  held_ = train::make_and_hold(config_.dir, train::draw_id(), options, [&] {
+    if (const std::error_code error = base::make_folders(config_.dir))
+      base::fail(base::ExitCode::environment,
+                 "cannot make folder '{}': {}; set output.dir to a folder that can be written to and has room",
+                 config_.dir, error.message());
+  });
 }
 
 void RunOutput::hold(const std::function<void(const std::string&)>& say) {
@@ -227,6 +226,7 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
     }
     training_.identity = start.identity;
     training_.deck = start.deck;
+    training_.inputs = start.inputs;
     training_.slurm_job = start.slurm_job;
     training_.finished = false;
     training_.legs.push_back({.first_step = start.first_step, .date = utc_now(), .restart = start.restart});

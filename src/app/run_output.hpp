@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/made_folders.hpp"
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
-#include "io/made_folders.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
 #include "train/held_folder.hpp"
@@ -29,6 +29,7 @@ struct LegStart {
   std::string restart{};  ///< checkpoint.restart
   std::string origin{};   ///< folder of the checkpoint with which the training began, if this is its first leg
   std::vector<checkpoint::ManifestKey> deck{};
+  train::Inputs inputs{};
   std::string slurm_job{};
   std::function<void(const profile::RecordedStep&)> recorded{};  ///< called for each step that earlier legs recorded
 };
@@ -83,7 +84,7 @@ class RunOutput {
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;
-  std::optional<io::MadeFolders> made_;  ///< by hold()
+  std::optional<base::MadeFolders> made_;  ///< by hold()
   std::unique_ptr<train::HeldFolder> held_;
   bool lost_ = false;
   train::TrainingFile training_;

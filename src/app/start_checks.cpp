@@ -18,7 +18,7 @@
 #include "data/batch.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
-#include "io/made_folders.hpp"
+#include "base/made_folders.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
 #include "train/assembly.hpp"
@@ -89,7 +89,7 @@ void require_output(const deck::Config& config) {
 void require_checkpoint_dir(const deck::Config& config) {
   const std::string& folder = config.checkpoint.dir;
   if (folder.empty()) return;
-  const io::MadeFolders made(folder);
+  const base::MadeFolders made(folder);
   checkpoint::Directory(folder).make();
   profile::require_writable(fs::path(folder) / "latest.tmp", "set checkpoint.dir to");
 }

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/made_folders.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_folder.hpp"
 #include "io/durable_file.hpp"
@@ -215,7 +216,7 @@ void Directory::make() const {
     base::fail(base::ExitCode::environment,
                "'{}': is a link to '{}', which is not there; make that folder, or set checkpoint.dir to another one",
                path_, std::filesystem::read_symlink(path_, error).string());
-  std::filesystem::create_directories(path_, error);
+  error = base::make_folders(path_);
   if (!error && !std::filesystem::is_directory(path_, error)) error = std::make_error_code(std::errc::not_a_directory);
   if (error) {
     base::fail(base::ExitCode::environment,

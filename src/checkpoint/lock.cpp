@@ -266,7 +266,7 @@ bool Lock::take_over() {
   has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   // On this machine that is certain. A file server may keep the flock() of a node that died, for minutes or for ever.
   if (!has_flock_ && errno == EWOULDBLOCK && holder && holder->boot == self_.boot)
-    refuse({path_, options_.key}, who, "which holds it");
+    refuse({path_, options_.key}, who, state_of(holder, self_) == State::alive ? "which is alive" : "which holds it");
   switch (state_of(holder, self_)) {
     case State::alive:
       refuse({path_, options_.key}, who, "which is alive");

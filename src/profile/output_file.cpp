@@ -22,15 +22,21 @@ namespace fs = std::filesystem;
 
 void create_folder_of(const fs::path& path, const std::string& remedy) {
   if (!path.has_parent_path()) return;
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
+  const std::error_code error = base::make_folders(path.parent_path());
   if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
 }
 
 std::FILE* open_file(const fs::path& path, const char* mode, const std::string& remedy) {
   std::error_code ignored;  // if the type cannot be read, fopen reports why
   if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO", remedy);
-  std::FILE* const file = std::fopen(path.c_str(), mode);
+  std::FILE* file = nullptr;
+  constexpr int kAttempts = 100;  // chosen; each one more means that another run removed the empty folder just now
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    file = std::fopen(path.c_str(), mode);
+    if (file != nullptr || errno != ENOENT) break;
+    create_folder_of(path, remedy);
+    errno = ENOENT;
+  }
   if (file == nullptr) fail_with(path, "open for writing", std::strerror(errno), remedy);
   return file;
 }

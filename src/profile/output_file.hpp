@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/made_folders.hpp"
+#include "base/made_folders.hpp"
 
 namespace shard8::profile {
 
@@ -48,7 +48,7 @@ class FoldersForCheck {
   explicit FoldersForCheck(const std::filesystem::path& file, const std::string& remedy = kOutputRemedy);
 
  private:
-  io::MadeFolders made_;
+  base::MadeFolders made_;
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders

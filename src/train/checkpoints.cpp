@@ -73,10 +73,9 @@ CheckpointFolder::CheckpointFolder(const comm::Communicator& world, const std::s
   const std::string holder = new_run_id(world);
   comm::agree_on_root(world, 0, [&] {
     made_.emplace(path);
-    directory_.make();
     checkpoint::LockOptions options;
     options.say = say;
-    held_ = std::make_unique<HeldFolder>(path, holder, options);
+    held_ = make_and_hold(path, holder, options, [&] { directory_.make(); });
     restore();
   });
   comm::agree(world, [&] { require_shared(path, holder); });

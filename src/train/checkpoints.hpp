@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/made_folders.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/writer.hpp"
-#include "io/made_folders.hpp"
 #include "profile/checkpoint_figures.hpp"
 #include "train/assembly.hpp"
 #include "train/held_folder.hpp"
@@ -57,8 +57,8 @@ class CheckpointFolder {
 
  private:
   checkpoint::Directory directory_;
-  std::optional<io::MadeFolders> made_;  ///< on rank 0: a folder that stays empty is not left behind
-  std::unique_ptr<HeldFolder> held_;     ///< on rank 0
+  std::optional<base::MadeFolders> made_;  ///< on rank 0: a folder that stays empty is not left behind
+  std::unique_ptr<HeldFolder> held_;       ///< on rank 0
 };
 
 /// A checkpoint from which a run can go on.

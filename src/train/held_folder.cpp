@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "base/error.hpp"
 
@@ -34,6 +36,20 @@ std::optional<std::string> HeldFolder::count() {
     if (e.code() == base::ExitCode::checkpoint) return e.what();
   }
   return std::nullopt;
+}
+
+std::unique_ptr<HeldFolder> make_and_hold(const std::string& folder, const std::string& holder,
+                                          const checkpoint::LockOptions& options, const std::function<void()>& make) {
+  constexpr int kAttempts = 100;  // chosen; each one more means that the folder was removed just now
+  for (int attempt = 1;; ++attempt) {
+    make();
+    try {
+      return std::make_unique<HeldFolder>(folder, holder, options);
+    } catch (const base::Error&) {
+      std::error_code ignored;
+      if (std::filesystem::exists(folder, ignored) || attempt == kAttempts) throw;
+    }
+  }
 }
 
 }  // namespace shard8::train

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -28,5 +30,10 @@ class HeldFolder {
   std::mutex mutex_;       // of lock_
   comm::Watchdog counts_;  // last: it uses the others
 };
+
+/// Calls `make`, which makes the folder, and holds it. Another run that looks at folders may remove an empty one
+/// between the two: then it is made again.
+std::unique_ptr<HeldFolder> make_and_hold(const std::string& folder, const std::string& holder,
+                                          const checkpoint::LockOptions& options, const std::function<void()>& make);
 
 }  // namespace shard8::train

@@ -38,11 +38,6 @@ std::map<std::string_view, const ManifestKey*> by_name(const std::vector<Manifes
 
 std::string shown(const std::string& value) { return value.empty() ? "\"\"" : value; }
 
-/// Samples follow from the length and model.seq, which is a key of its own.
-bool same_content(const ManifestInput& one, const ManifestInput& other) {
-  return one.length == other.length && one.digest == other.digest;
-}
-
 std::string shown(const ManifestInput& input) {
   return fmt::format("{} elements with digest {} ('{}')", input.length, input.digest, base::printable(input.path));
 }
@@ -89,12 +84,18 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
   return changes;
 }
 
+/// Samples follow from the length and model.seq, which is a key of its own.
+bool same_content(const std::optional<ManifestInput>& one, const std::optional<ManifestInput>& other) {
+  if (!one || !other) return !one && !other;
+  return one->length == other->length && one->digest == other->digest;
+}
+
 std::vector<DeckChange> input_changes(const Manifest& saved, const Inputs& now) {
   std::vector<DeckChange> changes;
   if (saved.format == 1) return changes;
-  if (saved.data && now.data && !same_content(*saved.data, *now.data))
+  if (saved.data && now.data && !same_content(saved.data, now.data))
     changes.push_back({"content of data.path", shown(*saved.data), shown(*now.data)});
-  if (now.weights && (!saved.weights || !same_content(*saved.weights, *now.weights)))
+  if (now.weights && !same_content(saved.weights, now.weights))
     changes.push_back({"content of model.init_file",
                        saved.weights ? shown(*saved.weights) : "none (it began with random weights)",
                        shown(*now.weights)});

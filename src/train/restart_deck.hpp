@@ -24,6 +24,10 @@ struct Inputs {
   std::optional<checkpoint::ManifestInput> data, weights;
 };
 
+/// Whether both name inputs of the same content, wherever they lie, or none.
+bool same_content(const std::optional<checkpoint::ManifestInput>& one,
+                  const std::optional<checkpoint::ManifestInput>& other);
+
 /// The keys of both decks whose values differ, in the order of `now`. optimizer.decay_steps is left out if
 /// saved_decay() replaces it. So are data.path and model.init_file: inputs are compared by content.
 std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>& saved,

@@ -51,7 +51,9 @@ class Finder {
   Start find() {
     const bool named = question_.config.checkpoint.restarts_from_path();
     const bool none = restart_ == deck::CheckpointConfig::kNoRestart;
-    if ((!named && !none) || is_later_leg()) return go_on();
+    if (!named && !none) return go_on();
+    if (was_cut_off()) return begin_again();
+    if (is_later_leg()) return go_on();
     return named ? start_from_path() : anew();
   }
 
@@ -71,8 +73,11 @@ class Finder {
     if (!record_ || record_->finished || !same_training(record_->deck) || has_own_checkpoint(record_->identity.id))
       return false;
     if (last_restart() != restart_ && !is_requeued()) return false;
-    // From step 0 on the learning rate would decay over this deck's steps.
-    if (record_->origin.empty() && saved_decay(record_->deck, question_.deck)) return false;
+    if (!same_content(record_->inputs.data, question_.inputs.data)) return false;
+    // From step 0 on the weights are those of this deck, and the learning rate decays over its steps.
+    const bool anew = record_->origin.empty();
+    if (anew && !same_content(record_->inputs.weights, question_.inputs.weights)) return false;
+    if (anew && saved_decay(record_->deck, question_.deck)) return false;
     return std::none_of(record_->legs.begin(), record_->legs.end(), [](const Leg& leg) { return leg.checkpoint; });
   }
 
@@ -80,9 +85,7 @@ class Finder {
 
   bool is_later_leg() const {
     if (is_requeued()) return true;
-    if (restart_ == deck::CheckpointConfig::kNoRestart) return false;
-    if (was_cut_off()) return true;
-    if (scan_.usable.empty()) return false;
+    if (restart_ == deck::CheckpointConfig::kNoRestart || scan_.usable.empty()) return false;
     const auto& newest = scan_.usable.front();
     if (!same_training(own_.open(newest.step).deck)) return false;
     if (record_ && record_->identity.id == newest.run && last_restart() == restart_) return true;

@@ -41,6 +41,17 @@ Json json_of(const Leg& leg) {
           {"end", leg.end}};
 }
 
+Json json_of(const std::optional<checkpoint::ManifestInput>& input) {
+  if (!input) return nullptr;
+  return {{"path", input->path}, {"length", input->length}, {"samples", input->samples}, {"digest", input->digest}};
+}
+
+std::optional<checkpoint::ManifestInput> input_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return checkpoint::ManifestInput{json.at("path").get<std::string>(), json.at("length").get<std::uint64_t>(),
+                                   json.at("samples").get<std::int64_t>(), json.at("digest").get<std::string>()};
+}
+
 Leg leg_of(const Json& json) {
   Leg leg;
   leg.first_step = json.at("first_step").get<std::int64_t>();
@@ -61,6 +72,7 @@ TrainingFile file_of(const Json& json) {
     file.identity.parent =
         checkpoint::Parent{parent.at("run").get<std::string>(), parent.at("step").get<std::int64_t>()};
   file.origin = json.at("origin").get<std::string>();
+  file.inputs = {input_of(json.at("data")), input_of(json.at("weights"))};
   file.slurm_job = json.at("slurm_job").get<std::string>();
   file.replacing = json.at("replacing").get<std::int64_t>();
   file.finished = json.at("finished").get<bool>();
@@ -81,6 +93,8 @@ std::string to_text(const TrainingFile& file) {
             {"id", file.identity.id},
             {"parent", parent ? Json{{"run", parent->run}, {"step", parent->step}} : Json(nullptr)},
             {"origin", file.origin},
+            {"data", json_of(file.inputs.data)},
+            {"weights", json_of(file.inputs.weights)},
             {"slurm_job", file.slurm_job},
             {"replacing", file.replacing},
             {"finished", file.finished},

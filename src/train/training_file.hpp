@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.hpp"
+#include "train/restart_deck.hpp"
 
 namespace shard8::train {
 
@@ -41,6 +42,7 @@ struct TrainingFile {
   Identity identity;
   std::string origin{};                         ///< folder of the checkpoint with which the training began; empty: none
   std::vector<checkpoint::ManifestKey> deck{};  ///< resolved, of the last leg
+  Inputs inputs{};                              ///< of the last leg; weights: those with which the training began
   std::string slurm_job{};                      ///< SLURM_JOB_ID of the last leg; empty: none
   /// Not 0: the files of another training are being moved to folders replaced_N; a start that finds this goes on with
   /// it.

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -250,12 +251,15 @@ void expect_example(const Example& e, bool found_by_check) {
   test::write_bytes(folder / "deck.yaml", kDeck);
   if (e.prepare) e.prepare(scene);
   if (testing::Test::HasFatalFailure()) return;
-  // Another run writes all the time; of the output of this program there is one file.
+  // The other run writes all the time, and to `output` goes what this program prints.
   const auto state = [&] {
-    auto all = test::digests_of(folder.path());
-    std::erase_if(all, [&](const auto& one) {
-      return fs::path(one.first).filename() == "output" || (scene.other && !one.first.ends_with("deck.yaml"));
-    });
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(scene.folder)) {
+      const fs::path& path = entry.path();
+      if (path.filename() == "output" || (scene.other && path.filename() != "deck.yaml")) continue;
+      const bool file = entry.is_regular_file() && !entry.is_symlink();
+      all[path.string()] = file ? test::read_bytes(path) : entry.is_symlink() ? "a link" : "a folder";
+    }
     return all;
   };
   const auto before = state();

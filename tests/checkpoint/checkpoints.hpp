@@ -24,7 +24,12 @@ inline checkpoint::Manifest small_manifest() {
   m.replicate = 2;
   m.shard = 4;
   m.tensor = 2;
+  m.parent = checkpoint::Parent{"2026-01-01T00:00:00-node17-1", 800};
+  m.sequences = 9600;
   m.data_seed = 18446744073709551615ULL;
+  m.data = checkpoint::ManifestInput{"text of \xc3\xa9", 4000, 249, "0123456789abcdef0123456789abcdef"};
+  m.weights = checkpoint::ManifestInput{"w.h5:/init", 81920, 12, "00"};
+  m.loss = 2.5000000000000004;
   m.init_seed = 7;
   m.plan = "gemm 1 2 3\n\"quoted\" \\ \t\xc3\xa9\n";
   m.deck = {{"model.hidden", "256", "deck"}, {"output.dir", "", "default"}, {"run.steps", "20", "command line"}};

@@ -396,6 +396,7 @@ constexpr NotDrawn kNotDrawn[] = {
     {"verify.tolerance", "held against the losses after the run: train.verify"},
     {"output.dir", "the name of what a run writes"},
     {"output.metrics", "the name of what a run writes"},
+    {"output.replace", "each deck has folders of its own; tests/sequences has folders that are used"},
     {"output.timing", "the name of what a run writes"},
     {"output.timing_ranks", "the name of what a run writes"},
     {"output.summary", "the name of what a run writes"},

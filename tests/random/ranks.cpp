@@ -150,11 +150,15 @@ train::LoopResult train_from(Training& training, std::int64_t first, train::Chec
   std::uint64_t asked = 0;
   training.trainer().ask([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;
-  hooks.after = [&](const train::StepResult& result) { asked = result.asked; };
+  double loss = 0;
+  hooks.after = [&](const train::StepResult& result) {
+    asked = result.asked;
+    loss = result.loss;
+  };
   hooks.stops_before = [&](std::int64_t) { return asked != 0; };
   if (checkpoints != nullptr) {
-    hooks.between = [&](std::int64_t done) { checkpoints->between_steps(done); };
-    hooks.save = [&](std::int64_t done) { return checkpoints->write_now(done); };
+    hooks.between = [&](std::int64_t done) { checkpoints->between_steps(done, loss); };
+    hooks.save = [&](std::int64_t done) { return checkpoints->write_now(done, loss); };
   }
   train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = run.steps}, hooks);
   if (checkpoints != nullptr) checkpoints->finish();

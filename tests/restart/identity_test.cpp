@@ -88,7 +88,7 @@ class Legs : public Identity {};
 class Nearly : public Identity {};
 class InputContent : public Identity {};
 class Held : public Identity {};
-class Format1 : public Identity {};
+class EarlyFormat : public Identity {};
 
 const std::vector<std::string> kFork = {"checkpoint.restart=out/checkpoints/step_00000006", "optimizer.lr=1e-3",
                                         "checkpoint.allow_changes=true", "checkpoint.keep=1"};
@@ -203,6 +203,19 @@ TEST_F(Anew, WithoutCheckpoints) {
   const auto before = owners("killed/metrics.jsonl");
   expect_ends(0, killed, {"10 lines of this training, which has no checkpoint, will be written anew"});
   EXPECT_EQ(owners("killed/metrics.jsonl"), before);
+  // `none` that was cut off before its first checkpoint begins again, too; with another text it would be another one.
+  const std::vector<std::string> named = {"checkpoint.every=0", "output.dir=named", "--restart", "none"};
+  expect_ends(0, named);
+  file = test::read_bytes(at("named/training.json"));
+  file.replace(file.find("\"finished\": true"), 16, "\"finished\": false");
+  test::write_bytes(at("named/training.json"), file);
+  const std::string text = test::read_bytes(at("text.txt"));
+  test::write_bytes(at("text.txt"), text + "more");
+  expect_refused(2, named, {"this run is a new training"});
+  test::write_bytes(at("text.txt"), text);
+  const auto first = owners("named/metrics.jsonl");
+  expect_ends(0, named, {"will be written anew"});
+  EXPECT_EQ(owners("named/metrics.jsonl"), first);
 }
 
 void requeued() { ::setenv("SLURM_RESTART_COUNT", "1", 1); }
@@ -343,7 +356,7 @@ std::vector<double> losses(const fs::path& metrics) {
 }
 
 /// What commit 6dec955 wrote: it is verified, compared and goes on as the same training.
-TEST_F(Format1, GoesOn) {
+TEST_F(EarlyFormat, GoesOn) {
   const fs::path stored = fs::path(std::getenv("SHARD8_SOURCES")) / "tests/restart/format_1";
   fs::copy(stored / "run", at("out"), fs::copy_options::recursive);
   fs::copy_file(stored / "deck.yaml", at("deck.yaml"), fs::copy_options::overwrite_existing);
@@ -355,7 +368,7 @@ TEST_F(Format1, GoesOn) {
     return std::system(fmt::format("cd {} && {} {} >log 2>&1", folder_.path(), program, words).c_str());
   };
   EXPECT_EQ(command("ckpt verify out"), 0) << test::read_bytes(at("log"));
-  const auto run = test::run_program({.folder = folder_.path(), .ranks = 2});
+  const auto run = test::run_program({.folder = folder_.path(), .ranks = 2, .arguments = {}});
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_NE(run.output.find("identity   training " + old.run + "\n"), std::string::npos) << run.output;
   const auto next = manifest("out/checkpoints/step_00000008");

@@ -6,7 +6,20 @@
 #include <system_error>
 #include <vector>
 
-namespace shard8::io {
+namespace shard8::base {
+
+/// Makes a folder and those above it. Processes that remove empty folders, as MadeFolders does, may run at the same
+/// time: a folder that vanished meanwhile is made again.
+inline std::error_code make_folders(const std::filesystem::path& folder) {
+  constexpr int kAttempts = 100;  // chosen; each one more means that another process removed a folder just now
+  std::error_code error;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::filesystem::create_directories(folder, error);
+    // "No such file" also tells that a parent is no place for folders, such as /proc: then each attempt says so.
+    if (error != std::errc::no_such_file_or_directory) break;
+  }
+  return error;
+}
 
 /// Remembers which folders of a path were missing, so that a caller who makes them leaves none behind that stays empty.
 /// The constructor makes nothing.
@@ -31,4 +44,4 @@ class MadeFolders {
   std::vector<std::filesystem::path> missing_;  ///< deepest first
 };
 
-}  // namespace shard8::io
+}  // namespace shard8::base
