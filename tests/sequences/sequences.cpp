@@ -172,9 +172,10 @@ class Runner {
     std::vector<std::string> shell;
   };
 
-  std::optional<Failure> try_sequence(std::int64_t number, const std::vector<std::size_t>& chosen, std::int64_t& runs) {
-    Sequence sequence(folder_of(number), references_, options_.seed, number, drawn_[static_cast<std::size_t>(number)],
-                      chosen);
+  /// `folder` stays after a failure.
+  std::optional<Failure> try_sequence(const fs::path& folder, std::int64_t number,
+                                      const std::vector<std::size_t>& chosen, std::int64_t& runs) {
+    Sequence sequence(folder, references_, options_.seed, number, drawn_[static_cast<std::size_t>(number)], chosen);
     std::optional<Failure> failure;
     try {
       sequence.run();
@@ -182,14 +183,14 @@ class Runner {
       failure = {error.what(), sequence.at(), sequence.site().shell()};
     }
     runs += sequence.runs();
-    if (!failure) fs::remove_all(folder_of(number));
+    if (!failure) fs::remove_all(folder);
     return failure;
   }
 
   void one(std::int64_t number) {
     const Drawn& drawn = drawn_[static_cast<std::size_t>(number)];
     std::int64_t runs = 0;
-    auto failure = try_sequence(number, all_of(drawn), runs);
+    auto failure = try_sequence(folder_of(number), number, all_of(drawn), runs);
     std::string text;
     if (failure) text = describe(number, *failure) + shrink(number, *failure);
     const std::lock_guard guard(mutex_);
@@ -218,13 +219,14 @@ class Runner {
   /// one may not come back.
   std::string shrink(std::int64_t number, Failure failure) {
     std::int64_t runs = 0;
+    const fs::path folder = folder_of(number).string() + "_shrunk";
     std::vector<std::size_t> chosen(failure.at + 1);
     std::iota(chosen.begin(), chosen.end(), 0);
     const std::size_t before = chosen.size();
     for (std::size_t at = chosen.size() - 1; at-- > 0;) {
       auto fewer = chosen;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at));
-      const auto still = try_sequence(number, fewer, runs);
+      const auto still = try_sequence(folder, number, fewer, runs);
       if (!still) continue;
       failure = *still;
       while (!fewer.empty() && fewer.back() > failure.at) fewer.pop_back();
@@ -232,8 +234,8 @@ class Runner {
       at = std::min(at, chosen.size() - 1);
     }
     if (chosen.size() == before) return {};
-    try_sequence(number, chosen, runs);
-    std::string text = fmt::format("  shrunk to {} of {} operations:", chosen.size(), before);
+    try_sequence(folder, number, chosen, runs);
+    std::string text = fmt::format("  shrunk to {} of {} operations, in {}:", chosen.size(), before, folder.string());
     for (const std::size_t i : chosen)
       text += fmt::format(" {}", name_of(drawn_[static_cast<std::size_t>(number)].operations[i]));
     text += fmt::format("\n  {}\n", failure.what.substr(0, failure.what.find('\n')));

@@ -100,8 +100,27 @@ bool Settle::started(const RunEnd& end) {
   return true;
 }
 
+/// Forgets files that a killed run was to move and did not: the next start moves them.
+void Settle::leave_out_unmoved() {
+  const auto is_unmoved = [&](const std::string& path) {
+    const auto found = before_.find(path);
+    const auto now = after_.find(path);
+    return found != before_.end() && now != after_.end() && found->second == now->second;
+  };
+  if (outcome_.moves_output) {
+    if (is_unmoved(command_.output + "/metrics.jsonl")) output_.lines.clear();
+    std::erase_if(after_, [&](const auto& one) { return is_in(one.first, command_.output) && is_unmoved(one.first); });
+  }
+  if (!outcome_.moves_checkpoints) return;
+  for (const auto& [step, one] : world_.folders[command_.checkpoints()].checkpoints) {
+    const auto found = folder_.checkpoints.find(step);
+    if (found != folder_.checkpoints.end() && found->second.digest == one.digest) folder_.checkpoints.erase(found);
+  }
+}
+
 /// The folders are those of this run now.
 void Settle::take_over(bool ran) {
+  leave_out_unmoved();
   Output& output = world_.outputs[command_.output];
   if (outcome_.moves_output) output = {};
   if (outcome_.moves_checkpoints) world_.folders[command_.checkpoints()] = {};

@@ -50,6 +50,7 @@ class Settle {
  private:
   [[noreturn]] void broken(const std::string& what) const;
   bool started(const RunEnd& end);
+  void leave_out_unmoved();
   void take_over(bool ran);
   bool check_move(const RunEnd& end, std::set<std::string>& left) const;
   void check_others() const;
