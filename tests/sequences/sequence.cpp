@@ -160,9 +160,23 @@ void Sequence::interrupt(Draw& draw, int signal) {
                                                  : draw.real(0, 0.01);
   blow.all = draw.chance(0.5);
   blow.which = draw.bits();
+  Command command = current_;
+  if (draw.chance(0.3)) {  // the first leg of a new training, or of a child
+    command.output = new_output();
+    command.folder = "";
+    command.restart = {Restart::Kind::none, "", -1};
+    if (const auto from = choose_checkpoint(draw, true); from && draw.chance(0.6)) {
+      use_keys_of(site_.world().folders.at(from->folder).checkpoints.at(from->step), command.deck);
+      command.restart = {Restart::Kind::path, from->folder, from->step};
+      command.deck.steps = std::max(command.deck.steps, std::min(kMostSteps, from->step + draw.between(3, 8)));
+    }
+  }
   ++runs_;
-  last_ = current_;
-  site_.interrupt(current_, blow);
+  last_ = command;
+  if (site_.interrupt(command, blow).refused != 0) return;
+  if (command.output != current_.output && draw.chance(0.6)) give(command);
+  current_ = command;
+  current_.restart = {};
 }
 
 void Sequence::fork(Draw& draw, bool changed) {
