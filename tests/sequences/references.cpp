@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <fstream>
 #include <stdexcept>
 
@@ -58,7 +59,9 @@ std::shared_ptr<References::Entry> References::run(const BaseDeck& base, const s
   }
   auto arguments = command.arguments();
   if (end == kMostSteps && !before) arguments.emplace_back("checkpoint.restart=none");
-  const auto ran = run_program({.folder = wanted->folder, .ranks = mesh.ranks(), .arguments = arguments});
+  constexpr std::chrono::seconds kLimit{300};
+  ProgramRun program({.folder = wanted->folder, .ranks = mesh.ranks(), .arguments = arguments});
+  const auto ran = program.wait(kLimit);
   if (ran.code != (end < kMostSteps ? 75 : 0))
     throw std::runtime_error(
         fmt::format("the reference in {} ended with exit code {}\n{}", wanted->folder.string(), ran.code, ran.output));

@@ -19,7 +19,8 @@ using Seconds = std::chrono::duration<double>;
 
 namespace {
 
-constexpr const char* kSecond = "second";  // the folder in which a second run at the same time is started
+constexpr std::chrono::seconds kLimit{300};  // chosen: runs take a second, but other programs may take the cores
+constexpr const char* kSecond = "second";    // the folder in which a second run at the same time is started
 
 std::vector<std::string> before_program(const Command& command) {
   if (!command.requeue) return {};
@@ -78,7 +79,7 @@ Outcome Site::run(Command command) {
     command.deck.content = found->second;
   say(command, outcome);
   const Digests before = digests_below(folder_);
-  const ProgramEnd end = run_program(options(command));
+  const ProgramEnd end = ProgramRun(options(command)).wait(kLimit);
   if (outcome.refused != 0) {
     check_refusal(outcome, end, before, pending_.has_value());
     return outcome;
@@ -207,7 +208,7 @@ Outcome Site::interrupt(Command command, const Blow& blow) {
   const double seconds = Seconds(Clock::now() - begin).count();
   say(command, outcome, fmt::format("timeout -s {} {:.3f} ", blow.signal, seconds));
   shell_.back() += ", hits " + ranks_hit;
-  const ProgramEnd ended = run.wait();
+  const ProgramEnd ended = run.wait(kLimit);
   end.code = ended.code;
   end.output = ended.output;
   settle(command, outcome, end, before);
@@ -224,8 +225,6 @@ Outcome Site::run_two(Command first, Command second) {
   shell_.back() = "(" + shell_.back() + "\n) & sleep 0.15; kill -STOP $(pgrep shard8)";
   const Digests before = digests_below(folder_);
   ProgramRun run(options(first));
-  const bool both = second.checkpoints() != first.checkpoints() || second.output == first.output;
-  static_cast<void>(both);
   const bool stopped = wait_for(run, first, {.when = Blow::When::lock});
   const auto ranks = stopped ? run.ranks() : std::vector<pid_t>();
   for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
@@ -240,9 +239,9 @@ Outcome Site::run_two(Command first, Command second) {
       refused.says = {"in use by", "process"};
       for (int attempt = 0; attempt < 2; ++attempt) {
         shell_.push_back(second.shell() + "  # refused with code 4");
-        const auto end = run_program(
+        ProgramRun other(
             {.folder = folder_ / kSecond, .ranks = second.deck.mesh.ranks(), .arguments = second.arguments("../")});
-        check_refusal(refused, end, while_it_lives, false);
+        check_refusal(refused, other.wait(kLimit), while_it_lives, false);
       }
     } catch (const std::exception& error) {
       wrong = error.what();
@@ -250,7 +249,7 @@ Outcome Site::run_two(Command first, Command second) {
   }
   for (const pid_t rank : ranks) ::kill(rank, SIGCONT);
   shell_.emplace_back("kill -CONT $(pgrep shard8); wait");
-  const ProgramEnd end = run.wait();
+  const ProgramEnd end = run.wait(kLimit);
   if (wrong) throw Broken(*wrong);
   settle(first, outcome, {RunEnd::How::by_itself, end.code, end.output}, before);
   check_pending(first);
