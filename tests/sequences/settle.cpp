@@ -97,6 +97,9 @@ bool Settle::started(const RunEnd& end) {
     index_ = static_cast<int>(world_.trainings.size());
     world_.trainings.push_back({*unknown.begin(), outcome_.parent, outcome_.lineage});
   }
+  // training.json is that of the new owner before anything is moved.
+  if (outcome_.moves_output && end.how == RunEnd::How::killed && end.code != 0)
+    return output_.training.is_object() && output_.training.value("id", "") == training().id;
   return true;
 }
 
