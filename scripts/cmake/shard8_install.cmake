@@ -44,6 +44,13 @@ install(DIRECTORY inputs/ DESTINATION "${shard8_data}/decks")
 install(DIRECTORY scripts/ DESTINATION "${shard8_data}/scripts" USE_SOURCE_PERMISSIONS
   PATTERN cmake EXCLUDE PATTERN bench EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold)$" EXCLUDE
   REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+# Where the installed scripts find the program, from the folder above them, and its launcher.
+file(RELATIVE_PATH shard8_data_to_program "/p/${shard8_data}" "/p/${CMAKE_INSTALL_BINDIR}/shard8")
+list(JOIN MPIEXEC_PREFLAGS " " shard8_launcher_flags)
+string(STRIP "${MPIEXEC_EXECUTABLE} ${shard8_launcher_flags}" shard8_launcher)
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/install/installed.txt"
+  CONTENT "program ${shard8_data_to_program}\nlauncher ${shard8_launcher}\n" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/install/installed.txt" DESTINATION "${shard8_data}/scripts/lib")
 install(DIRECTORY packages/ DESTINATION "${shard8_data}/packages" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff SECURITY.md DESTINATION "${shard8_data}/doc")

@@ -57,3 +57,24 @@ cpu_count() {
 
 # count_of NUMBER NOUN: "1 core", "2 cores"
 count_of() { if (($1 == 1)); then printf '1 %s\n' "$2"; else printf '%s %ss\n' "$1" "$2"; fi; }
+
+# quoted WORD...: words as a shell reads them.
+quoted() {
+  local text="" word
+  for word in "$@"; do
+    # printf %q quotes more than it must; a line is easier to read and to copy without that.
+    if [[ "$word" =~ ^[A-Za-z0-9_@%+=:,./-]+$ ]]; then text+=" $word"; else text+=" $(printf '%q' "$word")"; fi
+  done
+  printf '%s\n' "${text# }"
+}
+
+# default_program FOLDER PRESET: the program that belongs to the scripts in FOLDER/scripts: the installed one, or that of
+# build/PRESET.
+default_program() {
+  local installed="$1/scripts/lib/installed.txt"
+  if [[ -f "$installed" ]]; then
+    printf '%s/%s\n' "$1" "$(sed -n 's/^program //p' "$installed")"
+  else
+    printf '%s/build/%s/bin/shard8\n' "$1" "$2"
+  fi
+}

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by cpu.sbatch and gpu.sbatch, which set SHARD8_SOURCES, SHARD8_PROGRAM and placement, options of srun: runs the
-# deck "$@", passes signals on, and requeues the job or ends it with the program's exit code.
-: "${SHARD8_SOURCES:?}" "${SHARD8_PROGRAM:?}" "${placement:?}"
+# Sourced by cpu.sbatch, gpu.sbatch and array.sbatch, which set SHARD8_SOURCES, preset and placement, options of srun:
+# runs the deck "$@", passes signals on, and requeues the job or ends it with the program's exit code.
+: "${SHARD8_SOURCES:?}" "${preset:?}" "${placement:?}"
 # shellcheck source=scripts/lib/common.bash
 source "$SHARD8_SOURCES/scripts/lib/common.bash"
+SHARD8_PROGRAM="${SHARD8_PROGRAM:-$(default_program "$SHARD8_SOURCES" "$preset")}"
 
 [[ -n "${SLURM_JOB_ID:-}" ]] || bad_usage "this is a batch script: submit it with sbatch"
 (($# > 0)) || bad_usage "no deck: sbatch [options of sbatch] cpu.sbatch DECK [group.key=value ...]"
@@ -16,23 +17,30 @@ max_requeues="${MAX_REQUEUES:-20}"
 [[ "$max_requeues" =~ ^(0|[1-9][0-9]*)$ ]] || bad_usage "MAX_REQUEUES is '$max_requeues': it must be a number"
 requeues="${SLURM_RESTART_COUNT:-0}"
 
-# What the deck says for the tasks of this job; a bad deck or another number of ranks ends the job here, with the program's words and code.
-deck="$("$SHARD8_PROGRAM" check "--ranks=${SLURM_NTASKS:-1}" "$@")"
-output="$(sed -n 's/^output     //p' <<<"$deck")"
-summary="$output/summary.json"
+# Slurm sets SLURM_NTASKS only where the number of tasks was asked for as such.
+tasks="${SLURM_NTASKS:-}"
+if [[ -z "$tasks" && -n "${SLURM_NTASKS_PER_NODE:-}" ]]; then
+  tasks=$((SLURM_NTASKS_PER_NODE * ${SLURM_JOB_NUM_NODES:-${SLURM_NNODES:-1}}))
+fi
+export SLURM_NTASKS="${tasks:-1}"
+
+# A bad deck or another number of ranks ends the job here, with the program's words and code.
+"$SHARD8_PROGRAM" check "--ranks=$SLURM_NTASKS" "$@" >/dev/null
+# The program says where the run writes.
+files="$("$SHARD8_PROGRAM" check "--ranks=$SLURM_NTASKS" --files "$@")"
+file_of() { # KEY
+  local path
+  path="$(sed -n "s/^$1 //p" <<<"$files")"
+  [[ -n "$path" ]] || die "'$SHARD8_PROGRAM check --files' does not say $1" "use the program of these scripts"
+  printf '%s\n' "$path"
+}
+output="$(file_of 'output\.dir')"
+summary="$(file_of 'output\.summary')"
 
 # The step at which this job's last checkpoint was written by a run that stopped. It outlives a requeue in this file.
 memory="$output/slurm_job.txt"
 remembered=""
 if [[ -f "$memory" ]]; then remembered="$(sed -n "s/^job $SLURM_JOB_ID stopped before step //p" "$memory")"; fi
-
-arguments=("$@")
-# A requeued job goes on from its own checkpoint, wherever the deck says that the first run starts.
-if [[ -n "$remembered" ]]; then
-  arguments=()
-  for argument in "$@"; do [[ "$argument" == checkpoint.restart=* ]] || arguments+=("$argument"); done
-  arguments+=(checkpoint.restart=auto)
-fi
 
 # Every rank says where it runs, and becomes the program.
 # shellcheck disable=SC2016  # the rank's variables
@@ -55,7 +63,7 @@ launch+=(${options[@]+"${options[@]}"})
 
 say "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST, $SLURM_NTASKS tasks of $cores cores," \
   "requeued $requeues of at most $max_requeues times${remembered:+, goes on from step $remembered}"
-say "${launch[*]} $SHARD8_PROGRAM run ${arguments[*]}"
+say "$(quoted "${launch[@]}" "$SHARD8_PROGRAM" run "$@")"
 
 # A signal to this script goes to the launcher as SIGUSR1, which both launchers pass on to every rank: after SIGTERM
 # srun kills them.
@@ -83,7 +91,7 @@ identity() { stat -c '%i %Y' "$summary" 2>/dev/null || true; }
 summary_before="$(identity)"
 ((signalled == 0)) || stop 5 "asked to stop before the run began"
 started="$SECONDS"
-"${launch[@]}" bash -c "$show" rank "$SHARD8_PROGRAM" run "${arguments[@]}" </dev/null &
+"${launch[@]}" bash -c "$show" rank "$SHARD8_PROGRAM" run "$@" </dev/null &
 step="$!"
 ((signalled == 0)) || pass_on  # a signal since the line above
 while :; do  # a signal interrupts `wait`

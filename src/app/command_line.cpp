@@ -32,6 +32,7 @@ struct Arguments {
   std::string group, format = "yaml", to;
   std::string shell;           ///< of `completions`
   std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
+  bool files_of_check = false;
   std::int64_t ranks = 0;      ///< of `plan --ranks N`; 0: not given
 };
 
@@ -76,6 +77,8 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
       ->add_flag("--ranks{print}", arguments.ranks_of_check,
                  "print only the number of ranks that the deck needs; --ranks=N: say what would run on N ranks")
       ->check(kRanksOrPrint);
+  check->add_flag("--files", arguments.files_of_check,
+                  "print only the folders and files of a run, a line 'KEY PATH' for each");
   CLI::App* plan =
       add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
   plan->add_option("--ranks", arguments.ranks,
@@ -219,7 +222,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
     const bool given = !arguments.ranks_of_check.empty() && !ranks_only;
-    return check_command(for_ranks(arguments.deck, given ? std::stoll(arguments.ranks_of_check) : 0), ranks_only);
+    return check_command({for_ranks(arguments.deck, given ? std::stoll(arguments.ranks_of_check) : 0), ranks_only,
+                          arguments.files_of_check});
   }
   if (chosen == "plan") {
     PlanArguments plan = arguments.plan;

@@ -57,6 +57,13 @@ struct BenchArguments {
   bool check = true;
 };
 
+/// What `check` prints: what a run would do, or one thing alone, for scripts.
+struct CheckArguments {
+  DeckArguments deck;
+  bool ranks = false;  ///< the number of ranks; Error(deck) if the deck leaves that to the launcher
+  bool files = false;  ///< a line "KEY PATH" for each folder and file of a run; whether it could start is not checked
+};
+
 /// What `plan` is to do.
 struct PlanArguments {
   DeckArguments deck;
@@ -96,9 +103,7 @@ void require_standard_output();
 /// The subcommands. Each returns the process's exit code. `run` and `bench` start MPI, with argc and argv, and run
 /// under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const RunArguments& arguments);
-/// `ranks_only`: prints the number of ranks and nothing else, for launch scripts. Error(deck) if the deck leaves that
-/// number to the launcher.
-int check_command(const DeckArguments& deck, bool ranks_only);
+int check_command(const CheckArguments& arguments);
 int plan_command(const PlanArguments& arguments);
 /// Prints the deck in the spelling `to`, "yaml" or "nml".
 int convert_command(const DeckArguments& deck, const std::string& to);

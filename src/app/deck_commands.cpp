@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
 #include "tensor/exec.hpp"
+#include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
 #include "train/plan/sweep.hpp"
 #include "train/training_file.hpp"
@@ -73,21 +75,49 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
 
 }  // namespace
 
-int check_command(const DeckArguments& arguments, bool ranks_only) {
-  const auto deck = load_for_ranks(arguments, "check", "");
-  if (ranks_only) {
+namespace {
+
+/// The folders and files that a run of this deck writes, a line "KEY PATH" for each. Names of output.dir cannot hold a
+/// newline: decks allow no control characters.
+std::string files_of(const deck::Config& config) {
+  const deck::OutputConfig& output = config.output;
+  std::string text = fmt::format("output.dir {}\n", output.dir);
+  const auto add = [&](std::string_view key, const std::string& name) {
+    if (!name.empty()) text += fmt::format("{} {}\n", key, (std::filesystem::path(output.dir) / name).string());
+  };
+  add("output.summary", output.summary);
+  add("output.metrics", output.metrics);
+  add("output.timing", output.timing);
+  add("output.timing_ranks", output.timing_ranks);
+  add("ranks", deck::OutputConfig::kRanks);
+  add("training", train::TrainingFile::kName);
+  if (const std::string folder = train::checkpoint_folder(config); !folder.empty())
+    text += fmt::format("checkpoint.dir {}\n", folder);
+  return text;
+}
+
+}  // namespace
+
+int check_command(const CheckArguments& arguments) {
+  const std::string& path = arguments.deck.path;
+  const auto deck = load_for_ranks(arguments.deck, "check", "");
+  if (arguments.files) {
+    fmt::print("{}", files_of(deck.config));
+    return 0;
+  }
+  if (arguments.ranks) {
     if (deck.ranks_open)
       base::fail(base::ExitCode::deck,
                  "{}: error: mesh.shard = auto leaves the number of ranks to the launcher: start the program under "
                  "mpiexec -n N or srun -n N, or give mesh.shard a number (mesh.shard=N)",
-                 arguments.path);
+                 path);
     fmt::print("{}\n", deck.config.mesh.ranks());
     return 0;
   }
-  check_methods(arguments.path, deck);
+  check_methods(path, deck);
   print_warnings(deck);
   const std::string found = check_start(deck);
-  fmt::print("{}: good\n{}{}", arguments.path, deck::describe(deck.config), found);
+  fmt::print("{}: good\n{}{}", path, deck::describe(deck.config), found);
   print_checkpoint_room(deck.config);
   return 0;
 }

@@ -140,7 +140,8 @@ case_cluster.life() {
 case_job.requeue() {
   local first second steps columns='s/,"step_s".*//'
   export SHARD8_LAUNCH_OPTIONS=$one_core
-  submit cut cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
+  # The summary has another name, and a requeued job goes on although its deck says that it starts anew.
+  submit cut cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept checkpoint.restart=none output.summary=run.json
   stop_at cut 5 scancel --batch --signal=USR1 "$job"
   wait_for 30 "the requeue" requeued 1
   first=$(sed -n 's/.*requeued, to go on from step //p' cut.log)
@@ -188,12 +189,12 @@ case_job.limits() {
 #!/usr/bin/env bash
 # Always stops at the same step.
 if [[ $1 == check ]]; then
-  echo 'output     still_results'
+  printf '%s\n' 'output.dir still results' 'output.summary still results/run.json'
   exit 0
 fi
-mkdir -p still_results
-printf '{\n  "end": {\n    "finished": false,\n    "next_step": 7,\n    "checkpoint": true\n  }\n}\n' >still_results/new
-mv still_results/new still_results/summary.json
+mkdir -p 'still results'
+printf '{\n  "end": {\n    "finished": false,\n    "next_step": 7,\n    "checkpoint": true\n  }\n}\n' >'still results/new'
+mv 'still results/new' 'still results/run.json'
 exit 75
 PROGRAM
   chmod +x still

@@ -9,7 +9,7 @@ from study.collect import collect
 from study.errors import BAD_STUDY, DONE, STOPPED, StudyError, counted, say
 from study.expand import expand
 from study.local import Local
-from study.program import Program, built_program, launcher_of
+from study.program import Program, default_program, launcher_of
 from study.run_folder import RunFolder, locked
 from study.slurm import Arrays
 from study.study_file import read_study
@@ -47,12 +47,12 @@ def work(given):
     sources = os.environ.get("SHARD8_SOURCES", ".")
     study = read_study(given.study)
     runs = expand(study)
-    path = given.program or os.environ.get("SHARD8_PROGRAM") or built_program(sources)
+    path = given.program or os.environ.get("SHARD8_PROGRAM") or default_program(sources)
     program = Program(path, study.deck)
     folders = [RunFolder(study.folder, run, program.check(run, study.path)) for run in runs]
     if given.list:
         return list_runs(folders)
-    starter = Arrays(study, program, sources) if given.slurm else Local(program, launcher_of(path), study.timeout_min)
+    starter = Arrays(study, program, sources) if given.slurm else Local(program, launcher_of(path, sources), study.timeout_min)
     if given.dry_run:
         for folder in folders:
             print(starter.spelled(folder))

@@ -29,14 +29,28 @@ def digest_of_file(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def built_program(sources):
-    """build/PRESET/bin/shard8, and the launcher that this build was configured with."""
+def installed(sources):
+    """What the installation wrote down for its scripts: {"program": path from `sources`, "launcher": words}; for a tree
+    of sources nothing."""
+    path = os.path.join(sources, "scripts", "lib", "installed.txt")
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split(" ", 1) for line in file)
+
+
+def default_program(sources):
+    """The installed program, or build/PRESET/bin/shard8."""
+    if name := installed(sources).get("program"):
+        return os.path.normpath(os.path.join(sources, name))
     return os.path.join(sources, "build", os.environ.get("SHARD8_PRESET", "cpu"), "bin", "shard8")
 
 
-def launcher_of(program):
-    """The words of mpiexec: SHARD8_MPIEXEC, or that of the build, or mpiexec."""
+def launcher_of(program, sources="."):
+    """The words of mpiexec: SHARD8_MPIEXEC, or that of the installation or the build, or mpiexec."""
     if words := os.environ.get("SHARD8_MPIEXEC", "").split():
+        return words
+    if words := installed(sources).get("launcher", "").split():
         return words
     cache = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(program))), "CMakeCache.txt")
     words = []
