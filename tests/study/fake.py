@@ -18,6 +18,10 @@ deck = dict(w.split("=", 1) for w in words if "=" in w and not w.startswith("--"
 if deck.get("model.heads") == "3":
     sys.exit("deck.yaml: error: 3 heads") if words[0] == "check" else 5
 if words[0] == "check":
+    if "--files" in words:
+        name = deck.get("output.summary", "{summary}")
+        print("output.dir " + deck["output.dir"] + "\\noutput.summary " + deck["output.dir"] + "/" + name)
+        sys.exit(0)
     asked = [w for w in words if w.startswith("--ranks")]
     print("2" if asked == ["--ranks"] else "deck.yaml: good\\nmodel " + repr(sorted(deck.items())))
     sys.exit(0)
@@ -26,6 +30,9 @@ def count(word):
     with open("{here}/calls.txt", "a") as file:
         file.write(word + " " + os.path.basename(os.path.dirname(folder)) + "\\n")
 count("start")
+if os.path.exists("{here}/keep_environment"):
+    with open("{here}/kept.json", "a") as file:
+        file.write(json.dumps({{**os.environ, **deck}}) + "\\n")
 time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
 if deck.get("model.heads") == "7":
     sys.exit(5)
@@ -44,7 +51,7 @@ summary = {{"version": {{"shard8": "0.1.0", "git_hash": "{version}"}}, "deck": g
            "memory_per_rank": [{{"kind": "planned_total", "bytes": 1000}}], "verification": {{"status": "passed"}}}}
 if deck.get("model.heads") in ("9", "11"):
     summary["end"] = {{"finished": False, "next_step": 3}}
-with open(folder + "/summary.json", "w") as file:
+with open(folder + "/{summary}", "w") as file:
     json.dump(summary, file)
 count("end")
 sys.exit(0 if summary["end"]["finished"] else 5 if deck["model.heads"] == "11" else 75)
@@ -68,10 +75,11 @@ def write(path, text, mode=0o644):
 class Fake:
     """The two programs and a deck, in a folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, summary="summary.json"):
         os.makedirs(folder, exist_ok=True)
         self.folder = os.path.abspath(folder)
         self.program, self.launcher = self.path("shard8"), self.path("mpiexec")
+        self.summary = summary
         self.set_version("abc123")
         write(self.launcher, LAUNCHER, stat.S_IRWXU)
         write(self.path("deck.yaml"), "model: {}\n")
@@ -80,7 +88,12 @@ class Fake:
         return os.path.join(self.folder, name)
 
     def set_version(self, version):
-        write(self.program, PROGRAM.format(python=sys.executable, here=self.folder, version=version), stat.S_IRWXU)
+        write(self.program, PROGRAM.format(python=sys.executable, here=self.folder, version=version,
+                                           summary=self.summary), stat.S_IRWXU)
+
+    def keep_environment(self):
+        """Every run adds a line with its variables and keys to kept.json."""
+        write(self.path("keep_environment"), "")
 
     def study(self, text):
         write(self.path("study.yaml"), text)

@@ -85,6 +85,17 @@ class Errors(unittest.TestCase):
                      "mesh.shard has an empty list"):
             self.assertIn(part, text)
 
+    def test_one_value_in_two_spellings(self):
+        for values, message in (("[1e-3, 0.001]", "a.b = 0.001 stands twice  1e-3 is the same value"),
+                                ("[1.0d-3, 1e-3]", "a.b = 1e-3 stands twice  1.0d-3"), ("[010, 1e1]", "a.b = 1e1 stands twice"),
+                                ("['true', .TRUE.]", "a.b = .TRUE. stands twice")):
+            text = error_of(f"deck: deck.yaml\nsweep: {{a.b: {values}}}\n")
+            self.assertIn(message.split("  ")[0], text)
+            self.assertIn(message.split("  ")[-1].split(" is ")[0], text)
+        self.assertEqual(len(expand(read("deck: deck.yaml\nsweep: {a.b: [1e-3, 1e-4, x, '1e', 'true'], env.A: ['1', '1.0']}\n"))), 10)
+        runs = expand(read("deck: deck.yaml\nsweep:\n  - {a.b: [1e-3, 10]}\n  - {a.b: [0.001, 2, 1e1]}\n"))
+        self.assertEqual([run.overrides for run in runs], [("a.b=1e-3",), ("a.b=10",), ("a.b=2",)])
+
     def test_what_is_missing_or_contradicts_itself(self):
         self.assertIn("'deck' is missing", error_of("sweep: {ranks: 1}\n"))
         self.assertIn("'sweep' is missing", error_of("deck: deck.yaml\n"))

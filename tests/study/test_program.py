@@ -66,6 +66,30 @@ class WithTheProgram(unittest.TestCase):
         self.assertFalse(os.path.exists("all"))
         self.assertIn("0 to run", study().stderr)
 
+    def test_folders_of_a_study_are_its_own(self):
+        """What another training left in the deck's output.dir does not count; a run whose deck changed is made anew, with
+        checkpoints and a summary of another name, too."""
+        deck = DECK + "checkpoint: {every: 4}\noutput: {dir: of_deck, summary: run.json}\n"
+        write("deck.yaml", deck)
+        launcher = os.environ["SHARD8_MPIEXEC"].split()
+        subprocess.run([*launcher, "-n", "1", os.environ["SHARD8_PROGRAM"], "run", "deck.yaml", "data.seed=7"], check=True,
+                       capture_output=True)
+        write("study.yaml", "deck: deck.yaml\nfolder: anew\nsweep: {ranks: 1, data.seed: [1, 2]}\n")
+        done = study()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("0 to run", study().stderr)
+        for text in (deck.replace("3.0e-3", "2.0e-3"), deck.replace("heads: 2", "heads: 4")):
+            write("deck.yaml", text)
+            self.assertIn("2 refused", study("--list").stdout)
+            done = study()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("2 runs, 0 done, 2 to run", done.stderr)
+            self.assertIn("0 to run", study().stderr)
+        with open("anew/seed-1/results/metrics.jsonl", encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["step"] for line in file], list(range(8)))
+        plotted = subprocess.run([os.path.join(os.path.dirname(STUDY), "plot"), "anew"], text=True, capture_output=True, check=False)
+        self.assertEqual(plotted.returncode, 0, plotted.stderr)
+
     def test_words_of_the_program(self):
         write("deck.yaml", DECK)
         write("study.yaml", "deck: deck.yaml\nsweep: {mesh.tensor: [1, 2]}\n")

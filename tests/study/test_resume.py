@@ -36,6 +36,31 @@ class Resume(unittest.TestCase):
         self.assertEqual((code, self.fake.calls("start")), (0, NAMES), error)
         self.assertIn("6 done, 0 to run", error)
 
+    def test_the_program_says_the_name_of_the_summary(self):
+        self.fake = Fake("named", summary="it's run.json")
+        self.fake.study(SIX)
+        self.assertEqual(self.fake.run()[0], 0)
+        code, _, error = self.fake.run()
+        self.assertIn("6 done, 0 to run", error)
+        self.assertEqual((code, self.fake.calls("start")), (0, NAMES))
+        with open(self.fake.path("out/ranks-2_r1/results/it's run.json"), "r+", encoding="utf-8") as file:
+            file.truncate(200)
+        self.assertRegex(self.fake.run("--list")[1], "refused: it's run.json is not whole: ")
+
+    def test_a_list_tells_jobs_that_wait_and_run(self):
+        write(self.fake.path("sbatch"), '#!/bin/sh\nfor w; do :; done\nprintf "%s" "$w" >list\necho 7\n', 0o700)
+        write(self.fake.path("squeue"), '#!/bin/sh\necho "7 0 RUNNING array.sbatch cpu $(cat list)"\n'
+                                        'echo "7 1 PENDING array.sbatch cpu $(cat list)"\n', 0o700)
+        path = {"PATH": f"{self.fake.folder}:{os.environ['PATH']}"}
+        self.fake.study("deck: deck.yaml\nfolder: out\nsweep: {ranks: 2, model.heads: [4, 5, 6]}\n")
+        self.assertEqual(self.fake.run("--slurm", **path)[0], 75)
+        code, out, error = self.fake.run("--slurm", "--list", **path)
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"heads-4 +2 ranks  running: job 7_0\n")
+        self.assertRegex(out, r"heads-5 +2 ranks  queued: job 7_1\n")
+        self.assertRegex(out, r"heads-6 +2 ranks  unfinished: no summary.json\n")
+        self.assertIn("3 runs: 1 queued, 1 running, 1 unfinished", out)
+
     def test_killed_in_the_middle(self):
         process = self.fake.start(FAKE_SLEEP="0.5")
         self.wait_for(lambda: len(self.fake.calls("start")) == 3)
@@ -128,7 +153,7 @@ class Resume(unittest.TestCase):
         for _ in range(2):
             code, _, error = self.fake.run()
             self.assertEqual(code, 5)
-            self.assertIn("heads-7: failed, exit code 5, exit code 5; see out/heads-7/log.txt", error)
+            self.assertIn("heads-7: failed, exit code 5; see out/heads-7/log.txt", error)
         self.assertEqual(self.fake.calls("start"), ["heads-7", "heads-8", "heads-7"])
 
     def test_a_run_that_its_deck_stops_is_no_failure(self):

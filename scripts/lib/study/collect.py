@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects the summaries of a study into tables: a row for each run, and for each point its repeats and scaling."""
 import csv
-import json
 import math
 import os
 import statistics
 
 from study.errors import counted, say
+from study.quote import json_text
 from study.study_file import RANKS
 
 # Column of runs.csv -> where it is in summary.json.
@@ -167,9 +167,9 @@ def collect(study, folders):
     if write_parquet(file("runs.parquet"), rows) and write_parquet(file("points.parquet"), points):
         names += ", runs.parquet, points.parquet"
     with open(file("study.json"), "w", encoding="utf-8") as out:
-        json.dump({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "repeats": study.repeats,
+        out.write(json_text({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "repeats": study.repeats,
                    "points": points,
-                   "runs": [row["run"] for row in rows if row["state"] == "done"]}, out, indent=1)
+                   "runs": [row["run"] for row in rows if row["state"] == "done"]}, indent=1))
     for warning in warnings:
         say(f"warning: {warning}")
     if points:

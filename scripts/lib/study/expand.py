@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from study.errors import BAD_STUDY, StudyError
-from study.study_file import ENVIRONMENT, MOST_RUNS, RANKS
+from study.study_file import ENVIRONMENT, MOST_RUNS, RANKS, meaning
 
 LONGEST_NAME = 120  # bytes of a folder's name; a file system takes 255
 
@@ -70,7 +70,7 @@ def points(study):
         keys = [key for key, _ in product]
         for values in itertools.product(*(values for _, values in product)):
             parameters = tuple(zip(keys, values))
-            seen.setdefault(frozenset(parameters), parameters)
+            seen.setdefault(frozenset((key, meaning(key, value)) for key, value in parameters), parameters)
     return list(seen.values())
 
 

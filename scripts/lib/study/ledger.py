@@ -6,6 +6,8 @@ import json
 import os
 import time
 
+from study.quote import json_text
+
 LEDGER = "ledger.jsonl"
 
 
@@ -13,7 +15,7 @@ def note(folder, event, **more):
     """Appends a line of one run."""
     line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "run": folder.run.name, "event": event, **more}
     with open(os.path.join(folder.study_folder, LEDGER), "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json_text(line) + "\n")
         file.flush()
         os.fsync(file.fileno())
 

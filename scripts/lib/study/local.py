@@ -3,7 +3,6 @@
 """Runs of a study on this machine, one after another under mpiexec."""
 import ctypes
 import os
-import shlex
 import signal
 import subprocess
 import time
@@ -11,6 +10,7 @@ import time
 from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, counted, say
 from study.ledger import note, settle
 from study.leftovers import FIRST_MOMENTS, MARK, PATIENCE, end_leftovers
+from study.quote import assignment, shell
 from study.run_folder import write_json
 from study.slurm import jobs_of
 
@@ -40,8 +40,8 @@ class Local:
 
     def spelled(self, folder):
         """The command as a shell reads it."""
-        words = [f"{name}={shlex.quote(value)}" for name, value in folder.run.environment]
-        return " ".join([*words, shlex.join(self.command(folder))])
+        words = [assignment(name, value) for name, value in folder.run.environment]
+        return " ".join([*words, shell(self.command(folder))])
 
     def run(self, folder):
         """Runs one run. Returns its exit code."""
@@ -85,7 +85,7 @@ class Local:
         failed, stopped, queue = 0, 0, jobs_of(folders[0].study_folder)
         for folder in folders:
             if job := queue.get(folder.run.name):
-                raise StudyError(ENVIRONMENT, f"the run '{folder.run.name}' is job {job} of Slurm: wait for its end with "
+                raise StudyError(ENVIRONMENT, f"the run '{folder.run.name}' is job {job.number} of Slurm: wait for its end with "
                                               "--slurm --wait, or end it with scancel")
         end_leftovers(folders)  # before a look at states: what is left may finish its run first
         settle(folders)
@@ -107,7 +107,8 @@ class Local:
                 say(f"{folder.run.name}: {why}; the next call runs it from its begin")
                 continue
             failed += 1
-            say(f"{folder.run.name}: {state}, {why}, exit code {code}; see {folder.file('log.txt')}")
+            reason = why if f"exit code {code}" in why else f"{why}, exit code {code}"
+            say(f"{folder.run.name}: {state}, {reason}; see {folder.file('log.txt')}")
         if failed and not self.signalled:
             return FAILED
         return STOPPED if self.signalled or stopped else DONE

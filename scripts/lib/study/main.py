@@ -11,7 +11,7 @@ from study.expand import expand
 from study.local import Local
 from study.program import Program, default_program, launcher_of
 from study.run_folder import RunFolder, locked
-from study.slurm import Arrays
+from study.slurm import Arrays, jobs_of
 from study.study_file import read_study
 
 
@@ -32,11 +32,14 @@ def arguments(words):
     return given
 
 
-def list_runs(folders):
-    counts = {}
+def list_runs(study, folders):
+    """Every run with its state; a run whose job of Slurm waits or runs is queued or running."""
+    counts, jobs = {}, jobs_of(study.folder)
     width = max(len(folder.run.name) for folder in folders)
     for folder in folders:
         state, why = folder.state()
+        if (job := jobs.get(folder.run.name)) and state != "done":
+            state, why = "queued" if job.state == "PENDING" else "running", f"job {job.number}"
         counts[state] = counts.get(state, 0) + 1
         print(f"{folder.run.name:<{width}}  {counted(folder.expected.ranks, 'rank'):>11}  {state}{': ' if why else ''}{why}")
     print(f"{counted(len(folders), 'run')}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
@@ -51,7 +54,7 @@ def work(given):
     program = Program(path, study.deck)
     folders = [RunFolder(study.folder, run, program.check(run, study.path)) for run in runs]
     if given.list:
-        return list_runs(folders)
+        return list_runs(study, folders)
     starter = Arrays(study, program, sources) if given.slurm else Local(program, launcher_of(path, sources), study.timeout_min)
     if given.dry_run:
         for folder in folders:

@@ -7,21 +7,24 @@ import itertools
 import os
 import re
 import subprocess
+import tempfile
 from dataclasses import dataclass
 
 import yaml
 
-from study.errors import BAD_STUDY, ENVIRONMENT, StudyError
+from study.errors import BAD_STUDY, ENVIRONMENT, StudyError, counted
 
 
 @dataclass(frozen=True)
 class Expected:
     """What a run's results must belong to. `deck`: digest of the deck's text. `resolved`: digest of what `check` says
-    of the deck with the run's keys on its ranks. `program`: version, and a digest of the file if it has no commit."""
+    of the deck with the run's keys on its ranks. `program`: version, and a digest of the file if it has no commit.
+    `summary`: the name of the summary in output.dir."""
     ranks: int
     deck: str
     resolved: str
     program: str
+    summary: str
 
 
 def digest_of_file(path):
@@ -117,13 +120,30 @@ class Program:
                 raise StudyError(BAD_STUDY, f"{name}: the program refuses the run '{run.name}':\n{error.strip()}" +
                                  ("\nor put 'ranks' into the study's sweep" if open_ranks else ""))
             ranks = int(out)
-        code, out, error = self.ask("check", f"--ranks={ranks}", self.deck, *run.overrides)
+        # In an empty folder, as the run will find its own: neither what another training left in the deck's output.dir
+        # nor a run of this study that is under way counts.
+        with tempfile.TemporaryDirectory(prefix="shard8_study_") as empty:
+            words = [f"--ranks={ranks}", *self.arguments(run, os.path.join(empty, "results"))]
+            code, out, error = self.ask("check", *words)
+            if code == 0:
+                _, files, error = self.ask("check", "--files", *words)
         if code != 0:
-            raise StudyError(BAD_STUDY, f"{name}: the program refuses the run '{run.name}' on {ranks} ranks:\n"
+            raise StudyError(BAD_STUDY, f"{name}: the program refuses the run '{run.name}' on {counted(ranks, 'rank')}:\n"
                                         f"{error.strip()}")
         # Behind the line `output` stands how much room there is, which changes.
         resolved = "\n".join(itertools.takewhile(lambda line: not line.startswith("output "), out.splitlines()[1:]))
-        return Expected(ranks, self.deck_digest, hashlib.sha256(resolved.encode()).hexdigest(), self.identity)
+        resolved = resolved.replace(empty, "")
+        return Expected(ranks, self.deck_digest, hashlib.sha256(resolved.encode()).hexdigest(), self.identity,
+                        self.name_of_summary(files, error))
+
+    def name_of_summary(self, files, error):
+        """The name of the summary in output.dir, of what `check --files` prints."""
+        found = dict(line.split(" ", 1) for line in files.splitlines() if " " in line)
+        try:
+            return os.path.relpath(found["output.summary"], found["output.dir"])
+        except KeyError:
+            raise StudyError(ENVIRONMENT, f"'{self.path} check --files' does not say where a run writes: "
+                                          f"{error.strip() or files[:200]}; use the program of these scripts") from None
 
     def arguments(self, run, folder):
         """The arguments of `shard8 run` for a run that writes into `folder`."""

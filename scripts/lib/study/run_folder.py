@@ -6,7 +6,7 @@
     FOLDER/ledger.jsonl    one line for each start and each end of a run (ledger.py)
     FOLDER/runs.csv ...    the tables (collect.py)
     FOLDER/RUN/run.json    written before the run starts: the study's line, the deck, the program
-    FOLDER/RUN/results/    output.dir of the run, with summary.json
+    FOLDER/RUN/results/    output.dir of the run, with its summary under the name that the program says
     FOLDER/RUN/log.txt     what the run printed
 """
 import contextlib
@@ -17,7 +17,8 @@ import shutil
 import socket
 from dataclasses import asdict
 
-from study.errors import ENVIRONMENT, StudyError
+from study.errors import ENVIRONMENT, StudyError, counted
+from study.quote import json_text
 
 RUN_FILE, RESULTS, LOCK = "run.json", "results", "lock"
 NEEDED = ("version", "deck", "ranks", "end", "steps", "phases", "figures", "loss")  # of a whole summary.json
@@ -27,7 +28,7 @@ def write_json(path, value):
     """Writes a file as a whole: by a new file and a rename."""
     new = f"{path}.new"
     with open(new, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
+        file.write(json_text(value, indent=1))
         file.flush()
         os.fsync(file.fileno())
     os.replace(new, path)
@@ -76,6 +77,9 @@ class RunFolder:
             raise StudyError(ENVIRONMENT, f"the folder '{self.path}' is not one of a study: it has no {RUN_FILE}; move it "
                                           "away, or set 'folder' in the study to another one")
         shutil.rmtree(self.results, ignore_errors=True)
+        if os.path.lexists(self.results):  # the program would refuse the files of another training
+            raise StudyError(ENVIRONMENT, f"the folder '{self.results}' cannot be emptied: remove it, then run the same "
+                                          "command again")
         for name in ("log.txt", "end.json"):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self.file(name))
@@ -89,7 +93,7 @@ class RunFolder:
         kept, why = self.read(self.file(RUN_FILE))
         if kept is None:
             return ("missing", "") if why == "is not there" else ("refused", f"{RUN_FILE} {why}")
-        mine = json.loads(json.dumps(self.identity()))
+        mine = json.loads(json_text(self.identity()))
         if kept.get("line") != mine["line"]:
             return "refused", "belongs to another line of the study"
         before, now = kept.get("expected", {}), mine["expected"]
@@ -101,25 +105,26 @@ class RunFolder:
 
     def state_of_results(self):
         end, _ = self.read(self.file("end.json"))
-        summary, why = self.read(os.path.join(self.results, "summary.json"))
+        name = self.expected.summary
+        summary, why = self.read(os.path.join(self.results, name))
         if summary is None:
             if why != "is not there":
-                return "refused", f"summary.json {why}"
+                return "refused", f"{name} {why}"
             if end and end.get("code") != 0:
                 return "failed", f"exit code {end.get('code')}"
-            return "unfinished", "no summary.json"
+            return "unfinished", f"no {name}"
         if missing := [key for key in NEEDED if key not in summary]:
-            return "refused", f"summary.json is not whole: no '{missing[0]}'"
+            return "refused", f"{name} is not whole: no '{missing[0]}'"
         if not summary["end"].get("finished"):
             return "unfinished", f"stopped before step {summary['end'].get('next_step')}"
         version = f"{summary['version'].get('shard8')} ({summary['version'].get('git_hash')})"
         if not self.expected.program.startswith(version[:-1]):
-            return "refused", f"summary.json is of shard8 {version}"
+            return "refused", f"{name} is of shard8 {version}"
         if summary["ranks"] != self.expected.ranks:
-            return "refused", f"summary.json is of {summary['ranks']} ranks"
+            return "refused", f"{name} is of {counted(summary['ranks'], 'rank')}"
         for text in self.run.overrides:
             if difference := self.differs(summary["deck"], *text.split("=", 1)):
-                return "refused", f"summary.json has {difference}"
+                return "refused", f"{name} has {difference}"
         if summary.get("verification", {}).get("status") == "failed":
             return "failed", "verification failed"
         return "done", ""
@@ -138,8 +143,8 @@ class RunFolder:
         return "" if same else f"{path} = {has}, not {value}"
 
     def summary(self):
-        """summary.json of a run that is done."""
-        return self.read(os.path.join(self.results, "summary.json"))[0]
+        """The summary of a run that is done."""
+        return self.read(os.path.join(self.results, self.expected.summary))[0]
 
     @staticmethod
     def read(path):

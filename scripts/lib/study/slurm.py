@@ -4,18 +4,21 @@
 import contextlib
 import glob
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import time
+from collections import namedtuple
 
 from study.errors import DONE, ENVIRONMENT, FAILED, STOPPED, StudyError, counted, say
 from study.ledger import note, settle
 from study.leftovers import end_leftovers
+from study.quote import assignment, shell, slurm as slurm_path
 
 LIST = "array_"  # begins the names of the lists of folders, one list an array
 POLL = 5.0  # seconds between two looks at the queue
+
+Job = namedtuple("Job", "number state")  # ARRAY_INDEX, and Slurm's word: PENDING, RUNNING, ...
 
 
 def command_output(words):
@@ -26,25 +29,25 @@ def command_output(words):
         raise StudyError(ENVIRONMENT, f"cannot start {words[0]}: {error.strerror}; --slurm needs a machine on which jobs "
                                       "can be submitted") from None
     if done.returncode != 0:
-        raise StudyError(ENVIRONMENT, f"{shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+        raise StudyError(ENVIRONMENT, f"{shell(words)} ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
 def jobs_of(study_folder):
-    """{name of a run: its job, as ARRAY_INDEX} of the jobs of a study that wait or run. A job is known by the list in
+    """{name of a run: its Job} of the jobs of a study that wait or run. A job is known by the list in
     its command: a study may be killed after its array was submitted and before it has the array's number."""
     lists = glob.glob(os.path.join(glob.escape(os.path.abspath(study_folder)), f"{LIST}*.txt"))
     if not lists or not shutil.which("squeue"):
         return {}
     jobs = {}
-    for line in command_output(["squeue", "--noheader", "--array", "--format=%F %K %o"]).splitlines():
-        array, index, command = (line.split(None, 2) + ["", "", ""])[:3]
+    for line in command_output(["squeue", "--noheader", "--array", "--format=%F %K %T %o"]).splitlines():
+        array, index, state, command = (line.split(None, 3) + ["", "", "", ""])[:4]
         for path in lists:
             if command.endswith(f" {path}") and index.isdigit():
                 with open(path, encoding="utf-8") as file:
                     names = file.read().splitlines()
                 if int(index) < len(names):
-                    jobs[os.path.basename(names[int(index)])] = f"{array}_{index}"
+                    jobs[os.path.basename(names[int(index)])] = Job(f"{array}_{index}", state)
     return jobs
 
 
@@ -61,14 +64,18 @@ class Arrays:
         if ranks % tasks != 0:
             raise StudyError(ENVIRONMENT, f"{self.study.path}: {ranks} ranks are not divisible by slurm.tasks_per_node = "
                                           f"{tasks}")
+        try:
+            log = os.path.join(slurm_path(os.path.abspath(self.study.folder)), "slurm-%A_%a.log")
+        except ValueError as error:
+            raise StudyError(ENVIRONMENT, f"{error}; set 'folder' in the study to another one") from None
         limit = f"%{slurm.at_once}" if slurm.at_once else ""
         return ["sbatch", "--parsable", f"--array=0-{count - 1}{limit}", f"--job-name={self.study.name}",
                 f"--nodes={ranks // tasks}", f"--ntasks-per-node={tasks}",
-                f"--output={os.path.join(os.path.abspath(self.study.folder), 'slurm-%A_%a.log')}", *slurm.options,
+                f"--output={log}", *slurm.options,
                 os.path.join(self.sources, "scripts", "slurm", "array.sbatch"), slurm.template, list_file]
 
     def spelled(self, folder):
-        return shlex.join(self.sbatch(folder.expected.ranks, 1, folder.path))
+        return shell(self.sbatch(folder.expected.ranks, 1, folder.path))
 
     def submit(self, ranks, folders):
         """Submits one array. The list says which folder each of its jobs has."""
@@ -79,8 +86,8 @@ class Arrays:
             with open(folder.file("job.bash"), "w", encoding="utf-8") as file:
                 file.write("# Sourced by scripts/slurm/array.sbatch.\n")
                 for name, value in folder.run.environment:
-                    file.write(f"export {name}={shlex.quote(value)}\n")
-                file.write(f"set -- {shlex.join(words)}\n")
+                    file.write(f"export {assignment(name, value)}\n")
+                file.write(f"set -- {shell(words)}\n")
         with open(list_file, "w", encoding="utf-8") as file:
             file.writelines(folder.path + "\n" for folder in folders)
         for folder in folders:

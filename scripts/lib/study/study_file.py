@@ -7,20 +7,34 @@ Values of deck keys stay the text that the study has: the program reads them, an
 import os
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import yaml
 
 from study.errors import BAD_STUDY, Diagnostics, StudyError, nearest
+from study.quote import VARIABLE
 
 RANKS = "ranks"
 ENVIRONMENT = "env."
 DECK_KEY = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
-VARIABLE = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eEdD][+-]?[0-9]{1,4})?")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LOGICAL = {**dict.fromkeys(("true", "t", ".true.", ".t."), True), **dict.fromkeys(("false", "f", ".false.", ".f."), False)}
 TOP_KEYS = ["study", "deck", "folder", "scaling", "repeats", "set", "environment", "sweep", "timeout_min", "slurm"]
 SLURM_KEYS = ["template", "tasks_per_node", "at_once", "options"]
 SCALINGS = ["strong", "weak"]
 MOST_RUNS = 10000  # chosen: a study beyond it is a mistake in a product
+
+
+def meaning(key, text):
+    """What two spellings of one value of a key share: numbers and logical values are compared as such, as the program
+    reads them. Variables are texts."""
+    if not key.startswith(ENVIRONMENT):
+        if NUMBER.fullmatch(text):
+            return "number", Decimal(text.lower().replace("d", "e"))
+        if text.lower() in LOGICAL:
+            return "logical", LOGICAL[text.lower()]
+    return "text", text
 
 
 @dataclass
@@ -82,6 +96,8 @@ class Reader:
             self.errors.at(node, f"{what} has no value")
         elif any(ord(c) < 32 for c in node.value):
             self.errors.at(node, f"{what} has a control character in it")
+        elif any(0xD800 <= ord(c) <= 0xDFFF for c in node.value):
+            self.errors.at(node, f"{what} has half a character in it", "a surrogate, as \\ud83e: write the character itself")
         else:
             return node.value
         return None
@@ -117,7 +133,7 @@ class Reader:
             if swept:
                 return True
             self.errors.at(key, "'ranks' is swept, not set", "put it into 'sweep', with one value if need be")
-        elif VARIABLE.fullmatch(name):
+        elif name.startswith(ENVIRONMENT) and VARIABLE.fullmatch(name[len(ENVIRONMENT):]):
             if swept:
                 return True
             self.errors.at(key, f"'{name}' is no key of a deck", "variables of all runs go into 'environment'")
@@ -133,14 +149,17 @@ class Reader:
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if not nodes:
             self.errors.at(node, f"{key.value} has an empty list")
-        texts = []
+        texts, same = [], {}
         for one in nodes:
             text = self.scalar(one, key.value)
             if text is None:
                 continue
             if key.value == RANKS:
                 text = str(self.number(one, RANKS, 1))
-            if text in texts:
+            first = same.setdefault(meaning(key.value, text), text)
+            if first != text:
+                self.errors.at(one, f"{key.value} = {text} stands twice", f"{first} is the same value")
+            elif text in texts:
                 self.errors.at(one, f"{key.value} = {text} stands twice")
             texts.append(text)
         return texts
@@ -183,6 +202,8 @@ class Reader:
                     study.settings[k.value] = text
         elif name == "environment":
             for k, v in self.mapping(value, "environment"):
+                if not VARIABLE.fullmatch(k.value):
+                    self.errors.at(k, f"'{k.value}' is no name of a variable", "letters, digits and '_', no digit first")
                 study.environment[k.value] = self.scalar(v, k.value) or ""
         elif name == "sweep":
             nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
