@@ -45,6 +45,19 @@ def run(folder, ranks=4, every=False):
           "".join(json.dumps({"step": s, "loss": 5.0 - s * 0.05}) + "\n" for s in range(STEPS)))
 
 
+def change(folder, changes):
+    """Changes keys of the summary of a made-up run: {("steps", "measured"): 0}."""
+    path = os.path.join(folder, "summary.json")
+    with open(path, encoding="utf-8") as file:
+        summary = json.load(file)
+    for keys, value in changes.items():
+        at = summary
+        for key in keys[:-1]:
+            at = at[key]
+        at[keys[-1]] = value
+    write(path, json.dumps(summary))
+
+
 def gemms(path):
     rows = [{"key": key, "m": 2048, "n": n, "k": k, "dtype": "bf16", "product_ms": ms}
             for key, n, k, ms in (("qkv_fprop", 768, 512, 2.0), ("fc1_fprop", 4096, 512, 9.0), ("proj_dgrad", 512, 64, 0.5))]
@@ -56,6 +69,34 @@ def gemms_of_devices(path):
     rows = [{"key": "4096x512x256 e4m3", "m": 4096, "n": 512, "k": 256, "dtype": "e4m3", "out_dtype": "fp32", "product_ms": 0.25},
             {"key": "8x8x8 bf16", "m": 8, "n": 8, "k": 8, "dtype": "bf16", "out_dtype": "bf16", "product_ms": None}]
     write(path, json.dumps({"bench": "gemm", "machine": "m", "date": "2026-01-01T00:00:00Z", "commit": "abc", "rows": rows}))
+
+
+def repeated(folder):
+    """A study of one point on each of 1 and 2 ranks, run twice. Times of the second repeat are three times those of the
+    first; its loss is 1 more."""
+    points, runs = [], []
+    for ranks in (1, 2):
+        for repeat in (1, 2):
+            name = f"ranks-{ranks}_r{repeat}"
+            results = os.path.join(folder, name, "results")
+            run(results, ranks)
+            with open(os.path.join(results, "summary.json"), encoding="utf-8") as file:
+                summary = json.load(file)
+            for row in summary["phases"]:
+                row["mean_s"] *= 2 * repeat - 1
+            for row in summary["collectives"]:
+                row["total_s_per_step"] *= 2 * repeat - 1
+                row["exposed_s_per_step"] *= 2 * repeat - 1
+            for row in summary["memory_per_rank"]:
+                row["bytes"] *= repeat
+            write(os.path.join(results, "summary.json"), json.dumps(summary))
+            write(os.path.join(results, "metrics.jsonl"),
+                  "".join(json.dumps({"step": s, "loss": 4.0 + repeat}) + "\n" for s in range(STEPS + repeat)))
+            runs.append(name)
+        points.append({"ranks": ranks, "runs": 2, "tokens_per_s": 900.0 * ranks, "min": 600.0 * ranks, "max": 1200.0 * ranks,
+                       "spread": 0.6, "speedup": float(ranks), "ideal": float(ranks), "efficiency": 1.0})
+    write(os.path.join(folder, "study.json"), json.dumps(
+        {"study": "repeated", "scaling": "strong", "swept": ["ranks"], "repeats": 2, "points": points, "runs": runs}))
 
 
 def study(folder):

@@ -1,8 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 """scripts/plot: one file without links, well-formed pictures, and the values that were measured in them."""
+import contextlib
+import io
+import json
 import os
 import re
+import resource
 import subprocess
 import unittest
 from xml.etree import ElementTree
@@ -107,7 +111,7 @@ class Report(unittest.TestCase):
     def test_scaling_is_that_of_the_study(self):
         text = read("study.html")
         self.assertIn("tensor 2: 8 ranks", text)
-        self.assertRegex(text, r"speed-up 3.48 of 4, efficiency 87 %")
+        self.assertRegex(text, r"tensor 1: 8 ranks, 6,498 tokens/s, speed-up 3.48, efficiency 87 %")
 
     def test_files_of_pictures(self):
         self.assertEqual(sorted(os.listdir("png")), ["communication.png", "loss.png", "memory.png", "phases.png"])
@@ -142,16 +146,182 @@ class Report(unittest.TestCase):
             self.assertNotIn("Traceback", done.stderr)
             samples.write(f"damaged/{name}", whole)
 
-    def test_an_ideal_for_each_first_number_of_ranks(self):
-        from study.figures import ideals
+    def test_labels_of_repeats(self):
         from study.measured import MeasuredStudy
-        point = lambda ranks, first: {"ranks": ranks, "ideal": ranks / first}
-        series = {"a": [point(1, 1), point(2, 1)], "b": [point(2, 2), point(8, 2)], "c": [point(2, 2), point(4, 2)]}
-        self.assertEqual(ideals(series), {"ideal from 1": series["a"], "ideal from 2": series["b"]})
-        self.assertEqual(ideals({"a": series["a"]}), {"ideal": series["a"]})
         samples.run("named/seed_r1/results")
         samples.run("named/seed_r2/results")
-        samples.write("named/study.json", '{"runs": ["seed_r1", "seed_r2"], "points": [], "repeats": 1}')
-        self.assertEqual(list(MeasuredStudy("named").firsts()), ["seed_r1", "seed_r2"])
-        samples.write("named/study.json", '{"runs": ["seed_r1", "seed_r2"], "points": [], "repeats": 2}')
-        self.assertEqual(list(MeasuredStudy("named").firsts()), ["seed"])
+        for repeats, labels in ((1, ["seed_r1", "seed_r2"]), (2, ["seed"])):
+            samples.write("named/study.json", json.dumps({
+                "study": "s", "swept": [], "runs": ["seed_r1", "seed_r2"], "repeats": repeats,
+                "points": [{"ranks": 1, "tokens_per_s": 1.0, "min": 1.0, "max": 1.0}]}))
+            self.assertEqual(list(MeasuredStudy("named").means()), labels)
+
+    def test_all_pictures_of_a_study_show_the_mean_over_repeats(self):
+        samples.repeated("repeated")
+        done = plot("repeated", "--png", "repeated_png")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = read("repeated/report.html")
+        # Twice the first repeat of samples.PHASES, three halves of its memory.
+        for tip in ("ranks-1: gemm 84 ms", "ranks-1: exposed 30 ms", "ranks-1: hidden 30 ms", "ranks-1: by kind: weights 15 MiB",
+                    "ranks-1: plan: planned 90 MiB", "ranks-1: 5.5 at the end",
+                    "all: 2 ranks, 1,800 tokens/s, speed-up 2, efficiency 100 %"):
+            self.assertIn(f"<title>{tip}</title>", text)
+        self.assertEqual(text.count("first repeat"), 0)
+
+    def test_curves_have_one_axis_of_tokens_and_one_speed_up(self):
+        """The curve with two tensor ranks is half as fast on every number of ranks, so it lies below by the same distance."""
+        svg = self.svgs("study.html")[0]
+        name = "{http://www.w3.org/2000/svg}"
+        at = {dot.find(f"{name}title").text.split(",")[0]: float(dot.get("cy")) for dot in svg.iter(f"{name}circle")}
+        below = [at[f"tensor 2: {ranks} ranks"] - at[f"tensor 1: {ranks} ranks"] for ranks in (2, 4, 8)]
+        self.assertGreater(min(below), 20)
+        self.assertLess(max(below) - min(below), 0.5)
+        texts = [text.text for text in svg.iter(f"{name}text")]
+        self.assertIn("tokens/s", texts)
+        self.assertIn("speed-up", texts)
+        self.assertIn("1,000", texts)
+        self.assertIn("tensor 2: 2 ranks, 933 tokens/s, speed-up 0.5, efficiency 100 %", read("study.html"))
+
+    def test_labels_do_not_overlap(self):
+        """Curves whose points nearly meet, many ranks, and percentiles that lie close together."""
+        from study.svg import box_of
+        samples.run("close")
+        samples.change("close", {("steps", "p50_s"): 0.1070, ("steps", "p95_s"): 0.1071, ("steps", "p99_s"): 0.1072})
+        samples.study("close_study")
+        with open("close_study/study.json", encoding="utf-8") as file:
+            study = json.load(file)
+        first = study["points"][0]
+        study["points"] = [{**first, "ranks": ranks, "mesh.tensor": tensor, "tokens_per_s": rate, "min": rate * 0.99,
+                            "max": rate * 1.01, "efficiency": 0.9}
+                           for tensor in "123" for ranks in (4, 5, 6, 7, 8, 9, 10, 11, 12, 128)
+                           for rate in (ranks * 100.0 * (1 + 0.001 * int(tensor)),)]
+        samples.write("close_study/study.json", json.dumps(study))
+        for folder in ("close", "close_study", "a_run", "a_study"):
+            done = plot(folder, "-o", "close.html")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for svg in self.svgs("close.html"):
+                boxes = [(box_of(float(text.get("x")), float(text.get("y")), text.text, text.get("text-anchor")), text.text)
+                         for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+                for i, (a, one) in enumerate(boxes):
+                    for b, two in boxes[:i]:
+                        over = min(a[2], b[2]) - max(a[0], b[0]) > 1 and min(a[3], b[3]) - max(a[1], b[1]) > 1
+                        self.assertFalse(over, f"{folder}, {svg.get('aria-label')}, {svg.get('width')}: '{one}' over '{two}'")
+
+    def test_a_small_phase_is_pale(self):
+        """Data takes 1 ms of a step, backward 60 ms."""
+        svg = next(svg for svg in self.svgs("a_run/report.html") if svg.get("aria-label") == "Phases over steps")
+        dark = {}
+        for rect in svg.iter("{http://www.w3.org/2000/svg}rect"):
+            phase = rect.find("{http://www.w3.org/2000/svg}title").text.split(",")[0]
+            dark[phase] = max(dark.get(phase, 0.0), float(rect.get("fill-opacity", "1")))
+        self.assertEqual(dark["backward"], 1.0)
+        self.assertAlmostEqual(dark["data"], (1 / 60) ** 0.5, delta=0.01)
+
+    def test_a_run_without_measured_steps(self):
+        samples.run("short")
+        samples.change("short", {("steps", "measured"): 0, ("phases",): [], ("collectives",): []})
+        for name in ("p50_s", "p95_s", "p99_s"):
+            samples.change("short", {("steps", name): 0.0})
+        samples.write("short/timing.csv", "step,phase,part,min_s,mean_s,max_s,worst_rank\n")
+        done = plot("short", "--svg", "short_svg", "--png", "short_png")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(re.findall(r'<section id="(\w+)">', read("short/report.html")), ["loss", "memory"])
+        self.assertIn("no measured steps: the run ended within the first steps", read("short/report.html"))
+        self.assertIn("<b>-</b><span>tokens/s</span>", read("short/report.html"))
+        samples.write("short/metrics.jsonl", "")
+        samples.change("short", {("memory_per_rank",): []})
+        self.assertIn("0 pictures", plot("short").stderr)
+
+    def test_the_page_says_what_was_run(self):
+        samples.run("told")
+        samples.change("told", {("date",): "2026-11-26T07:09:04Z", ("command",): ["shard8", "run", "a b.yaml", "x.y=<1>"],
+                                ("gpu",): {"name": "H100", "driver": None}})
+        samples.write("told/training.json", json.dumps({"deck": [
+            {"key": "output.summary", "value": "summary.json", "origin": "default"},
+            {"key": "optimizer.lr", "value": "0.003", "origin": "deck"},
+            {"key": "data.path", "value": "<b>", "origin": "command line"}]}))
+        self.assertEqual(plot("told").returncode, 0)
+        text = read("told/report.html")
+        for name, value in (("Date", "2026-11-26T07:09:04Z"), ("Command", "shard8 run &#x27;a b.yaml&#x27; &#x27;x.y=&lt;1&gt;&#x27;"),
+                            ("Machine", "&lt;a&amp;b&gt;; H100"), ("Changed keys", "optimizer.lr = 0.003; data.path = &lt;b&gt;")):
+            self.assertIn(f"<dt>{name}</dt><dd>{value}</dd>", text)
+
+    def test_the_program_says_the_name_of_the_summary(self):
+        samples.run("other_name")
+        os.rename("other_name/summary.json", "other_name/it's run.json")
+        samples.write("other_name/training.json",
+                      json.dumps({"deck": [{"key": "output.summary", "value": "it's run.json", "origin": "deck"}]}))
+        done = plot("other_name")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.remove("other_name/it's run.json")
+        self.assertIn("neither a run (it's run.json) nor a study", plot("other_name").stderr)
+
+    def test_a_full_disk_is_told(self):
+        done = plot("a_run", "-o", "/dev/full")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("cannot write '/dev/full': No space left on device; name another place with -o", done.stderr)
+        samples.run("full")
+        samples.write("full/report.html", "of yesterday")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+        for words, path in ((["full"], "full/report.html"), (["full", "-o", "/dev/null", "--svg", "full_svg"], "full_svg/phases.svg"),
+                            (["full", "-o", "/dev/null", "--png", "full_png"], "full_png/phases.png")):
+            done = subprocess.run([PLOT, *words], text=True, capture_output=True, check=False, preexec_fn=limit)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"cannot write '{path}': File too large", done.stderr)
+        self.assertEqual(read("full/report.html"), "of yesterday")
+        self.assertFalse([name for name in os.listdir("full") if name.endswith(".new")])
+
+    def test_files_of_other_types_are_told(self):
+        """Every value of a summary, a study and a bench in turn has another type, or is missing: either the page is drawn,
+        or the error names the file."""
+        from study.errors import StudyError
+        from study.plot import arguments, work
+        samples.run("fuzzed", every=True)
+        samples.gemms("fuzzed/overlap.json")
+        samples.study("fuzzed_study")
+        refused = 0
+        for folder, path in (("fuzzed", "fuzzed/summary.json"), ("fuzzed", "fuzzed/overlap.json"),
+                             ("fuzzed_study", "fuzzed_study/study.json")):
+            whole = read(path)
+            for text in changed(json.loads(whole)):
+                samples.write(path, text)
+                try:
+                    with contextlib.redirect_stderr(io.StringIO()):
+                        work(arguments([folder, "-o", "/dev/null"]))
+                except StudyError as error:
+                    refused += 1
+                    self.assertEqual(error.code, 2, text[:2000])
+                except Exception as error:
+                    self.fail(f"{path}: {type(error).__name__}: {error}: {text[:3000]}")
+            samples.write(path, whole)
+        self.assertGreater(refused, 300)
+        for name, row in (("timing.csv", "1,step,,0,nan,inf,0"), ("timing.csv", "1,data,,0,1,1,99"), ("every.csv", "1,0,x"),
+                          ("metrics.jsonl", '{"step": [], "loss": 1}'), ("metrics.jsonl", "[" * 100000)):
+            whole = read(f"fuzzed/{name}")
+            samples.write(f"fuzzed/{name}", whole + row + "\n")
+            done = plot("fuzzed")
+            self.assertEqual(done.returncode, 2, done.stderr[-2000:])
+            self.assertIn(f"fuzzed/{name}: error: it is damaged", done.stderr)
+            samples.write(f"fuzzed/{name}", whole)
+
+
+def changed(whole):
+    """Texts of a JSON value, in each of which one value is another one or missing. Of lists the first value is changed."""
+    others = [None, "text", "", -1, 0, True, [], {}, [1], {"a": 1}, 1e999, float("nan"), 10 ** 400, "\ud800"]
+
+    def places(value, keys=()):
+        yield keys
+        for key in (value if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ()):
+            yield from places(value[key], (*keys, key))
+    for keys in places(whole):
+        for other in others if keys else others[:9]:
+            value = json.loads(json.dumps(whole))
+            at = value
+            for key in keys[:-1]:
+                at = at[key]
+            if keys:
+                at[keys[-1]] = other
+            yield json.dumps(value if keys else other)
+        if keys and isinstance(keys[-1], str):
+            del at[keys[-1]]
+            yield json.dumps(value)

@@ -15,12 +15,12 @@ def bars(title, rows, colors, unit, width):
     high = 42 if narrow else 30
     top = 28 if narrow else 24
     svg = Svg(width, top + high * len(rows) + 8, title)
-    most = max([sum(parts.values()) for _, parts in rows] + [1e-12])
+    most = max([sum(value for value in parts.values() if value > 0) for _, parts in rows] + [1e-12])
     room = width - left - 74
     for value in ticks(0, most, 3 if narrow else 6):
         x = left + room * value / most
         svg.line(x, 18, x, svg.height - 6)
-        svg.text(x, 12, number(value), "middle" if value else "start")
+        svg.text_if_free([(x, 12, "middle" if value else "start")], number(value))
     for i, (label, parts) in enumerate(rows):
         y = top + high * i
         if narrow:
@@ -33,7 +33,8 @@ def bars(title, rows, colors, unit, width):
             if value > 0:
                 svg.rect(x, y, room * value / most, 20, colors[part], f"{label}: {part} {number(value)} {unit}")
                 x += room * value / most
-        svg.text(x + 6, y + 15, f"{number(sum(parts.values()))} {unit}", "start", "value")
+        total = sum(value for value in parts.values() if value > 0)
+        svg.text(x + 6, y + 15, f"{number(total)} {unit}", "start", "value")
     return svg.write()
 
 
@@ -61,7 +62,7 @@ def histogram(title, values, marks, x_name, width):
     bins = [0] * count
     for value in values:
         bins[min(count - 1, int((value - low) / size))] += 1
-    axes = Axes(svg, (low, low + size * count), (0, max(bins) * 1.15), x_name, "steps")
+    axes = Axes(svg, (min([low, *marks.values()]), max([low + size * count, *marks.values()])), (0, max(bins) * 1.15), x_name, "steps")
     axes.frame()
     for i, number_of in enumerate(bins):
         x = axes.x(low + size * i)
@@ -70,15 +71,17 @@ def histogram(title, values, marks, x_name, width):
     for row, (label, value) in enumerate(marks.items()):
         x = axes.x(value)
         svg.line(x, axes.top - 4, x, axes.bottom, "mark")
+        y = axes.top + 8 + 14 * row
+        sides = [(x + 4, y, "start"), (x - 4, y, "end")]
         left = x > axes.left + 0.75 * (axes.right - axes.left)
-        svg.text(x - 4 if left else x + 4, axes.top + 8 + 14 * row, f"{label} {number(value)}",
-                 "end" if left else "start")
+        svg.text_if_free(sides[::-1] if left else sides, f"{label} {number(value)}")
     return svg.write()
 
 
 def heat_map(title, rows, steps, worst, ranks, width):
     """A row for each phase, a column for each step or, where they are more, for several. `rows`: {phase: [ms]}; the
-    colour of a row is full at its own largest value. `worst`: the slowest rank of each step, the upper row."""
+    colour is full at the largest value of all rows and goes with the square root, so that small phases can be seen and
+    are not taken for large ones. `worst`: the slowest rank of each step, the upper row."""
     narrow = width < 500
     left, right = (106, 60) if narrow else (130, 70)
     svg = Svg(width, 24 * (len(rows) + 1) + 40, title)
@@ -90,13 +93,14 @@ def heat_map(title, rows, steps, worst, ranks, width):
         svg.rect(places[i][0], 16, places[i][1], 20, SERIES[1], f"{span_of('step', steps, column)}: rank {rank} was slowest",
                  0.12 + 0.88 * rank / max(1, ranks - 1))
     svg.text(width - right + 6, 30, f"0–{ranks - 1}", "start", "value")
+    most = max([max(values) for values in rows.values()] + [1e-12])
     for r, (phase, values) in enumerate(rows.items()):
-        y, high = 40 + 24 * r, max(max(values), 1e-12)
-        svg.text(left - 8, y + 14, phase, "end")
+        y, high = 40 + 24 * r, max(values)
+        svg.text(left - 8, y + 14, cut(phase, int((left - 8) / LETTER)), "end")
         for i, column in enumerate(columns):
             value = max(values[k] for k in column)
             svg.rect(places[i][0], y, places[i][1], 20, SERIES[0],
-                     f"{phase}, {span_of('step', steps, column)}: {number(value)} ms", max(0.03, value / high))
+                     f"{phase}, {span_of('step', steps, column)}: {number(value)} ms", max(0.01, (value / most) ** 0.5))
         svg.text(width - right + 6, y + 14, f"{number(high)}", "start", "value")
     svg.text(left, svg.height - 4, f"step {steps[0]}", "start", "name")
     svg.text(width - right, svg.height - 4, f"step {steps[-1]}", "end", "name")
@@ -131,8 +135,9 @@ def rank_map(title, panels, steps, width):
     svg = Svg(width, panel * len(panels) + 24, title)
     for p, (name, values) in enumerate(panels.items()):
         y, most = panel * p + 24, max(max(map(max, values)), 1e-12)
-        svg.text(left, y - 7, name)
-        svg.text(width - right, y - 7, f"at most {number(most)} ms", "end", "value")
+        most_text = f"at most {number(most)} ms"
+        svg.text(width - right, y - 7, most_text, "end", "value")
+        svg.text(left, y - 7, cut(name, int((width - right - left) / LETTER) - len(most_text) - 1))
         for r, row in enumerate(rows):
             label = str(row[0]) if len(row) == 1 else f"{row[0]}–{row[-1]}"
             if high >= 12 or r % 2 == 0:
@@ -147,34 +152,40 @@ def rank_map(title, panels, steps, width):
     return svg.write()
 
 
-def scaling(title, series, width):
-    """Speed-up over ranks with the ideal. `series`: {label: [point]} of points with ranks, tokens_per_s, min, max,
-    speedup, ideal and efficiency."""
-    svg = Svg(width, 330 if width > 500 else 280, title)
-    ranks = sorted({p["ranks"] for line in series.values() for p in line})
-    top = max(p[key] for line in series.values() for p in line for key in ("speedup", "ideal"))
-    of_point = {id(p): p["speedup"] / p["tokens_per_s"] for line in series.values() for p in line}
-    top = max(top, *(p["max"] * of_point[id(p)] for line in series.values() for p in line))
-    low = min(0.7, *(p["min"] * of_point[id(p)] for line in series.values() for p in line))
-    span = (ranks[0] * 0.85, ranks[-1] * 1.3)
-    axes = Axes(svg, span, (low * 0.9, top * 1.25), "ranks", "speed-up", "xy")
-    marks = [m for m in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) if low * 0.9 <= m <= top * 1.25]
-    axes.frame(ranks if len(ranks) <= 8 else ranks[::2], marks)
-    for first in sorted({line[0]["ranks"] for line in series.values()}):
-        last = max(line[-1]["ranks"] for line in series.values() if line[0]["ranks"] == first)
-        svg.path([(axes.x(first), axes.y(1)), (axes.x(last), axes.y(last / first))], "", "ideal")
+def scaling(title, series, base, width):
+    """Tokens/s over ranks, with the ideal of each curve; the axis at the right is the speed-up over `base`, one number of
+    tokens/s for all curves. `series`: {label: [point]} of points with ranks, tokens_per_s, min, max and efficiency."""
+    svg = Svg(width, 340 if width > 500 else 290, title)
+    points = [p for line in series.values() for p in line]
+    ranks = sorted({p["ranks"] for p in points})
+    ideals = [line[0]["tokens_per_s"] * line[-1]["ranks"] / line[0]["ranks"] for line in series.values()]
+    low, top = min(p["min"] for p in points), max([p["max"] for p in points] + ideals)
+    axes = Axes(svg, (ranks[0] * 0.85, ranks[-1] * 1.3), (low * 0.8, top * 1.25), "ranks", "tokens/s", "xy", 52)
+    svg.text(axes.right + 48, 12, "speed-up", "end", "name")
+    for value in [2.0 ** i for i in range(-20, 30)]:
+        if low * 0.8 <= value * base <= top * 1.25:
+            y = axes.y(value * base)
+            svg.line(axes.right, y, axes.right + 4, y, "axis")
+            svg.text_if_free([(axes.right + 8, y + 4, "start")], number(value), "value")
+    axes.frame(ranks)
+    for line in series.values():
+        ideal = [(axes.x(p["ranks"]), axes.y(line[0]["tokens_per_s"] * p["ranks"] / line[0]["ranks"])) for p in (line[0], line[-1])]
+        svg.path(ideal, "", "ideal")
     for i, (label, line) in enumerate(series.items()):
         color = SERIES[i % len(SERIES)]
-        svg.path([(axes.x(p["ranks"]), axes.y(p["speedup"])) for p in line], color)
+        svg.path([(axes.x(p["ranks"]), axes.y(p["tokens_per_s"])) for p in line], color, dashes=DASHES[i % len(DASHES)])
         aside = 5 * (i - (len(series) - 1) / 2) if len(series) <= 5 else 0  # extremes of several curves beside each other
         for p in line:
-            x, scale = axes.x(p["ranks"]), of_point[id(p)]
-            svg.line(x + aside, axes.y(p["min"] * scale), x + aside, axes.y(p["max"] * scale), "whisker", color)
-            svg.dot(x, axes.y(p["speedup"]), color,
+            x, y = axes.x(p["ranks"]), axes.y(p["tokens_per_s"])
+            svg.line(x + aside, axes.y(p["min"]), x + aside, axes.y(p["max"]), "whisker", color)
+            svg.dot(x, y, color,
                     f"{label or 'all'}: {p['ranks']} ranks, {number(p['tokens_per_s'])} tokens/s, speed-up "
-                    f"{number(p['speedup'])} of {number(p['ideal'])}, efficiency {100 * p['efficiency']:.0f} %")
-            if len(series) <= 3 and p["ideal"] > 1:
-                svg.text(x + 8, axes.y(p["speedup"]) + 16, f"{100 * p['efficiency']:.0f} %", "start", "value")
+                    f"{number(p['tokens_per_s'] / base)}, efficiency {100 * p['efficiency']:.0f} %")
+    for line in series.values() if len(series) <= 3 else ():
+        for p in line[1:]:
+            x, y = axes.x(p["ranks"]), axes.y(p["tokens_per_s"])
+            svg.text_if_free([(x + 8, y + 16, "start"), (x - 8, y - 8, "end"), (x + 8, y + 30, "start"), (x - 8, y - 22, "end")],
+                             f"{100 * p['efficiency']:.0f} %", "value")
     return svg.write()
 
 
@@ -191,7 +202,7 @@ def roofline(title, gemms, peak, bandwidth, width):
     if bandwidth and knee > axes.x_range[0]:
         line.insert(0, (axes.x(axes.x_range[0]), axes.y(min(roof, bandwidth * 1e-3 * axes.x_range[0]))))
     svg.path(line, "", "ideal")
-    svg.text(axes.right, axes.y(roof) - 6, f"{'peak' if peak else 'best measured'} {number(roof)}", "end")
+    svg.text_if_free([(axes.right, axes.y(roof) - 6, "end")], f"{'peak' if peak else 'best measured'} {number(roof)}")
     for label, x, y in gemms:
         svg.dot(axes.x(x), axes.y(y), SERIES[0], f"{label}: {number(x)} FLOPs a byte, {number(y)} TFLOP/s")
     if width > 500:
@@ -200,12 +211,7 @@ def roofline(title, gemms, peak, bandwidth, width):
 
 
 def place_labels(svg, axes, gemms):
-    """Names beside dots, except where an earlier name is in the way: those have only a tip."""
-    taken = []
+    """Names beside dots, except where another text is in the way: those have only a tip."""
     for label, x, y in sorted(gemms, key=lambda g: -g[2]):
-        at = (axes.x(x) + 8, axes.y(y) + 4)
-        box = (at[0] - 14, at[1] - 14, at[0] + LETTER * len(label), at[1] + 4)
-        free = not any(box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3] for t in taken)
-        if box[2] < axes.right and free:
-            taken.append(box)
-            svg.text(*at, label)
+        at = (axes.x(x), axes.y(y))
+        svg.text_if_free([(at[0] + 8, at[1] + 4, "start"), (at[0] - 8, at[1] + 4, "end")], label)

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 from study import charts
-from study.errors import BAD_STUDY, StudyError
+from study.errors import BAD_STUDY, StudyError, counted
 from study.measured import KINDS, PARTS
 from study.svg import SERIES, number
 
@@ -63,10 +63,10 @@ def phases_of_run(run):
                       shown, KINDS, "ms")
 
 
-def phases_of_study(firsts):
-    rows = [(label, run.kinds()) for label, run in firsts.items()]
+def phases_of_study(means):
+    rows = [(label, run.kinds()) for label, run in means.items()]
     return bar_figure("phases", "Where the time of a step goes",
-                      "The first repeat of each point; mean over ranks and measured steps, milliseconds. Blue and "
+                      "Mean over the repeats of each point, over ranks and measured steps, milliseconds. Blue and "
                       "green computes, warm colours wait for other ranks.", rows, KINDS, "ms")
 
 
@@ -81,8 +81,8 @@ def heat_map(run):
     rows = {phase: [1e3 * row[1] for row in values] for phase, values in run.steps.items()
             if phase != "step" and any(row[1] > 0 for row in values)}
     worst, ranks, title = [row[3] for row in run.steps["step"]], run.summary["ranks"], "Phases over steps"
-    note = ("Each row has its full colour at its own largest value, at its right in milliseconds, mean over ranks. The "
-            "upper row is the slowest rank of the step.")
+    note = ("Mean over ranks. The colour is full at the largest value of all phases and grows with the square root; at the "
+            "right is the largest value of a row, milliseconds. The upper row is the slowest rank of the step.")
     if not run.every:
         note += " With output.timing_ranks a run also records every rank's phases."
     return Figure("heat_map", title, note,
@@ -130,7 +130,7 @@ def losses(runs):
     every = {label: run.losses for label, run in runs.items() if len(run.losses) > 1}
     series = dict(list(every.items())[:MOST_CURVES])
     left_out = len(every) - len(series)
-    note = "Mean over the tokens of the global batch, nats."
+    note = "Mean over the tokens of the global batch, nats" + (", and over repeats." if len(runs) > 1 else ".")
     note += f" {left_out} more runs are left out." if left_out else ""
     legend = [(label, SERIES[i]) for i, label in enumerate(series)] if len(series) > 1 else []
     return Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width),
@@ -139,7 +139,8 @@ def losses(runs):
 
 
 def memory(runs):
-    """Memory of a rank by kind, beside the plan and what the system counted; `runs`: {label: run}."""
+    """Memory of a rank by kind, beside the plan and what the system counted; `runs`: {label: run}. A list of one picture,
+    or of none for runs that counted nothing."""
     rows, kinds = [], {}
     for label, run in runs.items():
         by_kind, planned, measured = run.memory()
@@ -151,37 +152,34 @@ def memory(runs):
     colors.update({"planned": "#D6B37A", "measured": "#8A6D3B"})
     note = ("MiB. By kind: high-water marks of the arenas. Plan: the total that was planned. Measured: growth of the peak "
             "resident set, on devices memory that was taken.")
-    return bar_figure("memory", "Memory of a rank", note, rows, colors, "MiB")
-
-
-def ideals(series):
-    """{name: the longest curve} for each number of ranks where curves begin: each has an ideal of its own."""
-    longest = {}
-    for line in series.values():
-        first = line[0]["ranks"]
-        if first not in longest or line[-1]["ranks"] > longest[first][-1]["ranks"]:
-            longest[first] = line
-    return {"ideal" if len(longest) == 1 else f"ideal from {first}": line for first, line in sorted(longest.items())}
+    if not any(sum(parts.values()) for _, parts in rows):
+        return []
+    return [bar_figure("memory", "Memory of a rank", note, rows, colors, "MiB")]
 
 
 def scaling(study):
     swept = [key for key in study["swept"] if key != "ranks"]
-    varying = [k for k in swept if len({p.get(k) for p in study["points"]}) > 1]
-    series = {}
-    for point in sorted(study["points"], key=lambda p: p["ranks"]):
+    varying = [k for k in swept if len({str(p.get(k)) for p in study["points"]}) > 1]
+    series, points = {}, sorted(study["points"], key=lambda p: p["ranks"])
+    for point in points:
         series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
     title = f"{study['scaling'].capitalize()} scaling"
-    note = ("Speed-up of tokens/s over the fewest ranks of each curve; dashed lines are the ideal, bars are the "
-            "extremes of the repeats, percentages the efficiency.")
-    heads = ["", "ranks", "tokens/s", "spread", "speed-up", "ideal", "efficiency"]
+    first = max((p for p in points if p["ranks"] == points[0]["ranks"]), key=lambda p: p["tokens_per_s"])
+    base = first["tokens_per_s"]
+    note = (f"Tokens/s, mean over the repeats. The speed-up at the right is over {number(base)} tokens/s for all curves, the "
+            f"fastest of {counted(first['ranks'], 'rank')}. Grey dashed lines are the ideal of each curve, upright lines the extremes "
+            "of the repeats, percentages the efficiency over the curve's own fewest ranks.")
+    heads = ["", "ranks", "tokens/s", "spread", "speed-up", "efficiency"]
     rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]),
-             "-" if p["spread"] is None else f"{100 * p['spread']:.1f} %", number(p["speedup"]), number(p["ideal"]),
+             "-" if p.get("spread") is None else f"{100 * p['spread']:.1f} %", number(p["tokens_per_s"] / base),
              f"{100 * p['efficiency']:.1f} %"] for label, line in series.items() for p in line]
     legend = [(label, SERIES[i % len(SERIES)]) for i, label in enumerate(series)] if len(series) > 1 else []
-    return Figure("scaling", title, note, lambda width: charts.scaling(title, series, width), (heads, rows), legend,
-                  curves={**{label: [(p["ranks"], p["speedup"]) for p in line] for label, line in series.items()},
-                          **{name: [(p["ranks"], p["ideal"]) for p in line] for name, line in ideals(series).items()}},
-                  axes=("ranks", "speed-up"))
+    return Figure("scaling", title, note, lambda width: charts.scaling(title, series, base, width), (heads, rows), legend,
+                  curves={**{label: [(p["ranks"], p["tokens_per_s"]) for p in line] for label, line in series.items()},
+                          **{f"ideal{' of ' if label else ''}{label}":
+                             [(p["ranks"], line[0]["tokens_per_s"] * p["ranks"] / line[0]["ranks"]) for p in line]
+                             for label, line in series.items()}},
+                  axes=("ranks", "tokens/s"))
 
 
 BYTES = {"fp32": 4, "bf16": 2, "e4m3": 1, "e5m2": 1, "fp8": 1}
@@ -191,8 +189,8 @@ def roofline(bench, peak, bandwidth):
     """Products of `bench gemm --json` or `bench overlap --json`: FLOPs 2mnk, bytes of both inputs in their dtype and of
     the result in its own, or where that is not known in the inputs', at least two."""
     gemms = []
-    for row in bench.get("rows", []):
-        if row.get("product_ms"):
+    for row in bench.get("rows") or []:
+        if min(row.get("product_ms") or 0, row["m"], row["n"], row["k"]) > 0:
             m, n, k, size = row["m"], row["n"], row["k"], BYTES.get(row["dtype"], 2)
             result = BYTES.get(row.get("out_dtype"), max(size, 2))
             flops, data = 2.0 * m * n * k, size * (m * k + k * n) + result * m * n
@@ -201,14 +199,16 @@ def roofline(bench, peak, bandwidth):
     if not gemms:
         raise StudyError(BAD_STUDY, "the times of matrix products have no product with product_ms: make them with "
                                     "shard8 bench gemm DECK --json FILE or shard8 bench overlap DECK --json FILE")
-    note = (f"Products of shard8 bench {bench.get('bench', 'overlap')}, {bench.get('machine', '')}, {bench.get('date', '')[:10]}, commit "
-            f"{bench.get('commit', '')[:12]}. Bytes: both inputs and the result, each once.")
+    note = (f"Products of shard8 bench {bench.get('bench') or 'overlap'}, {bench.get('machine') or '-'}, {(bench.get('date') or '-')[:10]}, commit "
+            f"{(bench.get('commit') or '-')[:12]}. Bytes: both inputs and the result, each once.")
     return Figure("roofline", title, note, lambda width: charts.roofline(title, gemms, peak, bandwidth, width),
                   (["product", "FLOPs a byte", "TFLOP/s"], [[g[0], number(g[1]), number(g[2])] for g in gemms]))
 
 
 def figures_of_run(run):
-    out = [phases_of_run(run)]
+    out = []
+    if any(run.kinds().values()):
+        out.append(phases_of_run(run))
     if rows := run.communication():
         out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: "
                                        "behind computation."))
@@ -218,17 +218,19 @@ def figures_of_run(run):
         out.append(rank_map(run))
     if len(run.losses) > 1:
         out.append(losses({run.label: run}))
-    return out + [memory({run.label: run})]
+    return out + memory({run.label: run})
 
 
 def figures_of_study(measured):
-    firsts, out = measured.firsts(), []
-    if measured.study.get("scaling") and measured.study["points"]:
+    means, out = measured.means(), []
+    if measured.study.get("scaling"):
         out.append(scaling(measured.study))
-    out.append(phases_of_study(firsts))
+    if any(any(run.kinds().values()) for run in means.values()):
+        out.append(phases_of_study(means))
     rows = [(label, sum(c[1] for c in run.communication()), sum(c[2] for c in run.communication()))
-            for label, run in firsts.items()]
-    out.append(communication(rows, "Milliseconds of a step, all groups together, mean over ranks."))
-    if any(len(run.losses) > 1 for run in firsts.values()):
-        out.append(losses(firsts))
-    return out + [memory(firsts)]
+            for label, run in means.items()]
+    if any(exposed + hidden > 0 for _, exposed, hidden in rows):
+        out.append(communication(rows, "Milliseconds of a step, all groups together, mean over the repeats and over ranks."))
+    if any(len(run.losses) > 1 for run in means.values()):
+        out.append(losses(means))
+    return out + memory(means)

@@ -3,10 +3,13 @@
 """Reads what a run or a study measured, for pictures: summary.json, timing.csv, metrics.jsonl, study.json."""
 import csv
 import json
+import math
 import os
+import statistics
 
 from study.errors import BAD_STUDY, StudyError
-from study.run_folder import NEEDED, RESULTS
+from study.run_folder import RESULTS
+from study.summary_file import STUDY, is_number, read_json, read_summary, record_of, summary_path
 
 # What a step's time is split into, with the colour of each: computing cold, waiting for others warm, the rest grey.
 KINDS = {
@@ -18,45 +21,51 @@ PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
 
 
 class Measured:
-    """One run: `summary`; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
+    """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
     output.timing_ranks: ([step], {column: [step][rank] in s}), or None."""
 
     def __init__(self, folder, label=""):
         whole = os.path.normpath(os.path.abspath(folder))
         named = os.path.dirname(whole) if os.path.basename(whole) == RESULTS else whole
         self.folder, self.label = folder, label or os.path.basename(named)
-        self.summary = read_json(os.path.join(folder, "summary.json"))
-        if missing := [key for key in NEEDED if key not in self.summary]:
-            raise StudyError(BAD_STUDY, f"{folder}/summary.json: error: it has no '{missing[0]}': is it that of a run?")
+        self.record = record_of(folder)
+        self.path = summary_path(folder, self.record)
+        self.summary = read_summary(self.path)
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
         self.losses = self.read("metrics", "metrics.jsonl", self.read_losses)
 
     def read(self, key, default, reader):
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
-        path = os.path.join(self.folder, self.summary["deck"].get("output", {}).get(key, default))
+        name = self.summary["deck"].get("output", {}).get(key)
+        path = os.path.join(self.folder, default if name is None else name)
         try:
             return reader(path)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, csv.Error, RecursionError) as error:
             raise StudyError(BAD_STUDY, f"{path}: error: it is damaged or no file of a run ({type(error).__name__}: "
                                         f"{error}); run it again") from None
 
-    @staticmethod
-    def read_steps(path):
-        steps = {}
+    def read_steps(self, path):
+        steps, ranks = {}, self.summary["ranks"]
         if os.path.isfile(path):
             with open(path, newline="", encoding="utf-8") as file:
                 for row in csv.DictReader(file):
                     if not row["part"]:
+                        worst = int(row["worst_rank"])
+                        if not 0 <= worst < ranks:
+                            raise ValueError(f"there is no rank {worst}")
                         steps.setdefault(row["phase"], []).append(
-                            (int(row["step"]), float(row["mean_s"]), float(row["max_s"]), int(row["worst_rank"])))
+                            (int(row["step"]), seconds(row["mean_s"]), seconds(row["max_s"]), worst))
+        numbers = [row[0] for row in steps.get("step", [])]
+        for phase, rows in steps.items():
+            if [row[0] for row in rows] != numbers:
+                raise ValueError(f"'{phase}' has other steps than 'step'")
         return steps
 
-    @staticmethod
-    def read_every(path):
+    def read_every(self, path):
         if not os.path.isfile(path):
             return None
-        steps, columns = [], {}
+        steps, columns, ranks = [], {}, self.summary["ranks"]
         with open(path, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 step = int(row.pop("step"))
@@ -65,7 +74,9 @@ class Measured:
                     for name in row:
                         columns.setdefault(name, []).append([])
                 for name, value in row.items():
-                    columns[name][-1].append(float(value))
+                    columns[name][-1].append(seconds(value))
+        if any(len(values) != ranks for column in columns.values() for values in column):
+            raise ValueError(f"a step has not {ranks} ranks")
         return (steps, columns) if len(steps) > 1 else None
 
     @staticmethod
@@ -74,11 +85,14 @@ class Measured:
             return []
         with open(path, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file if line.endswith("\n")]
-        return [(row["step"], row["loss"]) for row in rows]
+        for row in rows:
+            if not (is_number(row["step"]) and (row["loss"] is None or is_number(row["loss"]) or math.isnan(row["loss"]))):
+                raise ValueError(f"step {row['step']!r} has the loss {row['loss']!r}")
+        return [(row["step"], row["loss"]) for row in rows if is_number(row["loss"])]
 
     def rows(self):
         """(phase, part, min s, mean s, max s) of every row of the phases but the step itself."""
-        return [(p["phase"], p["part"].split(" ")[0], p.get("min_s", 0), p["mean_s"], p.get("max_s", 0))
+        return [(p["phase"], p["part"].split(" ")[0], p.get("min_s") or 0, p["mean_s"], p.get("max_s") or 0)
                 for p in self.summary["phases"] if p["phase"] != "step"]
 
     def kinds(self):
@@ -86,18 +100,19 @@ class Measured:
         out = dict.fromkeys(KINDS, 0.0)
         for phase, part, _, mean, _ in self.rows():
             if part:
-                out[part] += 1e3 * mean
+                kind = part if part in PARTS else "other"
+                out[kind] += 1e3 * mean
                 out["rest of forward and backward"] -= 1e3 * mean
             elif phase in ("forward", "backward"):
                 out["rest of forward and backward"] += 1e3 * mean
             else:
-                out[phase] = out.get(phase, 0.0) + 1e3 * mean
+                out[phase if phase in KINDS else "other"] += 1e3 * mean
         return {kind: max(0.0, ms) for kind, ms in out.items()}
 
     def communication(self):
         """[(operation and group, exposed ms, hidden ms)] of a step, most time first."""
         sums = {}
-        for row in self.summary.get("collectives", []):
+        for row in self.summary.get("collectives") or []:
             at = sums.setdefault(f"{row['operation']} {row['group']}", [0.0, 0.0])
             at[0] += 1e3 * row["exposed_s_per_step"]
             at[1] += 1e3 * max(0.0, row["total_s_per_step"] - row["exposed_s_per_step"])
@@ -105,46 +120,83 @@ class Measured:
 
     def memory(self):
         """({kind: bytes of the arenas}, planned bytes, measured bytes)."""
-        kinds = {row["kind"]: row["bytes"] for row in self.summary.get("memory_per_rank", [])}
+        kinds = {row["kind"]: row["bytes"] for row in self.summary.get("memory_per_rank") or []}
         planned, measured = kinds.pop("planned_total", 0), kinds.pop("measured_peak_growth", 0)
         return kinds, planned, measured
 
 
+class Repeats:
+    """The repeats of one point, as one run: every value is the mean over them, as in points.csv."""
+
+    def __init__(self, runs):
+        self.runs, self.losses = runs, mean_losses([run.losses for run in runs])
+
+    def kinds(self):
+        return mean_of([run.kinds() for run in self.runs])
+
+    def communication(self):
+        every = [{name: times for name, *times in run.communication()} for run in self.runs]
+        exposed, hidden = (mean_of([{name: times[i] for name, times in run.items()} for run in every]) for i in (0, 1))
+        return [(name, exposed[name], hidden[name]) for name in exposed]
+
+    def memory(self):
+        every = [run.memory() for run in self.runs]
+        return mean_of([kinds for kinds, _, _ in every]), *(statistics.fmean(m[i] for m in every) for i in (1, 2))
+
+
+def mean_of(every):
+    """{key: mean} over dictionaries; a key that one of them lacks is 0 there."""
+    keys = dict.fromkeys(key for one in every for key in one)
+    return {key: statistics.fmean(one.get(key, 0.0) for one in every) for key in keys}
+
+
+def mean_losses(every):
+    """[(step, mean loss)] of the steps that all have."""
+    every = [dict(losses) for losses in every]
+    return [(step, statistics.fmean(losses[step] for losses in every)) for step in every[0]
+            if all(step in losses for losses in every)]
+
+
 class MeasuredStudy:
-    """A study: the object of study.json, and the first run of each point."""
+    """A study: the object of study.json, and its runs."""
 
     def __init__(self, folder):
-        self.folder, self.study = folder, read_json(os.path.join(folder, "study.json"))
+        self.folder, self.study = folder, read_json(os.path.join(folder, "study.json"), STUDY)
         self.runs = [Measured(os.path.join(folder, name, RESULTS), name) for name in self.study["runs"]]
         if not self.runs:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study is done: scripts/study STUDY.yaml --list")
+        points, keys = self.study["points"], ["ranks", "tokens_per_s", "min", "max", *(["efficiency"] if self.study.get("scaling") else [])]
+        if not points:
+            raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study has measured steps: set run.timing_skip below "
+                                        "run.steps")
+        for key in keys:
+            if any(not (point.get(key) or 0) > 0 for point in points):
+                raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
+                                            "scripts/study STUDY.yaml --collect")
 
-    def firsts(self):
-        """The first repeat of every point, under a label without the repeat."""
-        if self.study.get("repeats", 1) == 1:
-            return {run.label: run for run in self.runs}
-        out = {}
+    def means(self):
+        """{label of a point: the Repeats of it}, under labels without the repeat."""
+        groups, repeats = {}, self.study.get("repeats") or 1
         for run in self.runs:
             head, _, tail = run.label.rpartition("_r")
-            label = head if head and tail.isdigit() else run.label
-            out.setdefault(label, run)
-        return out
+            label = head if repeats > 1 and head and tail.isdigit() else run.label
+            groups.setdefault(label, []).append(run)
+        return {label: Repeats(runs) for label, runs in groups.items()}
 
 
-def read_json(path):
-    """The object of a JSON file. Throws StudyError(BAD_STUDY)."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is not whole: {error}"
-        raise StudyError(BAD_STUDY, f"{path}: error: cannot read it: {why}") from None
+def seconds(text):
+    """A time of a table. Throws ValueError for one that cannot have been measured."""
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise ValueError(f"{text} is no time in seconds")
+    return value
 
 
 def read_measured(folder):
     """A Measured or a MeasuredStudy, by what the folder has. Throws StudyError(BAD_STUDY) if it has neither."""
     if os.path.isfile(os.path.join(folder, "study.json")):
         return MeasuredStudy(folder)
-    if os.path.isfile(os.path.join(folder, "summary.json")):
+    path = summary_path(folder, record_of(folder))
+    if os.path.isfile(path):
         return Measured(folder)
-    raise StudyError(BAD_STUDY, f"{folder}: error: neither a run (summary.json) nor a study (study.json) is in it")
+    raise StudyError(BAD_STUDY, f"{folder}: error: neither a run ({os.path.basename(path)}) nor a study (study.json) is in it")

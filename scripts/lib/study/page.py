@@ -3,9 +3,9 @@
 """Writes one HTML file: pictures as inline SVG, each for a wide and a narrow window, in a light and a dark style. No
 script, no other file, no request."""
 import re
-from html import escape
 
 from study.charts import NARROW, WIDE
+from study.quote import html
 from study.svg import LETTER
 
 COLORS = """
@@ -66,43 +66,43 @@ def picture(figure):
         if x > MARGIN and x + wide > WIDE:
             x, y = MARGIN, y + 20
         parts.append(f'<rect x="{x:.0f}" y="{y - 10}" width="11" height="11" rx="2" fill="{color}"/>'
-                     f'<text class="name" x="{x + 17:.0f}" y="{y}">{escape(name)}</text>')
+                     f'<text class="name" x="{x + 17:.0f}" y="{y}">{html(name)}</text>')
         x += wide
     y += 14 if figure.legend else -8
     inner = figure.draw(WIDE)
     height = float(re.search(r' height="([0-9.]+)"', inner)[1])
-    return (f'<svg role="img" aria-label="{escape(figure.title)}" viewBox="0 0 {WIDE + around} {y + height + MARGIN:.0f}" '
+    return (f'<svg role="img" aria-label="{html(figure.title)}" viewBox="0 0 {WIDE + around} {y + height + MARGIN:.0f}" '
             f'width="{WIDE + around}" height="{y + height + MARGIN:.0f}" xmlns="http://www.w3.org/2000/svg">'
             f'<style>{COLORS}{MARKS}.title {{ font-size: 16px; font-weight: 600; fill: var(--text); }}</style>'
             f'<rect width="100%" height="100%" style="fill:var(--back)"/>'
-            f'<text class="title" x="{MARGIN}" y="28">{escape(figure.title)}</text>{"".join(parts)}' +
+            f'<text class="title" x="{MARGIN}" y="28">{html(figure.title)}</text>{"".join(parts)}' +
             inner.replace("<svg ", f'<svg x="{MARGIN}" y="{y}" ', 1) + "</svg>\n")
 
 
 def table(heads, rows):
-    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    head = "".join(f"<th>{html(h)}</th>" for h in heads)
+    body = "".join("<tr>" + "".join(f"<td>{html(str(c))}</td>" for c in row) + "</tr>" for row in rows)
     return f'<div class="wrap"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def section(figure):
-    legend = "".join(f'<li><i style="background:{color}"></i>{escape(name)}</li>' for name, color in figure.legend)
+    legend = "".join(f'<li><i style="background:{color}"></i>{html(name)}</li>' for name, color in figure.legend)
     legend = f'<ul class="legend">{legend}</ul>' if legend else ""
     heads, rows = figure.table
     numbers = f"<details><summary>Numbers</summary>{table(heads, rows)}</details>" if rows else ""
-    return (f'<section id="{figure.key}"><h2>{escape(figure.title)}</h2><figure>'
-            f'<figcaption>{escape(figure.note)}</figcaption>{legend}'
+    return (f'<section id="{figure.key}"><h2>{html(figure.title)}</h2><figure>'
+            f'<figcaption>{html(figure.note)}</figcaption>{legend}'
             f'<div class="wide">{figure.draw(WIDE)}</div><div class="narrow">{figure.draw(NARROW)}</div></figure>'
             f'{numbers}</section>')
 
 
 def page(title, subtitle, cards, figures, facts):
     """The text of the page. `cards`: [(value, what)] at the top; `facts`: [(name, value)] at the end."""
-    boxes = "".join(f"<div><b>{escape(value)}</b><span>{escape(what)}</span></div>" for value, what in cards)
-    ends = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    boxes = "".join(f"<div><b>{html(value)}</b><span>{html(what)}</span></div>" for value, what in cards)
+    ends = "".join(f"<dt>{html(name)}</dt><dd>{html(value)}</dd>" for name, value in facts)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-            f'<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n<h1>{escape(title)}</h1>'
-            f'<p class="soft">{escape(subtitle)}</p>\n<div class="figures">{boxes}</div>\n' +
+            f'<title>{html(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n<h1>{html(title)}</h1>'
+            f'<p class="soft">{html(subtitle)}</p>\n<div class="figures">{boxes}</div>\n' +
             "\n".join(section(figure) for figure in figures) +
             f'\n<section><h2>What was run</h2><dl>{ends}</dl></section>\n</main></body></html>\n')

@@ -5,13 +5,20 @@ import argparse
 import os
 import sys
 
-from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, say
+from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
 from study.figures import figures_of_run, figures_of_study, roofline
-from study.measured import Measured, read_json, read_measured
+from study.measured import Measured, read_measured
 from study.page import page, picture
+from study.quote import shell
+from study.summary_file import NUMBER, TEXT, Optional, read_json
 from study.svg import number
+from study.whole_file import write_whole
 
 
+BENCH = {"rows": Optional([{"key": TEXT, "m": NUMBER, "n": NUMBER, "k": NUMBER, "dtype": TEXT, "out_dtype": Optional(TEXT),
+                            "product_ms": Optional(NUMBER)}]),
+         "bench": Optional(TEXT), "machine": Optional(TEXT), "date": Optional(TEXT), "commit": Optional(TEXT)}
+NOT_MEASURED = "no measured steps: the run ended within the first steps, which figures leave out (run.timing_skip)"
 GEMMS = ["gemm.json", "overlap.json"]  # times of products, looked for in the folder
 
 
@@ -34,40 +41,57 @@ def arguments(words):
 
 
 def facts_of(summary):
-    version, hosts, mesh = summary["version"], summary.get("hosts", []), summary["deck"]["mesh"]
-    run = summary.get("run", {})
-    return [("Program", f"shard8 {version.get('shard8')} ({version.get('git_hash')}, {version.get('build_type')}, "
+    version, hosts, mesh = summary["version"], summary.get("hosts") or [], summary["deck"].get("mesh", {})
+    run, gpu = summary.get("run") or {}, summary.get("gpu") or {}
+    machine = [", ".join(dict.fromkeys(hosts)) or "-", *(str(gpu[key]) for key in ("name", "driver") if gpu.get(key))]
+    return [("Date", summary.get("date") or "-"),
+            ("Command", shell(summary.get("command") or []) or "-"),
+            ("Program", f"shard8 {version.get('shard8')} ({version.get('git_hash')}, {version.get('build_type')}, "
                         f"{version.get('compiler')})"),
             ("Libraries", f"{version.get('mpi')}; HDF5 {version.get('hdf5')}; {version.get('blas')}"),
             ("Mesh", f"{summary['ranks']} ranks = replicate {mesh.get('replicate')} × shard {mesh.get('shard')} × tensor "
                      f"{mesh.get('tensor')}, {run.get('backend')}, {run.get('device')}, {run.get('threads_per_rank')} "
                      f"thread{'' if run.get('threads_per_rank') == 1 else 's'} a rank"),
-            ("Hosts", ", ".join(dict.fromkeys(hosts)) or "-"),
-            ("Verification", summary.get("verification", {}).get("status", "-"))]
+            ("Machine", "; ".join(machine)),
+            ("Verification", (summary.get("verification") or {}).get("status", "-"))]
+
+
+def changed_keys(record):
+    """What a run's record says of keys that are no defaults: group.key = value."""
+    changed = [f"{key} = {value or repr('')}" for key, (value, origin) in record.items() if origin != "default"]
+    return [("Changed keys", "; ".join(changed))] if changed else []
 
 
 def page_of_run(run, figures):
     s = summary = run.summary
-    model, f = summary["deck"].get("model", {}), summary["figures"] or {}
-    cards = [(number(f.get("tokens_per_s", 0)), "tokens/s"),
-             (number(1e3 * s["steps"].get("p50_s", 0)) + " ms", "median step"),
-             (f"{100 * f.get('exposed_communication', 0):.1f} %", "exposed communication"),
-             (number(s["loss"].get("final") or 0), "final loss")]
-    subtitle = (f"{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {s['ranks']} ranks, "
-                f"{s['steps'].get('measured')} measured steps")
-    return page(f"Run {run.label}", subtitle, cards, figures, facts_of(summary))
+    model, f, measured = summary["deck"].get("model", {}), summary.get("figures") or {}, s["steps"].get("measured") or 0
+
+    def card(value, what, scale=1.0, unit=""):
+        return ("-" if value is None or (what != "final loss" and not measured) else number(scale * value) + unit, what)
+    cards = [card(f.get("tokens_per_s"), "tokens/s"), card(s["steps"].get("p50_s"), "median step", 1e3, " ms"),
+             card(f.get("exposed_communication"), "exposed communication", 100, " %"),
+             card(s["loss"].get("final"), "final loss")]
+    subtitle = (f"{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
+                f"{counted(measured, 'measured step') if measured else NOT_MEASURED}")
+    return page(f"Run {run.label}", subtitle, cards, figures, [*facts_of(summary), *changed_keys(run.record)])
 
 
 def page_of_study(measured, figures):
     study, points = measured.study, measured.study["points"]
-    best = max(points, key=lambda p: p["tokens_per_s"])
+    best, runs = max(points, key=lambda p: p["tokens_per_s"]), measured.runs
     cards = [(str(len(points)), "points"), (str(len(measured.runs)), "runs"),
              (number(best["tokens_per_s"]), "tokens/s at best"),
-             (f"{100 * best['efficiency']:.0f} %", f"efficiency on {best['ranks']} ranks") if "efficiency" in best else
+             (f"{100 * best['efficiency']:.0f} %", f"efficiency on {best['ranks']} ranks") if best.get("efficiency") is not None else
              (str(best["ranks"]), "ranks of the best")]
-    facts = [(name, value) for name, value in facts_of(measured.runs[0].summary) if name not in ("Mesh", "Verification")]
+    facts = [(name, value) for name, value in facts_of(runs[0].summary) if name not in ("Date", "Mesh", "Verification")]
+    dates = sorted(run.summary["date"] for run in runs if run.summary.get("date"))
+    facts = [("Command, first run" if name == "Command" else name, value) for name, value in facts]
+    swept = {f"{key} = " for key in study["swept"]}
+    changed = [(name, "; ".join(text for text in value.split("; ") if not any(map(text.startswith, swept))))
+               for name, value in changed_keys(runs[0].record)]
     return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]), cards, figures,
-                [("Folder", measured.folder), *facts])
+                [("Folder", measured.folder), ("Date", " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "-"),
+                 *facts, *changed])
 
 
 def work(given):
@@ -76,20 +100,18 @@ def work(given):
     figures = figures_of_run(measured) if one else figures_of_study(measured)
     found = [path for name in GEMMS if os.path.isfile(path := os.path.join(given.folder, name))]
     if gemms := given.gemms or next(iter(found), None):
-        bench = read_json(gemms)
-        if "rows" in bench or given.gemms:  # a run with overlap: auto keeps its choice under the same name
+        bench = read_json(gemms, BENCH)
+        if bench.get("rows") is not None or given.gemms:  # a run with overlap: auto keeps its choice under the same name
             figures.append(roofline(bench, given.peak, given.bandwidth))
     text = page_of_run(measured, figures) if one else page_of_study(measured, figures)
     out = given.out or os.path.join(given.folder, "report.html")
     try:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write(text)
-        say(f"{out}: {len(figures)} pictures")
+        write_whole(out, text)
+        say(f"{out}: {counted(len(figures), 'picture')}")
         if given.svg:
             os.makedirs(given.svg, exist_ok=True)
             for figure in figures:
-                with open(os.path.join(given.svg, f"{figure.key}.svg"), "w", encoding="utf-8") as file:
-                    file.write(picture(figure))
+                write_whole(os.path.join(given.svg, f"{figure.key}.svg"), picture(figure))
         if given.png:
             from study.png import write_pngs  # matplotlib takes a second
             write_pngs(given.png, figures)

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 """Writes pictures as PNG by matplotlib: those that are bars or curves."""
+import io
 import os
 
 import matplotlib
@@ -11,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter  # noqa
 from matplotlib.transforms import offset_copy  # noqa: E402
 
 from study.svg import SERIES  # noqa: E402
+from study.whole_file import write_whole  # noqa: E402
 
 
 LEGEND_BELOW = 36  # points: under the numbers and the name of the axis
@@ -34,8 +36,8 @@ def draw_bars(axes, figure):
 
 def draw_curves(axes, figure):
     for i, (label, line) in enumerate(figure.curves.items()):
-        ideal = label.split(" from ")[0] == "ideal"
-        axes.plot([x for x, _ in line], [y for _, y in line], label=label or "measured", linewidth=1.6,
+        ideal = label == "ideal" or label.startswith("ideal of ")
+        axes.plot([x for x, _ in line], [y for _, y in line], label=f"_{label}" if ideal and label != "ideal" else label or "measured", linewidth=1.6,
                   color="#999999" if ideal else SERIES[i % len(SERIES)], linestyle="--" if ideal else "-",
                   marker="o" if len(line) < 20 and not ideal else None)
     if len(figure.curves) > 1:
@@ -43,7 +45,7 @@ def draw_curves(axes, figure):
     if figure.key == "scaling":
         for axis in (axes.xaxis, axes.yaxis):
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-            axis.set_major_locator(LogLocator(base=2))
+            axis.set_major_locator(LogLocator(base=2) if axis.axis_name == "x" else LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(ScalarFormatter())
             axis.set_minor_formatter(NullFormatter())
 
@@ -62,5 +64,7 @@ def write_pngs(folder, figures):
         axes.set_ylabel(figure.axes[1])
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-        drawing.savefig(os.path.join(folder, f"{figure.key}.png"), dpi=150, bbox_inches="tight")
+        picture = io.BytesIO()
+        drawing.savefig(picture, format="png", dpi=150, bbox_inches="tight")
+        write_whole(os.path.join(folder, f"{figure.key}.png"), picture.getvalue())
         pyplot.close(drawing)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws SVG: marks, axes and labels. Colours of text and lines come from the page's style, by class."""
 import math
-from html import escape
+
+from study.quote import html
 
 SERIES = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#8899AA"]  # Tol's bright palette
 LETTER = 7.2  # width of a letter of the labels, for estimates: that of the widest of the fonts
@@ -33,14 +34,14 @@ class Svg:
     """One picture of a width and a height in pixels."""
 
     def __init__(self, width, height, title):
-        self.width, self.height, self.title, self.parts = width, height, title, []
+        self.width, self.height, self.title, self.parts, self.taken = width, height, title, [], []
 
     def add(self, text):
         self.parts.append(text)
 
     def rect(self, x, y, width, height, color, tip="", opacity=1.0):
         extra = f' fill-opacity="{opacity:.3f}"' if opacity < 1 else ""
-        body = f"<title>{escape(tip)}</title>" if tip else ""
+        body = f"<title>{html(tip)}</title>" if tip else ""
         self.add(f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}" fill="{color}"{extra}>'
                  f'{body}</rect>')
 
@@ -50,21 +51,40 @@ class Svg:
 
     def path(self, points, color, name="curve", tip="", dashes=""):
         text = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        body = f"<title>{escape(tip)}</title>" if tip else ""
+        body = f"<title>{html(tip)}</title>" if tip else ""
         dashes = f";stroke-dasharray:{dashes}" if dashes else ""
         stroke = f' style="stroke:{color}{dashes}"' if color else ""
         self.add(f'<path class="{name}" d="{text}"{stroke}>{body}</path>')
 
     def dot(self, x, y, color, tip=""):
-        self.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{escape(tip)}</title></circle>')
+        self.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{html(tip)}</title></circle>')
 
     def text(self, x, y, text, anchor="start", name="label"):
-        self.add(f'<text class="{name}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>')
+        self.taken.append(box_of(x, y, text, anchor))
+        self.add(f'<text class="{name}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(text)}</text>')
+
+    def text_if_free(self, places, text, name="label"):
+        """Writes a text at the first of the places [(x, y, anchor)] where it lies in the picture and over no other text;
+        nowhere if there is none. Returns whether it was written."""
+        for x, y, anchor in places:
+            left, top, right, bottom = box_of(x, y, text, anchor)
+            inside = left >= 0 and right <= self.width and top >= 0 and bottom <= self.height
+            if inside and not any(left < t[2] and t[0] < right and top < t[3] and t[1] < bottom for t in self.taken):
+                self.text(x, y, text, anchor, name)
+                return True
+        return False
 
     def write(self):
-        return (f'<svg role="img" aria-label="{escape(self.title)}" viewBox="0 0 {self.width} {self.height}" '
+        return (f'<svg role="img" aria-label="{html(self.title)}" viewBox="0 0 {self.width} {self.height}" '
                 f'width="{self.width}" height="{self.height}" xmlns="http://www.w3.org/2000/svg">' +
                 "".join(self.parts) + "</svg>")
+
+
+def box_of(x, y, text, anchor):
+    """(left, top, right, bottom) of a text, by the width of its letters."""
+    wide = LETTER * len(text)
+    left = x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+    return left, y - 0.8 * LABEL, left + wide, y + 0.2 * LABEL
 
 
 def cut(text, letters):
@@ -76,17 +96,20 @@ def cut(text, letters):
 
 
 class Axes:
-    """A frame with two axes: values of x and y become pixels. `logs`: which of them are logarithmic ("x", "y")."""
+    """A frame with two axes: values of x and y become pixels. `logs`: which of them are logarithmic ("x", "y"). `margin`: pixels
+    at the right."""
 
-    def __init__(self, svg, x_range, y_range, x_name, y_name, logs=""):
+    def __init__(self, svg, x_range, y_range, x_name, y_name, logs="", margin=14):
         self.svg, self.logs = svg, logs
-        self.left, self.top, self.right, self.bottom = 56, 26, svg.width - 14, svg.height - 42
+        self.left, self.top, self.right, self.bottom = 56, 26, svg.width - margin, svg.height - 42
         self.x_range, self.y_range = x_range, y_range
         self.x_name, self.y_name = x_name, y_name
 
     @staticmethod
     def place(value, span, is_log):
         low, high = span
+        if not is_log and high == low:
+            return 0.5
         if is_log:
             value, low, high = math.log(max(value, 1e-300)), math.log(low), math.log(high)
         return (value - low) / ((high - low) or 1.0)
@@ -108,12 +131,12 @@ class Axes:
 
     def frame(self, x_ticks=None, y_ticks=None):
         svg = self.svg
+        svg.text(self.left - 48, 12, self.y_name, "start", "name")
+        svg.text(self.right, svg.height - 6, self.x_name, "end", "name")
         for value in self.values(self.y_range, "y" in self.logs, y_ticks, 4):
             svg.line(self.left, self.y(value), self.right, self.y(value))
-            svg.text(self.left - 8, self.y(value) + 4, number(value), "end")
+            svg.text_if_free([(self.left - 8, self.y(value) + 4, "end")], number(value))
         for value in self.values(self.x_range, "x" in self.logs, x_ticks, max(3, svg.width // 130)):
             svg.line(self.x(value), self.bottom, self.x(value), self.bottom + 4, "axis")
-            svg.text(self.x(value), self.bottom + 18, number(value), "middle")
+            svg.text_if_free([(self.x(value), self.bottom + 18, "middle")], number(value))
         svg.line(self.left, self.bottom, self.right, self.bottom, "axis")
-        svg.text(self.left - 48, 14, self.y_name, "start", "name")
-        svg.text(self.right, svg.height - 6, self.x_name, "end", "name")
