@@ -209,7 +209,7 @@ def figures_of_run(run):
     out = []
     if any(run.kinds().values()):
         out.append(phases_of_run(run))
-    if rows := run.communication():
+    if rows := run.communication()[0]:
         out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: "
                                        "behind computation."))
     if len(run.steps.get("step", [])) > 1:
@@ -227,8 +227,7 @@ def figures_of_study(measured):
         out.append(scaling(measured.study))
     if any(any(run.kinds().values()) for run in means.values()):
         out.append(phases_of_study(means))
-    rows = [(label, sum(c[1] for c in run.communication()), sum(c[2] for c in run.communication()))
-            for label, run in means.items()]
+    rows = [(label, *run.communication()[1]) for label, run in means.items()]
     if any(exposed + hidden > 0 for _, exposed, hidden in rows):
         out.append(communication(rows, "Milliseconds of a step, all groups together, mean over the repeats and over ranks."))
     if any(len(run.losses) > 1 for run in means.values()):

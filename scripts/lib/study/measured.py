@@ -110,13 +110,14 @@ class Measured:
         return {kind: max(0.0, ms) for kind, ms in out.items()}
 
     def communication(self):
-        """[(operation and group, exposed ms, hidden ms)] of a step, most time first."""
+        """([(operation and group, exposed ms, hidden ms)], (exposed, hidden) of all together) of a step, most time first."""
         sums = {}
         for row in self.summary.get("collectives") or []:
             at = sums.setdefault(f"{row['operation']} {row['group']}", [0.0, 0.0])
             at[0] += 1e3 * row["exposed_s_per_step"]
             at[1] += 1e3 * max(0.0, row["total_s_per_step"] - row["exposed_s_per_step"])
-        return sorted(((name, *times) for name, times in sums.items()), key=lambda row: -row[1] - row[2])
+        together = tuple(sum(times[i] for times in sums.values()) for i in (0, 1))
+        return sorted(((name, *times) for name, times in sums.items()), key=lambda row: -row[1] - row[2]), together
 
     def memory(self):
         """({kind: bytes of the arenas}, planned bytes, measured bytes)."""
@@ -135,9 +136,10 @@ class Repeats:
         return mean_of([run.kinds() for run in self.runs])
 
     def communication(self):
-        every = [{name: times for name, *times in run.communication()} for run in self.runs]
-        exposed, hidden = (mean_of([{name: times[i] for name, times in run.items()} for run in every]) for i in (0, 1))
-        return [(name, exposed[name], hidden[name]) for name in exposed]
+        every = [run.communication() for run in self.runs]
+        parts = [mean_of([{name: times[i] for name, *times in rows} for rows, _ in every]) for i in (0, 1)]
+        together = tuple(statistics.fmean(times[i] for _, times in every) for i in (0, 1))
+        return [(name, parts[0][name], parts[1][name]) for name in parts[0]], together
 
     def memory(self):
         every = [run.memory() for run in self.runs]

@@ -29,12 +29,13 @@ LOGICAL_OR_TEXT = "a text, a number or true or false"
 
 PHASE = {"phase": TEXT, "part": TEXT, "mean_s": NUMBER, "min_s": Optional(NUMBER), "max_s": Optional(NUMBER)}
 COLLECTIVE = {"operation": TEXT, "group": TEXT, "total_s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
+IN_FLIGHT = {"operation": TEXT, "group": TEXT, "s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 SUMMARY = {
     "version": MapOf(Optional(LOGICAL_OR_TEXT)), "ranks": COUNT,
     "deck": MapOf(MapOf(ANY)),
     "end": {"finished": Optional(FLAG), "next_step": Optional(COUNT)},
     "steps": {"measured": Optional(COUNT), "p50_s": Optional(NUMBER), "p95_s": Optional(NUMBER), "p99_s": Optional(NUMBER)},
-    "phases": [PHASE], "collectives": Optional([COLLECTIVE]), "memory_per_rank": Optional([{"kind": TEXT, "bytes": NUMBER}]),
+    "phases": [PHASE], "collectives": Optional([COLLECTIVE]), "in_flight": Optional([IN_FLIGHT]), "memory_per_rank": Optional([{"kind": TEXT, "bytes": NUMBER}]),
     "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER)}),
     "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
