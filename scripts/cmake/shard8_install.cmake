@@ -11,6 +11,7 @@
 # in bin a script that starts the program by that loader. So neither the cache of scripts/setup nor the build is needed.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+include(shard8_quote)
 
 set(shard8_data "${CMAKE_INSTALL_DATADIR}/shard8")
 set(shard8_private_lib "${CMAKE_INSTALL_LIBDIR}/shard8")
@@ -23,16 +24,21 @@ if(SHARD8_PRIVATE_LOADER)
   get_filename_component(shard8_loader_dir "${SHARD8_PRIVATE_LOADER}" DIRECTORY)
   file(RELATIVE_PATH shard8_bin_to_libexec "/p/${CMAKE_INSTALL_BINDIR}" "/p/${shard8_libexec}")
   file(RELATIVE_PATH shard8_libexec_to_lib "/p/${shard8_libexec}" "/p/${shard8_private_lib}")
+  shard8_quote_shell(shard8_sh_libexec "${shard8_bin_to_libexec}")
   configure_file("${PROJECT_SOURCE_DIR}/scripts/cmake/launcher.in" "${PROJECT_BINARY_DIR}/install/shard8" @ONLY)
   install(PROGRAMS "${PROJECT_BINARY_DIR}/install/shard8" DESTINATION "${CMAKE_INSTALL_BINDIR}")
   install(PROGRAMS "$<TARGET_FILE:shard8>" DESTINATION "${shard8_libexec}" RENAME program)
   install(DIRECTORY "${shard8_loader_dir}/" DESTINATION "${shard8_private_lib}" USE_SOURCE_PERMISSIONS
     FILES_MATCHING PATTERN "*.so" PATTERN "*.so.*" PATTERN cmake EXCLUDE PATTERN gconv EXCLUDE)
+  shard8_quote_cmake(libexec "${shard8_libexec}")
+  shard8_quote_cmake(origin "\$ORIGIN/${shard8_libexec_to_lib}")
+  shard8_quote_cmake(private "${shard8_loader_dir}")
+  shard8_quote_cmake(loader "${shard8_libexec_to_lib}/${shard8_loader_name}")
   install(CODE "
-    set(shard8_libexec [[${shard8_libexec}]])
-    set(shard8_origin [[\$ORIGIN/${shard8_libexec_to_lib}]])
-    set(shard8_private [[${shard8_loader_dir}]])
-    set(shard8_loader [[${shard8_libexec_to_lib}/${shard8_loader_name}]])")
+    set(shard8_libexec ${libexec})
+    set(shard8_origin ${origin})
+    set(shard8_private ${private})
+    set(shard8_loader ${loader})")
   install(SCRIPT "${PROJECT_SOURCE_DIR}/scripts/cmake/install_private.cmake")
 else()
   set_target_properties(shard8 PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
@@ -56,11 +62,14 @@ install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff SECURITY.md DESTINATION "${shard8_data}/doc")
 
 # The man page and the completions, as the program itself prints them.
+shard8_quote_cmake(generated "${PROJECT_BINARY_DIR}/install")
+shard8_quote_cmake(man "${CMAKE_INSTALL_MANDIR}/man1")
+shard8_quote_cmake(data "${CMAKE_INSTALL_DATADIR}")
 install(CODE "
-  set(shard8_program [[$<TARGET_FILE:shard8>]])
-  set(shard8_generated [[${PROJECT_BINARY_DIR}/install]])
-  set(shard8_man [[${CMAKE_INSTALL_MANDIR}/man1]])
-  set(shard8_data [[${CMAKE_INSTALL_DATADIR}]])")
+  set(shard8_program [=====[$<TARGET_FILE:shard8>]=====])
+  set(shard8_generated ${generated})
+  set(shard8_man ${man})
+  set(shard8_data ${data})")
 install(SCRIPT "${PROJECT_SOURCE_DIR}/scripts/cmake/install_generated.cmake")
 
 # Libraries for other programs: decks, checkpoint files and tensors. They need neither Kokkos nor a device.
