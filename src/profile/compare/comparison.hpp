@@ -12,6 +12,10 @@
 
 namespace shard8::profile {
 
+/// The probability with which no judged time of two runs of one distribution is called different. Chosen: of 20 pairs
+/// of equal runs one may be called different in error.
+inline constexpr double kCompareConfidence = 0.95;
+
 struct CompareLimits {
   double percent = 5;            ///< of a time, a rate, memory or bytes
   std::optional<double> loss{};  ///< largest relative difference of a loss; nothing: percent / 100
@@ -23,8 +27,11 @@ struct CompareLimits {
 struct ComparedFigure {
   std::string name;
   std::optional<double> a{}, b{};  ///< nothing: this run has no such figure
-  std::optional<double> spread{};  ///< the larger of the two runs' spreads over steps, in the figure's unit
-  enum class Verdict : std::uint8_t { within, better, worse } verdict = Verdict::within;
+  /// Of judged times and rates: b − a is known to ± this, in the figure's unit. A larger difference is not chance.
+  std::optional<double> margin{};
+  std::optional<double> confidence{};  ///< with which a and b differ, from 0 to 1
+  /// faster, slower: the difference is larger than the margin, but within the limit. better, worse: beyond the limit.
+  enum class Verdict : std::uint8_t { within, faster, slower, better, worse } verdict = Verdict::within;
 
   /// b / a − 1; nothing if a figure is missing or a is 0.
   std::optional<double> change() const;
@@ -62,13 +69,16 @@ struct Comparison {
   std::optional<LossDifference> loss{};
   std::vector<std::string> notes{};     ///< what was not compared, and why
   std::vector<std::string> exceeded{};  ///< what is worse in b by more than the limits; empty: nothing
+  std::vector<std::string> slower{};    ///< what is slower in b, by less than the limits
 };
 
-/// Compares run b with run a. A time is worse if it is longer by more than `percent` and by more than the spread of
-/// both runs' steps; a time of a phase also has to grow by `percent` / 10 per cent of the step. Planned memory and
-/// bytes of collectives are worse if they grow by more than `percent`. Times of single exchanges and collectives,
-/// measured memory and casts are not judged. Times of steps are not judged if the runs have other numbers of tokens a
-/// step or of ranks.
+/// Compares run b with run a. Judged times are means over the measured steps: of the step, of a token (the rate) and of
+/// phases. Their differences count if they are larger than their margins, which come from the errors of both means
+/// (mean_of_steps): slower or faster within `percent`, worse or better beyond. A phase also has to change by
+/// `percent` / 10 per cent of the step. The margins hold together with the probability kCompareConfidence. Planned
+/// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
+/// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
+/// other numbers of tokens a step or of ranks.
 Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
 
 /// The tables that `shard8 compare` prints, and the same as JSON. Runs are compared with the first one.

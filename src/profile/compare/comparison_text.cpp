@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "profile/compare/comparison.hpp"
@@ -20,11 +21,26 @@ std::string value_text(std::optional<double> value, double scale) {
                                                                      : fmt::format("{:.3f}", shown);
 }
 
-/// The spread as a share of the first value, left out where it is larger than that value.
-std::string spread_text(double share) { return share <= 1 ? fmt::format("{:.1f} %", 100 * share) : "> 100 %"; }
+/// The margin as a share of the first value, left out where it is larger than that value.
+std::string margin_text(double share) { return share <= 1 ? fmt::format("± {:.1f} %", 100 * share) : "± > 100 %"; }
+
+/// Rounded down, so that 100 % is no doubt at all.
+std::string confidence_text(double confidence) { return fmt::format("{:.1f} %", std::floor(1000 * confidence) / 10); }
 
 std::string_view name_of(Verdict verdict) {
-  return verdict == Verdict::worse ? "worse" : verdict == Verdict::better ? "better" : "";
+  switch (verdict) {
+    case Verdict::worse:
+      return "worse";
+    case Verdict::better:
+      return "better";
+    case Verdict::slower:
+      return "slower";
+    case Verdict::faster:
+      return "faster";
+    case Verdict::within:
+      break;
+  }
+  return "";
 }
 
 std::string table(const ComparedKind& kind) {
@@ -32,14 +48,17 @@ std::string table(const ComparedKind& kind) {
   const bool equal =
       std::all_of(kind.figures.begin(), kind.figures.end(), [](const ComparedFigure& f) { return f.a == f.b; });
   if (equal) return fmt::format("{}: equal\n", title);
-  std::string text = fmt::format("{:<36} {:>16} {:>16} {:>10} {:>9}\n", title, "A", "B", "change", "spread");
+  const bool judged = std::any_of(kind.figures.begin(), kind.figures.end(),
+                                  [](const ComparedFigure& f) { return f.margin.has_value(); });
+  std::string text = fmt::format("{:<36} {:>16} {:>16} {:>10}", title, "A", "B", "change");
+  text += judged ? fmt::format(" {:>10} {:>10}\n", "known to", "confidence") : "\n";
   for (const ComparedFigure& figure : kind.figures) {
     const auto change = figure.change();
     std::string line =
-        fmt::format("  {:<34} {:>16} {:>16} {:>10} {:>9}  {}", figure.name, value_text(figure.a, kind.scale),
+        fmt::format("  {:<34} {:>16} {:>16} {:>10} {:>10} {:>10}  {}", figure.name, value_text(figure.a, kind.scale),
                     value_text(figure.b, kind.scale), change ? change_text(*change) : "",
-                    figure.spread && figure.a && *figure.a > 0 ? spread_text(*figure.spread / *figure.a) : "",
-                    name_of(figure.verdict));
+                    figure.margin && figure.a && *figure.a > 0 ? margin_text(*figure.margin / *figure.a) : "",
+                    figure.confidence && change ? confidence_text(*figure.confidence) : "", name_of(figure.verdict));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
@@ -64,7 +83,8 @@ Json json_of(const ComparedKind& kind) {
                     {"a", number(f.a)},
                     {"b", number(f.b)},
                     {"change", number(f.change())},
-                    {"spread", number(f.spread)},
+                    {"margin", number(f.margin)},
+                    {"confidence", number(f.confidence)},
                     {"verdict", f.verdict == Verdict::within ? "within" : name_of(f.verdict)}});
   return rows;
 }
@@ -91,6 +111,7 @@ Json json_of(const Comparison& c) {
   object["loss"] = c.loss ? json_of(*c.loss) : Json(nullptr);
   object["notes"] = c.notes;
   object["exceeded"] = c.exceeded;
+  object["slower"] = c.slower;
   return object;
 }
 
@@ -108,14 +129,22 @@ std::string to_text(const Comparison& c, const CompareLimits& limits) {
   for (const ComparedKind& kind : c.kinds) text += table(kind) + '\n';
   if (c.loss) text += loss_text(*c.loss);
   for (const std::string& note : c.notes) text += fmt::format("note: {}\n", note);
-  if (c.exceeded.empty()) return text + fmt::format("within {:g} % and the spread of the steps\n", limits.percent);
-  text += fmt::format("B exceeds the limits ({:g} %, losses {:g}):\n", limits.percent, limits.loss_limit());
+  if (!c.slower.empty()) {
+    text += fmt::format("B is slower, within the limit, with at least {:g} % confidence:\n", 100 * kCompareConfidence);
+    for (const std::string& what : c.slower) text += fmt::format("  {}\n", what);
+  }
+  if (c.exceeded.empty())
+    return text + fmt::format("within {:g} %, or less than is known with {:g} % confidence\n", limits.percent,
+                              100 * kCompareConfidence);
+  text += fmt::format("B exceeds the limits ({:g} %, losses {:g}; times with at least {:g} % confidence):\n",
+                      limits.percent, limits.loss_limit(), 100 * kCompareConfidence);
   for (const std::string& what : c.exceeded) text += fmt::format("  {}\n", what);
   return text;
 }
 
 std::string to_json(std::span<const Comparison> comparisons, const CompareLimits& limits) {
-  Json object{{"schema", 1}, {"threshold_percent", limits.percent}, {"loss_limit", limits.loss_limit()}};
+  Json object{{"schema", 2}, {"threshold_percent", limits.percent}, {"loss_limit", limits.loss_limit()}};
+  object["confidence"] = kCompareConfidence;
   object["exceeded"] =
       std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.exceeded.empty(); });
   object["comparisons"] = Json::array();

@@ -23,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLeastSteps = 4;  ///< chosen: quartiles of fewer values say nothing
-
 template <class... Args>
 [[noreturn]] void refuse(const fs::path& path, fmt::format_string<Args...> format, Args&&... args) {
   base::fail(base::ExitCode::deck, "{}: error: {}", path.string(), fmt::format(format, std::forward<Args>(args)...));
@@ -173,16 +171,17 @@ Json parse_summary(const fs::path& path) {
   return summary;
 }
 
-void set_spreads(RecordedRun& run, const std::map<std::string, std::vector<double>>& timing,
-                 const std::vector<double>& step_s) {
+/// Sets how well the means are known. A phase without times of its own is known as well as the step.
+void set_errors(RecordedRun& run, const std::map<std::string, std::vector<double>>& timing,
+                const std::vector<double>& step_s) {
   const auto of_steps = timing.find("step");
-  run.spread_s = step_spread(of_steps == timing.end() ? step_s : of_steps->second);
+  const auto steps = mean_of_steps(of_steps == timing.end() ? step_s : of_steps->second);
+  if (!steps) return;
+  run.known = steps->of(run.mean_s);
   for (RecordedRun::Time& phase : run.phases) {
     const auto found = timing.find(phase.name);
-    if (found != timing.end())
-      phase.spread_s = step_spread(found->second);
-    else if (run.spread_s && run.mean_s > 0)  // as the step
-      phase.spread_s = phase.mean_s * *run.spread_s / run.mean_s;
+    const auto known = found == timing.end() ? std::nullopt : mean_of_steps(found->second);
+    phase.known = known.value_or(*steps).of(phase.mean_s);
   }
 }
 
@@ -196,7 +195,7 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     const fs::path timing = path.parent_path() / plain(output.at("timing"));
     std::vector<double> step_s;
     if (fs::exists(metrics)) step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
-    set_spreads(run, fs::exists(timing) ? read_timing(timing) : std::map<std::string, std::vector<double>>(), step_s);
+    set_errors(run, fs::exists(timing) ? read_timing(timing) : std::map<std::string, std::vector<double>>(), step_s);
   } catch (const Json::exception& e) {
     refuse(path, "is not a summary of a run ({}); run it again", e.what());
   }
@@ -208,18 +207,12 @@ RecordedRun read_by_metrics(const fs::path& path) {
   const std::vector<double> step_s = read_metrics(path, 0, run);
   run.p50_s = percentile(step_s, 50);
   run.mean_s = mean_of(step_s);
-  run.spread_s = step_spread(step_s);
+  run.known = mean_of_steps(step_s);
   if (run.mean_s > 0) run.tokens_per_s = static_cast<double>(run.tokens_per_step) / run.mean_s;
   return run;
 }
 
 }  // namespace
-
-std::optional<double> step_spread(const std::vector<double>& values) {
-  if (values.size() < kLeastSteps) return std::nullopt;
-  const double quartiles = (percentile(values, 75) - percentile(values, 25)) / 2;
-  return std::max(quartiles, std::abs(mean_of(values) - percentile(values, 50)));
-}
 
 RecordedRun read_run(const fs::path& path) {
   if (!fs::exists(path)) refuse(path, "there is no such file or folder; give an output folder of a run");

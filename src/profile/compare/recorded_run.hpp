@@ -10,12 +10,9 @@
 #include <utility>
 #include <vector>
 
-namespace shard8::profile {
+#include "profile/compare/step_mean.hpp"
 
-/// How far single steps lie from the mean: the larger of half the distance between the quartiles and of the distance
-/// from the mean to the median. The first is the usual width, the second grows with rare long steps. Nothing for fewer
-/// than 4 values.
-std::optional<double> step_spread(const std::vector<double>& values);
+namespace shard8::profile {
 
 /// What the files of a finished run say, for comparisons. Times are in seconds.
 struct RecordedRun {
@@ -23,7 +20,7 @@ struct RecordedRun {
   struct Time {
     std::string name;  ///< "forward" or "forward gemm"
     double mean_s = 0;
-    std::optional<double> spread_s{};  ///< of the steps; nothing if it is not known
+    std::optional<StepMean> known{};  ///< mean_s and its error; nothing if the error is not known
   };
   /// All collectives of one operation, group and dtype, in a step.
   struct Traffic {
@@ -44,7 +41,7 @@ struct RecordedRun {
   std::int64_t tokens_per_step = 0;  ///< 0: not known
   double p50_s = 0, mean_s = 0;      ///< of the measured steps; 0: none
   double tokens_per_s = 0;
-  std::optional<double> spread_s{};  ///< step_spread() of the measured steps
+  std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps
   std::vector<Time> phases{}, exchanges{};
   std::vector<Traffic> collectives{};
   std::vector<std::pair<std::string, double>> memory{};  ///< bytes by kind
