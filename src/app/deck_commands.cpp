@@ -12,7 +12,9 @@
 
 #include "app/checkpoint_room.hpp"
 #include "app/commands.hpp"
+#include "app/device.hpp"
 #include "app/process.hpp"
+#include "app/refusals.hpp"
 #include "app/sizes.hpp"
 #include "app/start_checks.hpp"
 #include "base/error.hpp"
@@ -166,6 +168,8 @@ int plan_command(const PlanArguments& arguments) {
                                     : load_for_ranks(given, "plan", ", or list all meshes with --sweep");
   check_methods(given.path, deck);
   print_warnings(deck);
+  at_stage(Stage::device,
+           [&] { require_build(deck.config.mesh); });  // the plan would be one of the other kind of memory
   const int threads = std::max(1, threads_from_environment());
   if (arguments.sweep) return plan_sweep(arguments, deck, threads);
   const train::Plan plan = train::make_plan(deck.config, threads);

@@ -15,10 +15,7 @@
 
 namespace shard8::app {
 
-namespace {
-
-/// Error(environment) when the deck asks for a device or a backend that this program was not built for.
-void check_build(const deck::MeshConfig& mesh) {
+void require_build(const deck::MeshConfig& mesh) {
   const auto refuse = [](std::string_view key, std::string_view value, std::string_view otherwise) {
     base::fail(
         base::ExitCode::environment,
@@ -33,15 +30,13 @@ void check_build(const deck::MeshConfig& mesh) {
   if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
 }
 
-}  // namespace
-
 #if defined(SHARD8_CUDA)
 
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {
   int device = 0;
   tensor::cuda::separate_streams();
   comm::agree(world, [&] {
-    check_build(mesh);
+    require_build(mesh);
     const int devices = tensor::cuda::device_count();
     if (devices == 0)
       base::fail(
@@ -89,7 +84,7 @@ std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor
 #else
 
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node&) {
-  comm::agree(world, [&] { check_build(mesh); });
+  comm::agree(world, [&] { require_build(mesh); });
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "app/device.hpp"
 #include "app/job.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
@@ -96,6 +97,11 @@ void require_checkpoint_dir(const deck::Config& config) {
 
 std::string check_start(const deck::LoadResult& deck) {
   const deck::Config& config = deck.config;
+  int threads = 1;
+  at_stage(Stage::device, [&] {
+    threads = std::max(1, threads_from_environment());
+    require_build(config.mesh);
+  });
   at_stage(Stage::output, [&] {
     require_output(config);
     if (!config.output.trace.empty()) profile::require_writable(trace_file(config.output, 0));
@@ -104,7 +110,7 @@ std::string check_start(const deck::LoadResult& deck) {
   at_stage(Stage::gold, [&] {
     if (!config.verify.gold.empty()) train::read_gold(config.verify.gold);
   });
-  const train::Setup setup = train::Setup::make(config, {}, std::max(1, threads_from_environment()));
+  const train::Setup setup = train::Setup::make(config, {}, threads);
   std::string found;
   train::RunDescription run = describe_run(deck);
   run.inputs = look_at_inputs(config, setup, found);

@@ -15,6 +15,7 @@
 
 #include "checkpoint/manifest.hpp"
 #include "comm/agree.hpp"
+#include "tensor/exec.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"
@@ -123,6 +124,8 @@ std::vector<Example> examples() {
       {deck, ExitCode::deck, {"model.hidden=33"}},
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
       {device, ExitCode::environment, {}, {}, [] { ::setenv("OMP_NUM_THREADS", "many", 1); }},
+      {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.device=cuda"}},
+      {device, ExitCode::environment, {tensor::kDevice ? "mesh.backend=mpi" : "mesh.backend=nccl"}},
       {output, ExitCode::environment, {"output.dir=deck.yaml/x"}},
       {output, ExitCode::environment, {"output.dir=/proc/nothing"}},
       {output, ExitCode::environment, {}, [](Scene& s) { fs::create_directories(s.folder / "out/summary.json/x"); }},
