@@ -25,7 +25,53 @@ void CollectiveLog::record(const CollectiveKey& key, double total_s, double expo
   stats.exposed_s += exposed_s;
 }
 
-void CollectiveLog::clear() { entries_.clear(); }
+void CollectiveLog::set_measuring(bool on, InFlight::Clock::time_point now) {
+  measuring_ = on;
+  for (auto& [group, time] : in_flight_) time.set_measuring(on, now);
+  any_in_flight_.set_measuring(on, now);
+}
+
+InFlight& CollectiveLog::in_flight_of(const CollectiveGroup& group, InFlight::Clock::time_point now) {
+  const auto [at, is_new] = in_flight_.try_emplace(group);
+  if (is_new) at->second.set_measuring(measuring_, now);
+  return at->second;
+}
+
+void CollectiveLog::began(const CollectiveGroup& group, InFlight::Clock::time_point now) {
+  in_flight_of(group, now).began(now);
+  any_in_flight_.began(now);
+}
+
+void CollectiveLog::ended(const CollectiveGroup& group, InFlight::Clock::time_point now) {
+  in_flight_of(group, now).ended(now);
+  any_in_flight_.ended(now);
+}
+
+void CollectiveLog::add_in_flight(const CollectiveGroup& group, double seconds) {
+  in_flight_of(group, {}).add(seconds);
+  any_in_flight_.add(seconds);
+}
+
+void CollectiveLog::clear(InFlight::Clock::time_point now) {
+  entries_.clear();
+  for (auto& [group, time] : in_flight_) time.clear(now);
+  any_in_flight_.clear(now);
+}
+
+void InFlight::count_until(Clock::time_point now) {
+  if (measuring_ && now > since_) seconds_ += std::chrono::duration<double>(now - since_).count();
+  since_ = now;
+}
+
+void InFlight::set_measuring(bool on, Clock::time_point now) {
+  if (calls_ > 0) count_until(now);
+  measuring_ = on;
+}
+
+void InFlight::clear(Clock::time_point now) {
+  if (calls_ > 0) count_until(now);
+  seconds_ = 0;
+}
 
 double algbw(const CollectiveKey& key, double seconds_per_call) {
   return seconds_per_call > 0 ? static_cast<double>(key.bytes) / seconds_per_call : 0;

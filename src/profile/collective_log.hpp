@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -30,23 +31,72 @@ struct CollectiveKey {
   auto operator<=>(const CollectiveKey&) const = default;
 };
 
+/// All collectives of one operation in one group.
+struct CollectiveGroup {
+  Collective op;
+  std::string group;
+  int group_size;
+  auto operator<=>(const CollectiveGroup&) const = default;
+};
+
 struct CollectiveStats {
   std::uint64_t calls = 0;
-  double total_s = 0;    ///< from start to completion, as this rank saw them
+  double total_s = 0;    ///< from start to completion, as this rank saw them; calls in flight at once add up
   double exposed_s = 0;  ///< the part of total_s in which this rank only waited
+};
+
+/// Measures for how long at least one of several collectives was in flight, the union of their intervals. Times must
+/// not go back.
+class InFlight {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void began(Clock::time_point now) {
+    if (calls_++ == 0) since_ = now;
+  }
+  void ended(Clock::time_point now) {
+    if (--calls_ == 0) count_until(now);
+  }
+  /// From `now` on time counts, or does not. Collectives may be in flight.
+  void set_measuring(bool on, Clock::time_point now);
+  /// Adds the time of a call that nobody told began() of.
+  void add(double seconds) {
+    if (measuring_) seconds_ += seconds;
+  }
+  void clear(Clock::time_point now);
+  /// Seconds of the intervals that are over.
+  double seconds() const { return seconds_; }
+
+ private:
+  void count_until(Clock::time_point now);
+
+  int calls_ = 0;
+  bool measuring_ = true;
+  Clock::time_point since_{};  ///< with calls in flight: time is counted until then
+  double seconds_ = 0;
 };
 
 /// Counts this rank's collectives by kind. A collective counts if the log is measuring when it is recorded. A log
 /// measures from the start; a run switches it off during the steps that its report leaves out.
 class CollectiveLog {
  public:
-  void set_measuring(bool on) { measuring_ = on; }
+  void set_measuring(bool on, InFlight::Clock::time_point now = InFlight::Clock::now());
   bool measuring() const { return measuring_; }
   /// Adds one call that took `total_s` seconds, of which `exposed_s` were spent waiting.
   void record(const CollectiveKey& key, double total_s, double exposed_s);
-  /// Removes all entries. Leaves measuring() and the watcher unchanged.
-  void clear();
+  /// A collective is in flight from began() to ended(), measuring or not. Every began() has its ended(). Times must not
+  /// go back.
+  void began(const CollectiveGroup& group, InFlight::Clock::time_point now);
+  void ended(const CollectiveGroup& group, InFlight::Clock::time_point now);
+  /// On devices, whose calls are timed when they are over: adds the time of one call if the log is measuring. Calls of
+  /// one stream follow each other, those of several may overlap and are added up all the same.
+  void add_in_flight(const CollectiveGroup& group, double seconds);
+  /// Removes all entries and times. Leaves measuring() and the watcher unchanged.
+  void clear(InFlight::Clock::time_point now = InFlight::Clock::now());
   const std::map<CollectiveKey, CollectiveStats>& entries() const { return entries_; }
+  /// Time in flight by operation and group, and of any collective.
+  const std::map<CollectiveGroup, InFlight>& in_flight() const { return in_flight_; }
+  const InFlight& any_in_flight() const { return any_in_flight_; }
 
   /// Functions that are called for every collective, measuring or not. Tests set them to compare a step with its list
   /// of operations; a run sets none.
@@ -64,7 +114,11 @@ class CollectiveLog {
  private:
   TraceRecorder* trace_ = nullptr;
   Watcher watcher_;
+  InFlight& in_flight_of(const CollectiveGroup& group, InFlight::Clock::time_point now);
+
   std::map<CollectiveKey, CollectiveStats> entries_;
+  std::map<CollectiveGroup, InFlight> in_flight_;
+  InFlight any_in_flight_;
   bool measuring_ = true;
 };
 

@@ -65,9 +65,9 @@ std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Ga
   }
 }
 
-std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double steps, const Gather& gather) {
+std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::vector<CollectiveKey>& kinds,
+                                           double steps, const Gather& gather) {
   constexpr std::size_t kFigures = 4;
-  const std::vector<CollectiveKey> kinds = kinds_of_all_ranks(log, gather);
   std::vector<double> mine;
   for (const CollectiveKey& key : kinds) {
     const auto found = log.entries().find(key);
@@ -88,6 +88,44 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, double step
                     .exposed_s = exposed_s * per_step,
                     .algbw = algbw(kinds[k], total_s / calls),
                     .busbw = busbw(kinds[k], total_s / calls)});
+  }
+  return rows;
+}
+
+/// `kinds` are those of all ranks; `step_s` is the longest that a step can have been in flight.
+std::vector<InFlightRow> in_flight_rows(const CollectiveLog& log, const std::vector<CollectiveKey>& kinds, double steps,
+                                        double step_s, const Gather& gather) {
+  if (kinds.empty()) return {};
+  std::set<CollectiveGroup> groups;
+  for (const CollectiveKey& key : kinds) groups.insert({key.op, key.group, key.group_size});
+  constexpr std::size_t kFigures = 3;
+  std::vector<double> mine;
+  double exposed = 0;
+  for (const CollectiveGroup& group : groups) {
+    double of_group = 0;
+    bool called = false;
+    for (const auto& [key, stats] : log.entries()) {
+      if (CollectiveGroup{key.op, key.group, key.group_size} != group) continue;
+      of_group += stats.exposed_s;
+      called = true;
+    }
+    exposed += of_group;
+    const auto found = log.in_flight().find(group);
+    mine.insert(mine.end(),
+                {called ? 1.0 : 0.0, found == log.in_flight().end() ? 0.0 : found->second.seconds(), of_group});
+  }
+  mine.insert(mine.end(), {1.0, log.any_in_flight().seconds(), exposed});
+  std::vector<double> sums(mine.size());
+  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) { sums[i] = sum_of(by_rank); });
+  std::vector<InFlightRow> rows;
+  for (const CollectiveGroup& group : groups)
+    rows.push_back({.operation = std::string(name_of(group.op)), .group = group.group, .group_size = group.group_size});
+  rows.push_back({.operation = "any"});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double* const sum = sums.data() + kFigures * i;
+    const double per_step = 1 / (sum[0] * std::max(steps, 1.0));
+    rows[i].seconds = std::min(sum[1] * per_step, step_s);
+    rows[i].exposed_s = std::min(sum[2] * per_step, rows[i].seconds);
   }
   return rows;
 }
@@ -151,7 +189,9 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.times = spread_over_ranks(timed, gather, input.every_rank);
   if (input.methods) report.exchanges = exchange_rows(timed, *input.methods, gather);
   const auto measured = static_cast<double>(report.measured_steps());
-  report.collectives = collective_rows(log, measured, gather);
+  const std::vector<CollectiveKey> kinds = kinds_of_all_ranks(log, gather);
+  report.collectives = collective_rows(log, kinds, measured, gather);
+  report.in_flight = in_flight_rows(log, kinds, measured, report.times.mean.back().mean, gather);
   report.peak_flops = input.peak_flops;
   report.verification = input.verification;
   report.casts = sum_casts(input.casts, gather);

@@ -71,8 +71,19 @@ struct IssueRow {
 struct CollectiveRow {
   CollectiveKey key;
   double calls_per_step = 0;
-  double total_s = 0, exposed_s = 0;  ///< seconds per step
+  double total_s = 0, exposed_s = 0;  ///< seconds per step; total_s adds up calls that are in flight at once
   double algbw = 0, busbw = 0;        ///< bytes/s, from the total time of a call
+
+  double call_s() const { return calls_per_step > 0 ? total_s / calls_per_step : 0; }  ///< of one call
+};
+
+/// For how long at least one collective was in flight: from its start until this rank noticed its end. Seconds of a
+/// step, means over the ranks that made such calls. `seconds` is at most the step.
+struct InFlightRow {
+  std::string operation{}, group{};  ///< "any" and empty: all collectives together
+  int group_size = 0;                ///< 0: all
+  double seconds = 0;
+  double exposed_s = 0;  ///< in which the rank only waited
 };
 
 /// The figures of a whole job, the same on every rank.
@@ -86,10 +97,11 @@ struct Report {
   double p50_s = 0, p95_s = 0, p99_s = 0;  ///< percentiles of the steps; a step's time is that of its slowest rank
   std::vector<ExchangeRow> exchanges;      ///< empty where the tensor group has one rank
   std::vector<CollectiveRow> collectives;
-  double tokens_per_s = 0;           ///< of the whole job over the measured steps: the Figure of Merit
-  double flops_per_s_per_rank = 0;   ///< model FLOP/s
-  double exposed_communication = 0;  ///< share of the step in gather_wait, reduce_wait and tensor_comm
-  double peak_flops = 0;             ///< as in ReportInput
+  std::vector<InFlightRow> in_flight;  ///< by operation and group, then of all; empty without collectives
+  double tokens_per_s = 0;             ///< of the whole job over the measured steps: the Figure of Merit
+  double flops_per_s_per_rank = 0;     ///< model FLOP/s
+  double exposed_communication = 0;    ///< share of the step in gather_wait, reduce_wait and tensor_comm
+  double peak_flops = 0;               ///< as in ReportInput
   Verification verification{};
   std::vector<CastFigures> casts{};  ///< counts summed over ranks; scale_change is the largest of all ranks
   std::string emulated{};

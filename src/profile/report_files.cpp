@@ -117,6 +117,17 @@ Json collectives_of(const Report& report) {
   return rows;
 }
 
+Json in_flight_of(const Report& report) {
+  Json rows = Json::array();
+  for (const InFlightRow& row : report.in_flight)
+    rows.push_back({{"operation", row.operation},
+                    {"group", row.group},
+                    {"group_size", row.group_size},
+                    {"s_per_step", row.seconds},
+                    {"exposed_s_per_step", row.exposed_s}});
+  return rows;
+}
+
 Json casts_of(const Report& report) {
   Json rows = Json::array();
   for (const CastFigures& c : report.casts) {
@@ -350,6 +361,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["emulated"] = report.emulated;
   if (!report.exchanges.empty()) summary["exchanges"] = exchanges_of(report);
   summary["collectives"] = collectives_of(report);
+  summary["in_flight"] = in_flight_of(report);
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
   if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);

@@ -57,12 +57,22 @@ void exchanges(Out out, const Report& report) {
 void collectives(Out out, const Report& report) {
   if (report.collectives.empty()) return;
   fmt::format_to(out, "\n{:<16}{:<16}{:<7}{:>14}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "collective", "group(size)", "dtype",
-                 "bytes", "calls/step", "total ms", "exposed ms", "algbw GB/s", "busbw GB/s");
+                 "bytes", "calls/step", "ms/call", "exposed ms", "algbw GB/s", "busbw GB/s");
   for (const CollectiveRow& row : report.collectives) {
     fmt::format_to(out, "{:<16}{:<16}{:<7}{:>14}{:>12.2f}{:>12.3f}{:>12.3f}{:>12.3f}{:>12.3f}\n", name_of(row.key.op),
                    fmt::format("{}({})", row.key.group, row.key.group_size), row.key.dtype, row.key.bytes,
-                   row.calls_per_step, 1e3 * row.total_s, 1e3 * row.exposed_s, 1e-9 * row.algbw, 1e-9 * row.busbw);
+                   row.calls_per_step, 1e3 * row.call_s(), 1e3 * row.exposed_s, 1e-9 * row.algbw, 1e-9 * row.busbw);
   }
+}
+
+void in_flight(Out out, const Report& report) {
+  if (report.in_flight.empty()) return;
+  const double step = report.times.mean.back().mean;
+  fmt::format_to(out, "\n{:<32}{:>14}{:>12}{:>12}\n", "collectives in flight", "ms of a step", "share %", "exposed ms");
+  for (const InFlightRow& row : report.in_flight)
+    fmt::format_to(out, "{:<16}{:<16}{:>14.3f}{:>12.2f}{:>12.3f}\n", row.operation,
+                   row.group.empty() ? "" : fmt::format("{}({})", row.group, row.group_size), 1e3 * row.seconds,
+                   step > 0 ? 100 * row.seconds / step : 0, 1e3 * row.exposed_s);
 }
 
 /// part / whole in per cent, below 0.01 % in parts per million; empty if `part` is 0.
@@ -142,6 +152,7 @@ std::string to_text(const Report& report) {
     phases(out, report);
     exchanges(out, report);
     collectives(out, report);
+    in_flight(out, report);
     casts(out, report);
     issues(out, report);
     checkpoints(out, report);

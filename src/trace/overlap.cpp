@@ -64,19 +64,21 @@ Overlap overlap_of(const RankTrace& trace) {
   calls = common(merged(calls), steps);
   overlap.steps = seconds(steps);
   overlap.compute = seconds(merged(compute));
-  overlap.communication = seconds(calls);
+  overlap.in_flight = seconds(calls);
   overlap.overlapped = seconds(common(calls, merged(compute)));
   return overlap;
 }
 
 std::string overlap_text(const std::vector<RankTrace>& ranks) {
-  std::string text = fmt::format("{:>4}  {:>10}  {:>10}  {:>16}  {:>13}  {:>10}  {:>9}\n", "rank", "steps ms",
-                                 "compute ms", "communication ms", "overlapped ms", "exposed ms", "overlap %");
+  const bool devices = !ranks.empty() && ranks.front().on_device();
+  std::string text = fmt::format("{:>4}  {:>10}  {:>10}  {:>12}  {:>14}  {:>10}  {:>11}\n", "rank", "steps ms",
+                                 "compute ms", "in flight ms", devices ? "overlapped ms" : "of it compute",
+                                 "exposed ms", devices ? "overlap %" : "compute %");
   for (const RankTrace& rank : ranks) {
     const Overlap o = overlap_of(rank);
-    text += fmt::format("{:>4}  {:>10.3f}  {:>10.3f}  {:>16.3f}  {:>13.3f}  {:>10.3f}  {:>9.2f}\n", o.rank,
-                        1e3 * o.steps, 1e3 * o.compute, 1e3 * o.communication, 1e3 * o.overlapped, 1e3 * o.exposed,
-                        o.communication > 0 ? 100 * o.overlapped / o.communication : 0.0);
+    text += fmt::format("{:>4}  {:>10.3f}  {:>10.3f}  {:>12.3f}  {:>14.3f}  {:>10.3f}  {:>11.2f}\n", o.rank,
+                        1e3 * o.steps, 1e3 * o.compute, 1e3 * o.in_flight, 1e3 * o.overlapped, 1e3 * o.exposed,
+                        o.in_flight > 0 ? 100 * o.overlapped / o.in_flight : 0.0);
   }
   return text;
 }

@@ -39,6 +39,75 @@ TEST(CollectiveLog, adds_up_by_kind) {
   EXPECT_EQ(stats.exposed_s, 1.5);
 }
 
+InFlight::Clock::time_point at(int ms) { return InFlight::Clock::time_point(std::chrono::milliseconds(ms)); }
+
+// gathers     |10----30|   |40-50|        |60----------
+// reductions       |20----------45|            |70-80|
+TEST(CollectiveLog, time_in_flight_is_the_union_of_intervals) {
+  CollectiveLog log;
+  const CollectiveGroup gather{Collective::all_gather, "shard", 4}, reduce{Collective::reduce_scatter, "shard", 4};
+  const auto seconds = [&log](const CollectiveGroup& group) { return log.in_flight().at(group).seconds(); };
+  log.began(gather, at(10));
+  log.began(reduce, at(20));
+  log.ended(gather, at(30));
+  log.began(gather, at(40));
+  log.ended(reduce, at(45));
+  log.ended(gather, at(50));
+  log.began(gather, at(60));
+  log.began(reduce, at(70));
+  log.ended(reduce, at(80));
+  EXPECT_DOUBLE_EQ(seconds(gather), 0.030);
+  EXPECT_DOUBLE_EQ(seconds(reduce), 0.035);
+  EXPECT_DOUBLE_EQ(log.any_in_flight().seconds(), 0.040);  // 10 to 50; the last gather is not over
+  // Only measured time counts, also of a call that began before.
+  log.set_measuring(false, at(90));
+  EXPECT_DOUBLE_EQ(seconds(gather), 0.060);
+  log.set_measuring(true, at(100));
+  log.ended(gather, at(105));
+  EXPECT_DOUBLE_EQ(seconds(gather), 0.065);
+  EXPECT_DOUBLE_EQ(log.any_in_flight().seconds(), 0.040 + 0.035);
+  // Two of the same kind at once.
+  log.clear(at(110));
+  log.began(gather, at(110));
+  log.began(gather, at(111));
+  log.ended(gather, at(118));
+  log.ended(gather, at(120));
+  EXPECT_DOUBLE_EQ(seconds(gather), 0.010);
+  EXPECT_EQ(seconds(reduce), 0);
+  log.add_in_flight(reduce, 0.5);
+  EXPECT_DOUBLE_EQ(log.any_in_flight().seconds(), 0.51);
+}
+
+// Eight gathers of 100 ms each, all in flight at once, in a step of 100 to 110 ms; and calls whose times overlap so
+// much that their sum would be longer than the step.
+TEST(CollectiveLog, no_step_is_shorter_than_its_time_in_flight) {
+  Gather one;
+  one.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
+  one.texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; };
+  one.broadcast = [](std::string&, int) {};
+  CollectiveLog log;
+  const CollectiveGroup gather{Collective::all_gather, "shard", 4}, reduce{Collective::reduce_scatter, "world", 4};
+  std::vector<StepTimes> steps;
+  for (int step = 0; step < 3; ++step) {
+    steps.push_back(synthetic_step(0, 0));
+    for (int i = 0; i < 8; ++i) log.began(gather, at(100 * step + i));
+    for (int i = 0; i < 8; ++i) log.ended(gather, at(100 * step + 80 + i));
+    for (int i = 0; i < 8; ++i) log.record(key(Collective::all_gather, 4), 0.080, 0.002);
+    log.add_in_flight(reduce, 0.5);  // of a device
+    log.record({Collective::reduce_scatter, "world", 4, "fp32", 8}, 0.5, 0);
+  }
+  const Report r = make_report(steps, log, {}, one);
+  ASSERT_EQ(r.in_flight.size(), 3u);
+  EXPECT_EQ(r.in_flight[0].operation, "all_gather");
+  EXPECT_NEAR(r.in_flight[0].seconds, 0.087, kTolerance);
+  EXPECT_NEAR(r.in_flight[0].exposed_s, 0.016, kTolerance);
+  const double step = r.times.mean.back().mean;
+  EXPECT_NEAR(r.in_flight[1].seconds, step, kTolerance);
+  EXPECT_EQ(r.in_flight[2].operation, "any");
+  EXPECT_NEAR(r.in_flight[2].seconds, step, kTolerance);
+  EXPECT_NEAR(r.in_flight[2].exposed_s, 0.016, kTolerance);
+}
+
 // The factors are those of nccl-tests, doc/PERFORMANCE.md.
 TEST(CollectiveLog, bandwidths_as_nccl_tests) {
   const double s = 0.001;  // 1 MB in 1 ms: 1 GB/s
@@ -266,8 +335,8 @@ TEST(Text, has_the_tables) {
   expect_line(text, R"(named phases cover 99\.07 % of the step)");
   expect_line(text, R"(step time: p50 110\.000 ms, p95 137\.500 ms, p99 155\.500 ms over 10 steps \(2 left out\))");
   expect_line(text,
-              "collective +group\\(size\\) +dtype +bytes +calls/step +total ms +exposed ms +algbw GB/s +busbw GB/s");
-  expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +8\.000 +2\.000 +2\.000 +1\.500)");
+              "collective +group\\(size\\) +dtype +bytes +calls/step +ms/call +exposed ms +algbw GB/s +busbw GB/s");
+  expect_line(text, R"(all_gather +shard\(4\) +bf16 +8000000 +2\.00 +4\.000 +2\.000 +2\.000 +1\.500)");
 }
 
 TEST(Text, has_the_exchanges_before_the_collectives) {

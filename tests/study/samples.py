@@ -19,10 +19,13 @@ def run(folder, ranks=4, every=False):
     rows = [{"phase": p, "part": part, "min_s": ms * 9e-4, "mean_s": ms * 1e-3, "max_s": ms * 1.1e-3} for p, part, ms in PHASES]
     collectives = [{"operation": op, "group": group, "group_size": 2, "dtype": "bf16", "bytes": 1024, "calls_per_step": 2.0,
                     "total_s_per_step": total, "exposed_s_per_step": exposed, "algbw_bytes_per_s": 1.0}
-                   for op, group, total, exposed in (("all_gather", "shard", 0.02, 0.005), ("all_gather", "tensor", 0.01, 0.01))]
+                   for op, group, total, exposed in (("all_gather", "shard", 0.2, 0.005), ("all_gather", "tensor", 0.01, 0.01))]
+    in_flight = [{"operation": op, "group": group, "group_size": 2, "s_per_step": seconds, "exposed_s_per_step": exposed}
+                 for op, group, seconds, exposed in (("all_gather", "shard", 0.012, 0.005), ("all_gather", "tensor", 0.01, 0.01),
+                                                     ("any", "", 0.017, 0.015))]
     summary = {"version": {"shard8": "0.1.0", "git_hash": "abc"}, "ranks": ranks, "hosts": ["<a&b>"] * ranks,
                "deck": {"mesh": {"replicate": 1, "shard": ranks, "tensor": 1}, "output": {}, "model": {"arch": "llama"}},
-               "end": {"finished": True}, "phases": rows, "collectives": collectives, "loss": {"final": 2.0},
+               "end": {"finished": True}, "phases": rows, "collectives": collectives, "in_flight": in_flight, "loss": {"final": 2.0},
                "steps": {"measured": STEPS, "p50_s": 0.107, "p95_s": 0.12, "p99_s": 0.13},
                "figures": {"tokens_per_s": 1000.0 * ranks, "exposed_communication": 0.3},
                "memory_per_rank": [{"kind": k, "bytes": b << 20} for k, b in

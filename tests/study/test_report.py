@@ -60,8 +60,17 @@ class Report(unittest.TestCase):
         text = read("a_run/report.html")
         # Backward has 60 ms, of which 9 + 30 + 15 + 4 are parts.
         for tip in ("backward: gemm 30 ms", "backward: rest of forward and backward 2 ms", "gather_wait: gather_wait 8 ms",
-                    "all_gather shard: exposed 5 ms", "all_gather shard: hidden 15 ms", "all_gather tensor: exposed 10 ms"):
+                    "all_gather shard: exposed 5 ms", "all_gather shard: in flight 7 ms", "all_gather tensor: exposed 10 ms"):
             self.assertIn(f"<title>{tip}</title>", text)
+
+    def test_communication_is_no_longer_than_a_step(self):
+        self.assertIn("ranks-2_tensor-1: in flight 2 ms</title>", read("study.html"))
+        from study.measured import Measured
+        run = Measured("a_run")
+        del run.summary["in_flight"]  # as older summaries
+        rows, together = run.communication()
+        self.assertEqual([(name, round(sum(times))) for name, *times in rows], [("all_gather shard", 107), ("all_gather tensor", 10)])
+        self.assertEqual(round(sum(together)), 107)
 
     def test_ranks_over_steps(self):
         text = read("a_run/report.html")

@@ -83,12 +83,34 @@ TEST(Kineto, events_of_a_thread_nest) {
 
 TEST(Kineto, overlap) {
   const Overlap o = overlap_of(example());
-  EXPECT_NEAR(o.communication, (200 + 110 + 350) * 1e-6, 1e-9);
+  EXPECT_NEAR(o.in_flight, (200 + 110 + 350) * 1e-6, 1e-9);
   // The gather beside the product from 100, the exchange beside it from 290 to 300, the reduction beside backward and
   // the update from 600 to 950.
   EXPECT_NEAR(o.overlapped, (150 + 10 + 350) * 1e-6, 1e-9);
   EXPECT_NEAR(o.steps, 1e-3, 1e-9);
   EXPECT_NEAR(o.covered, 1e-3, 1e-9);
+}
+
+// Three calls that are in flight all the time, longer than the step itself.
+TEST(Kineto, time_in_flight_is_at_most_the_step) {
+  RankTrace trace = example();
+  Span call;
+  call.kind = Span::Kind::collective;
+  call.begin = trace.steps.front().begin - 1000;
+  call.end = trace.steps.back().end + 1000;
+  trace.spans.insert(trace.spans.end(), 3, call);
+  const Overlap o = overlap_of(trace);
+  EXPECT_NEAR(o.in_flight, o.steps, 1e-12);
+  EXPECT_NEAR(o.overlapped, o.compute, 1e-12);
+}
+
+TEST(Kineto, time_in_flight_on_hosts_is_no_overlap) {
+  RankTrace host = example(), gpu = example();
+  host.device = "host";
+  gpu.device = "NVIDIA H100";
+  EXPECT_EQ(overlap_text({host}).find("overlap"), std::string::npos) << overlap_text({host});
+  EXPECT_NE(overlap_text({host}).find("in flight ms   of it compute  exposed ms    compute %"), std::string::npos);
+  EXPECT_NE(overlap_text({gpu}).find("overlap %"), std::string::npos);
 }
 
 }  // namespace

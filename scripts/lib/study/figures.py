@@ -8,7 +8,7 @@ from study.errors import BAD_STUDY, StudyError, counted
 from study.measured import KINDS, PARTS
 from study.svg import SERIES, number
 
-EXPOSED, HIDDEN = "#EE6677", "#8FC7B5"
+EXPOSED, IN_FLIGHT = "#EE6677", "#8FC7B5"
 MEMORY = ["#4477AA", "#66CCEE", "#228833", "#CCBB44", "#EE6677", "#AA3377", "#8899AA", "#BBBBBB", "#DDA0CC"]
 MIB = 1048576.0
 MOST_CURVES = len(SERIES)
@@ -71,9 +71,11 @@ def phases_of_study(means):
 
 
 def communication(rows, note):
-    shown = [(label, {"exposed": exposed, "hidden": hidden}) for label, exposed, hidden in rows]
-    colors = {"exposed": EXPOSED, "hidden": HIDDEN}
-    return bar_figure("communication", "Communication: exposed and hidden", note, shown, colors, "ms")
+    shown = [(label, {"exposed": exposed, "in flight": beyond}) for label, exposed, beyond in rows]
+    colors = {"exposed": EXPOSED, "in flight": IN_FLIGHT}
+    return bar_figure("communication", "Communication: exposed and in flight", f"{note} Exposed: the rank only waits. In flight: "
+                      "between the start of a collective and its noticed end the rank does something else.",
+                      shown, colors, "ms")
 
 
 def heat_map(run):
@@ -210,8 +212,8 @@ def figures_of_run(run):
     if any(run.kinds().values()):
         out.append(phases_of_run(run))
     if rows := run.communication()[0]:
-        out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks. Hidden: "
-                                       "behind computation."))
+        out.append(communication(rows, "Milliseconds of a step, by operation and group, mean over ranks; rows may "
+                                       "overlap each other."))
     if len(run.steps.get("step", [])) > 1:
         out += [step_times(run), heat_map(run)]
     if run.every:
@@ -228,7 +230,7 @@ def figures_of_study(measured):
     if any(any(run.kinds().values()) for run in means.values()):
         out.append(phases_of_study(means))
     rows = [(label, *run.communication()[1]) for label, run in means.items()]
-    if any(exposed + hidden > 0 for _, exposed, hidden in rows):
+    if any(exposed + beyond > 0 for _, exposed, beyond in rows):
         out.append(communication(rows, "Milliseconds of a step, all groups together, mean over the repeats and over ranks."))
     if any(len(run.losses) > 1 for run in means.values()):
         out.append(losses(means))

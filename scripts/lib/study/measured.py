@@ -110,14 +110,26 @@ class Measured:
         return {kind: max(0.0, ms) for kind, ms in out.items()}
 
     def communication(self):
-        """([(operation and group, exposed ms, hidden ms)], (exposed, hidden) of all together) of a step, most time first."""
-        sums = {}
-        for row in self.summary.get("collectives") or []:
-            at = sums.setdefault(f"{row['operation']} {row['group']}", [0.0, 0.0])
-            at[0] += 1e3 * row["exposed_s_per_step"]
-            at[1] += 1e3 * max(0.0, row["total_s_per_step"] - row["exposed_s_per_step"])
-        together = tuple(sum(times[i] for times in sums.values()) for i in (0, 1))
-        return sorted(((name, *times) for name, times in sums.items()), key=lambda row: -row[1] - row[2]), together
+        """([(operation and group, exposed ms, ms in flight beyond)], the same of all together) of a step, most time
+        first. No row is longer than a step."""
+        rows, step = self.summary.get("in_flight"), self.step_s()
+        if rows is None:  # an older summary: only sums over calls, which overlap each other
+            sums = {}
+            for row in self.summary.get("collectives") or []:
+                at = sums.setdefault((row["operation"], row["group"]), [0.0, 0.0])
+                at[0] += row["exposed_s_per_step"]
+                at[1] += row["total_s_per_step"]
+            sums["any", ""] = [sum(values) for values in zip(*sums.values())] if sums else [0.0, 0.0]
+            rows = [{"operation": operation, "group": group, "exposed_s_per_step": exposed,
+                     "s_per_step": min(step, total)} for (operation, group), (exposed, total) in sums.items()]
+        times = {f"{row['operation']} {row['group']}".strip(): (1e3 * row["exposed_s_per_step"], 1e3 * max(
+            0.0, row["s_per_step"] - row["exposed_s_per_step"])) for row in rows}
+        together = times.pop("any", (0.0, 0.0))
+        return sorted(((name, *both) for name, both in times.items()), key=lambda row: -row[1] - row[2]), together
+
+    def step_s(self):
+        """Mean seconds of a step."""
+        return next((p["mean_s"] for p in self.summary.get("phases") or [] if p["phase"] == "step"), 0.0)
 
     def memory(self):
         """({kind: bytes of the arenas}, planned bytes, measured bytes)."""

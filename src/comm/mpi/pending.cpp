@@ -38,12 +38,20 @@ PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Coll
 
 void PendingCollective::begin_now() {
   started_ = Clock::now();
-  if (group_->log != nullptr) traced_ = record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
+  if (group_->log == nullptr) return;
+  group_->log->began(logged_group(), started_);
+  in_flight_ = true;
+  traced_ = record_issue(*group_->log, op_, group_->name, group_->size, sizes_);
 }
+
+profile::CollectiveGroup PendingCollective::logged_group() const { return {op_, group_->name, group_->size}; }
 
 PendingCollective::~PendingCollective() { leave_engine(); }
 
-void PendingCollective::leave_engine() noexcept { std::erase(group_->engine->outstanding, this); }
+void PendingCollective::leave_engine() noexcept {
+  std::erase(group_->engine->outstanding, this);
+  if (std::exchange(in_flight_, false)) group_->log->ended(logged_group(), done_ ? completed_ : Clock::now());
+}
 
 /// One after another, so that it is known which one is waited for. All of them progress in any call of MPI.
 bool PendingCollective::test_messages() {

@@ -94,7 +94,9 @@ class PendingCollective {
   Clock::time_point started_;
 
  private:
+  /// Also tells the log that the collective is no longer in flight.
   void leave_engine() noexcept;
+  profile::CollectiveGroup logged_group() const;
   bool test_messages();
   void wait_for_messages(Clock::time_point entered);
   void note_peer(int peer);
@@ -108,6 +110,7 @@ class PendingCollective {
   unsigned number_;
   std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced
   bool done_ = false;
+  bool in_flight_ = false;  ///< the log knows that it began, and not that it ended
   Clock::time_point completed_{};
 };
 

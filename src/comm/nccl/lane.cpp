@@ -127,8 +127,10 @@ void Lane::record(const Call& call) const {
     const Call::Part& part = call.parts_[i];
     if (part.awaited) exposed += std::max(0.0, part.there.seconds_since(part.wait));
   }
-  if (call.measured_)
+  if (call.measured_) {
     record_call(*call.group_->log, call.op_, call.group_->name, call.group_->size, call.sizes_, total, exposed);
+    call.group_->log->add_in_flight({call.op_, call.group_->name, call.group_->size}, total);
+  }
   trace(call, total, exposed);
 }
 

@@ -279,7 +279,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
     add(figures.exchanges());
     add(figures.collectives("collectives, bytes a step", "bytes", 1, &RecordedRun::Traffic::bytes, true));
     add(figures.collectives("collectives, calls a step", "", 1, &RecordedRun::Traffic::calls));
-    add(figures.collectives("collectives, time", "ms", 1e3, &RecordedRun::Traffic::total_s));
+    add(figures.collectives("collectives, time of all calls", "ms", 1e3, &RecordedRun::Traffic::total_s));
     add(figures.collectives("collectives, exposed", "ms", 1e3, &RecordedRun::Traffic::exposed_s));
     add(figures.memory());
     add(figures.casts("casts, saturated", "ppm", 1e6,
