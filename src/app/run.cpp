@@ -295,10 +295,12 @@ class Run {
       if (s != steps_.first_timed()) return;
       log_.set_measuring(true);
       assembly_->timer().clear_issues();
+      processor_ = {.threads = setup().threads, .begin = profile::processor_use()};
     };
     hooks.after = [&](const train::StepResult& r) {
       asked = r.asked;
       loss_ = r.loss;
+      if (processor_ && (r.asked != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
       if (tracer_) tracer_->after_step(r.step);
       if (!progress) return;
       const profile::StepMetrics metrics{r.step,
@@ -396,6 +398,7 @@ class Run {
     input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products());
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
+    input.processor = processor_;
     if (config().mesh.tensor > 1) input.methods = model::Overlap::make(config()).methods();
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
@@ -472,7 +475,8 @@ class Run {
   std::vector<double> gold_;
   train::LossJudge judge_;  ///< on rank 0
   train::RunDescription run_;
-  double loss_ = 0;  ///< of the last step
+  double loss_ = 0;                                ///< of the last step
+  std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;

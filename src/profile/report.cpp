@@ -197,6 +197,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.casts = sum_casts(input.casts, gather);
   report.emulated = input.emulated;
   report.issues = issue_rows(input.issues, measured, gather);
+  if (input.processor) report.processor = processor_over_ranks(*input.processor, gather);
   if (input.checkpoints) {
     double held_up = 0;
     for (const StepTimes& step : steps) held_up += step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)];

@@ -12,6 +12,7 @@
 #include "profile/collective_log.hpp"
 #include "profile/compare_off.hpp"
 #include "profile/exchange_figures.hpp"
+#include "profile/processor.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_timer.hpp"
 
@@ -57,6 +58,7 @@ struct ReportInput {
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
   const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
   std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
+  std::optional<MeasuredUse> processor{};         ///< of this rank; none: it was not read
   std::optional<ExchangeMethods> methods{};       ///< none: the tensor group has one rank, and exchanges nothing
 };
 
@@ -106,6 +108,7 @@ struct Report {
   std::vector<CastFigures> casts{};  ///< counts summed over ranks; scale_change is the largest of all ranks
   std::string emulated{};
   std::vector<IssueRow> issues{};
+  std::optional<ProcessorFigures> processor{};     ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
 

@@ -117,6 +117,14 @@ Json collectives_of(const Report& report) {
   return rows;
 }
 
+Json processor_of(const ProcessorFigures& p) {
+  return {{"busy", p.busy()},
+          {"worst_rank", p.worst_rank()},
+          {"cpu", p.cpu},
+          {"without_core", p.without_core},
+          {"involuntary_switches_per_s", p.switches_per_s}};
+}
+
 Json in_flight_of(const Report& report) {
   Json rows = Json::array();
   for (const InFlightRow& row : report.in_flight)
@@ -364,6 +372,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["in_flight"] = in_flight_of(report);
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
+  if (report.processor) summary["processor"] = processor_of(*report.processor);
   if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});

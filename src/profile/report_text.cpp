@@ -156,6 +156,7 @@ std::string to_text(const Report& report) {
     casts(out, report);
     issues(out, report);
     checkpoints(out, report);
+    if (report.processor) text += to_text(*report.processor, report.hosts);
     figures(out, report);
   } else {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);

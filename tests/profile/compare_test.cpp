@@ -202,6 +202,37 @@ TEST(Compared, other_meshes_by_their_rate_only) {
             Texts{"a step is not the same work for a rank in both runs: of the times, only the rate is judged"});
 }
 
+TEST(Compared, no_time_of_a_busy_machine_is_judged) {
+  const Copy copy;
+  copy.slow("step", "", 5);
+  copy.slow("forward", "", 5);
+  EXPECT_FALSE(copy.compared().exceeded.empty());
+  const auto processor = [](bool busy) {
+    return Json{{"busy", busy},
+                {"worst_rank", 1},
+                {"cpu", {0.9, 0.5}},
+                {"without_core", {0.01, 0.45}},
+                {"involuntary_switches_per_s", {3.0, 812.0}}};
+  };
+  copy.change([&](Json& summary) { summary["processor"] = processor(false); });
+  EXPECT_FALSE(copy.compared().exceeded.empty());
+  copy.change([&](Json& summary) {
+    summary["processor"] = processor(true);
+    for (Json& row : summary["memory_per_rank"])
+      if (row["kind"] == "planned_total") row["bytes"] = 2 * row["bytes"].get<double>();
+  });
+  const auto c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{"memory of a rank planned_total: +100.0 %"});
+  EXPECT_EQ(c.slower, Texts{});
+  EXPECT_EQ(figure(c, "step", "mean").verdict, ComparedFigure::Verdict::within);
+  EXPECT_TRUE(figure(c, "step", "mean").margin);
+  EXPECT_EQ(c.notes,
+            Texts{copy.path().string() +
+                  ": the machine was busy, so no time is judged: rank 1 had work and no core for 45.0 % of its "
+                  "time, with 812 involuntary switches/s; run it again on a quiet machine, or with fewer ranks "
+                  "or threads"});
+}
+
 TEST(Compared, changes_are_per_cent_or_factors) {
   EXPECT_EQ(change_text(0.125), "+12.5 %");
   EXPECT_EQ(change_text(-1), "-100.0 %");

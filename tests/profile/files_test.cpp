@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -350,6 +351,27 @@ TEST(Summary, of_a_training_without_a_parent) {
   EXPECT_EQ(leg_of_summary("{\"schema\": 1}"), std::nullopt);
   EXPECT_EQ(leg_of_summary("{\"training\": {\"leg\": \"two\"}}"), std::nullopt);
   EXPECT_EQ(leg_of_summary("{\"training\": 3"), std::nullopt);
+}
+
+TEST(Summary, has_the_processor_and_the_time_in_flight) {
+  ReportInput with{.tokens_per_step = 1};
+  with.processor =
+      MeasuredUse{.threads = 1, .begin = {.waited_s = 1}, .end = {.cpu_s = 1, .switches = 30, .waited_s = 2}};
+  with.processor->end.at = with.processor->begin.at + std::chrono::seconds(4);
+  const SummaryInput none{};
+  const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none));
+  const std::vector<double> quarter(4, 0.25), switches(4, 7.5);
+  EXPECT_EQ(s["processor"], (ordered_json{{"busy", true},
+                                          {"worst_rank", 0},
+                                          {"cpu", quarter},
+                                          {"without_core", quarter},
+                                          {"involuntary_switches_per_s", switches}}));
+  ASSERT_EQ(s["in_flight"].size(), 4u);  // synthetic_log() has three groups
+  EXPECT_EQ(s["in_flight"][0]["operation"], "all_gather");
+  EXPECT_EQ(s["in_flight"][0]["group"], "shard");
+  EXPECT_EQ(s["in_flight"][3]["operation"], "any");
+  EXPECT_EQ(s["in_flight"][3]["group"], "");
+  EXPECT_FALSE(ordered_json::parse(to_json(synthetic_report(), none)).contains("processor"));
 }
 
 TEST(Summary, has_the_exchanges_of_a_tensor_group) {

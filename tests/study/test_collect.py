@@ -63,6 +63,19 @@ class Collect(unittest.TestCase):
         error = fake.run("--collect")[2]
         self.assertIn("scaling: of {'x.z': '1'} no run on 2 ranks is done: speed-up and efficiency are over 4 ranks", error)
 
+    def test_a_busy_machine_is_told(self):
+        fake = Fake("busy")
+        fake.study("deck: deck.yaml\nfolder: out\nset: {model.heads: 12}\nsweep: {ranks: [1, 2]}\n")
+        code, _, error = fake.run()
+        self.assertEqual(code, 0, error)
+        self.assertEqual(error.count("the machine was busy"), 1)
+        self.assertIn("warning: ranks-2: the machine was busy: a rank had work and no core for 37.5 % of its time", error)
+        runs = {row["run"]: row for row in rows(fake.path("out/runs.csv"))}
+        self.assertEqual((runs["ranks-2"]["busy"], runs["ranks-2"]["cpu_least"], runs["ranks-2"]["without_core_most"]),
+                         ("True", "0.5", "0.375"))
+        points = {row["ranks"]: row for row in rows(fake.path("out/points.csv"))}
+        self.assertEqual((points["1"]["busy_runs"], points["2"]["busy_runs"]), ("0", "1"))
+
     def test_a_batch_that_grows_is_no_strong_scaling(self):
         fake = Fake("grows")
         fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep:\n  - {ranks: 1, x.y: 1, data.batch: 8}\n"

@@ -46,6 +46,21 @@ def phases_of(summary):
     return {row["phase"] + ("." + row["part"] if row["part"] else ""): row["mean_s"] for row in summary["phases"]}
 
 
+def processor_of(summary):
+    """What the ranks had of their cores: extremes over ranks; empty for summaries without it."""
+    processor = summary.get("processor")
+    if not processor:
+        return {}
+    return {"busy": processor["busy"], "cpu_least": min(processor["cpu"]), "without_core_most": max(processor["without_core"]),
+            "involuntary_switches_per_s_most": max(processor["involuntary_switches_per_s"])}
+
+
+def busy_warnings(rows):
+    """A warning for each run whose ranks had to wait for cores; the runs' own warnings stay in their logs."""
+    return [f"{row['run']}: the machine was busy: a rank had work and no core for {100 * row['without_core_most']:.1f} % of "
+            "its time: its figures do not tell of the program" for row in rows if row.get("busy")]
+
+
 def row_of(study, folder):
     """The row of one run; figures only if it is done."""
     state, why = folder.state()
@@ -57,6 +72,7 @@ def row_of(study, folder):
     row.update({column: find(summary, path) for column, path in FIGURES.items()})
     row.update({column: next((m["bytes"] for m in summary.get("memory_per_rank", []) if m["kind"] == kind), None)
                 for kind, column in MEMORY.items()})
+    row.update(processor_of(summary))
     row.update({f"phase_{name}_s": seconds for name, seconds in phases_of(summary).items()})
     return row
 
@@ -77,6 +93,7 @@ def points_of(study, rows):
                        "spread": (max(rates) - min(rates)) / mean if len(rates) > 1 else None,
                        **{key: mean_of(group, key) for key in ("step_p50_s", "exposed_communication", "final_loss")},
                        **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_")},
+                       "busy_runs": sum(bool(row.get("busy")) for row in group),
                        "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"]})
     return points
 
@@ -159,7 +176,8 @@ def collect(study, folders):
     """Writes and prints the tables of a study. Returns the number of runs that are done."""
     rows = [row_of(study, folder) for folder in folders]
     points = points_of(study, rows)
-    warnings = add_scaling(study, points, rows) if study.scaling and points else []
+    warnings = busy_warnings(rows)
+    warnings += add_scaling(study, points, rows) if study.scaling and points else []
     file = lambda name: os.path.join(study.folder, name)
     write_csv(file("runs.csv"), rows)
     write_csv(file("points.csv"), points)

@@ -76,11 +76,12 @@ void for_each_pair(const std::vector<Row>& a, const std::vector<Row>& b, Use use
     if (find(a, row.name) == nullptr) use(row.name, static_cast<const Row*>(nullptr), &row);
 }
 
-/// Makes the tables of figures. `steps_alike`: a step of both runs is the same work for a rank.
+/// Makes the tables of figures. `steps_alike`: a step of both runs is the same work for a rank. No time of a busy
+/// machine is judged.
 class Figures {
  public:
   Figures(const RecordedRun& a, const RecordedRun& b, double percent, bool steps_alike)
-      : a_(a), b_(b), percent_(percent), steps_alike_(steps_alike) {}
+      : a_(a), b_(b), percent_(percent), steps_alike_(steps_alike), quiet_(a.busy.empty() && b.busy.empty()) {}
 
   ComparedKind steps() const {
     ComparedKind kind{"step", "ms", 1e3};
@@ -108,7 +109,7 @@ class Figures {
     figure.confidence = difference.confidence();
     const double margin = difference.margin(1 - kChanceOfStep);
     figure.margin = margin * a * a;  // d(1/t) = dt/t²
-    figure.verdict = judge(of_a.mean, of_b.mean, percent_, margin);
+    if (quiet_) figure.verdict = judge(of_a.mean, of_b.mean, percent_, margin);
     return kind;
   }
 
@@ -185,7 +186,7 @@ class Figures {
     const MeanDifference difference = difference_of(*a, *b);
     figure.margin = difference.margin(confidence);
     figure.confidence = difference.confidence();
-    figure.verdict = judge(a->mean, b->mean, percent_, std::max(*figure.margin, least));
+    if (quiet_) figure.verdict = judge(a->mean, b->mean, percent_, std::max(*figure.margin, least));
   }
 
   template <class Row>
@@ -201,6 +202,7 @@ class Figures {
   const RecordedRun& b_;
   double percent_;
   bool steps_alike_;
+  bool quiet_;  ///< the machine was not busy
 };
 
 /// |a − b| / max(|a|, |b|). 0 for equal losses, also if both are not finite; infinite if only one is.
@@ -237,6 +239,11 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
   for (const RecordedRun* run : {&a, &b}) {
     if (!run->has_summary) result.notes.push_back(fmt::format("{}: losses and step times only", run->name));
     if (run->loss.empty()) result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
+    if (!run->busy.empty())
+      result.notes.push_back(fmt::format(
+          "{}: the machine was busy, so no time is judged: {}; run it again on a quiet machine, or with fewer "
+          "ranks or threads",
+          run->name, run->busy));
     if (!run->known)
       result.notes.push_back(fmt::format(
           "{}: fewer than 4 measured steps do not tell how well their mean is known: no time is judged", run->name));

@@ -78,7 +78,7 @@ struct Comparison {
 /// `percent` / 10 per cent of the step. The margins hold together with the probability kCompareConfidence. Planned
 /// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
-/// other numbers of tokens a step or of ranks.
+/// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy.
 Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
 
 /// The tables that `shard8 compare` prints, and the same as JSON. Runs are compared with the first one.

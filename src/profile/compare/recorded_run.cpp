@@ -124,6 +124,14 @@ std::string hosts_text(const Json& hosts) {
   return text;
 }
 
+std::string busy_text(const Json& processor) {
+  if (!processor.at("busy").get<bool>()) return {};
+  const auto rank = processor.at("worst_rank").get<std::size_t>();
+  return fmt::format("rank {} had work and no core for {:.1f} % of its time, with {:.0f} involuntary switches/s", rank,
+                     100 * processor.at("without_core").at(rank).get<double>(),
+                     processor.at("involuntary_switches_per_s").at(rank).get<double>());
+}
+
 void read_summary(const Json& summary, RecordedRun& run) {
   run.has_summary = true;
   run.version = texts_of(summary.at("version"));
@@ -136,6 +144,7 @@ void read_summary(const Json& summary, RecordedRun& run) {
   if (summary.contains("date")) run.date = plain(summary.at("date"));
   run.hosts = hosts_text(summary.at("hosts"));
   run.ranks = summary.at("ranks").get<std::int64_t>();
+  if (summary.contains("processor")) run.busy = busy_text(summary.at("processor"));
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
   run.tokens_per_s = summary.at("figures").at("tokens_per_s").get<double>();
   for (const Json& row : summary.at("phases")) {

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profile/spread.hpp"
+
+namespace shard8::profile {
+
+/// What this process has had of the processor since its start, all threads together.
+struct ProcessorUse {
+  std::chrono::steady_clock::time_point at{};  ///< when this was read
+  double cpu_s = 0;                            ///< seconds on cores (getrusage)
+  std::int64_t switches = 0;                   ///< how often a thread lost its core although it had work (getrusage)
+  /// Seconds for which a thread had work and no core, of the threads that live now (/proc/self/task/*/schedstat).
+  /// Nothing where the kernel does not count.
+  std::optional<double> waited_s{};
+};
+ProcessorUse processor_use();
+
+/// The part of a run in which its steps were measured, on one rank.
+struct MeasuredUse {
+  int threads = 1;  ///< that the rank computes with
+  ProcessorUse begin{}, end{};
+
+  /// CPU time / (threads · wall time). Below 1 where threads sleep, for example while they wait for other ranks.
+  double cpu() const;
+  double switches_per_s() const;
+  /// The share of threads · wall time in which threads had work and no core. Where the kernel does not count it: at
+  /// most the time without a core, and at most 4 ms for each involuntary switch. (A thread that loses its core waits
+  /// for a slice of another one, 3 to 4 ms in Linux' default schedulers.)
+  double without_core() const;
+};
+
+/// Over the ranks, each value by rank. The same on every rank.
+struct ProcessorFigures {
+  std::vector<double> cpu{}, switches_per_s{}, without_core{};
+
+  /// The rank that was longest without a core, the lowest of several.
+  int worst_rank() const;
+  /// Whether a rank was clearly kept from computing: for more than 5 % of its time. Chosen: all ranks wait for the
+  /// slowest one in every step, and 5 % is the difference at which `compare` calls a run worse. Threads that sleep
+  /// because they have nothing to do do not count, so a small CPU time alone is no sign.
+  bool busy() const;
+};
+ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);
+
+/// The lines of the report. `hosts` by rank.
+std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts);
+
+}  // namespace shard8::profile
