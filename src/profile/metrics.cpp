@@ -48,10 +48,11 @@ Progress::Progress(std::FILE* out, bool is_terminal, std::int64_t first_step, st
 
 std::string Progress::text(const StepMetrics& m) const {
   const std::int64_t done = m.step + 1;
+  const double rate = since_printed_s_ > 0 ? static_cast<double>(since_printed_tokens_) / since_printed_s_ : 0;
   const double left_s = mean_step_s_ * static_cast<double>(end_step_ - done);
   return fmt::format("step {}/{} ({:.0f} %)  loss {:.5f}  grad norm {:.4g}  lr {:.3e}  {:.1f} tokens/s  left {}", done,
                      end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss, m.grad_norm,
-                     m.lr, m.tokens_per_s, clock_text(left_s));
+                     m.lr, rate, clock_text(left_s));
 }
 
 void Progress::step(const StepMetrics& metrics) {
@@ -59,6 +60,7 @@ void Progress::step(const StepMetrics& metrics) {
   const bool last = metrics.step + 1 == end_step_;
   mean_step_s_ = first ? metrics.step_s : (1 - kLastStepWeight) * mean_step_s_ + kLastStepWeight * metrics.step_s;
   since_printed_s_ += metrics.step_s;
+  since_printed_tokens_ += metrics.tokens;
   if (is_terminal_) {
     if (!first && !last && since_printed_s_ < kRewriteInterval_s) return;
     // Carriage return, the text, then ANSI "erase to the end of the line": the line before may have been longer.
@@ -70,6 +72,7 @@ void Progress::step(const StepMetrics& metrics) {
     std::fputs((text(metrics) + "\n").c_str(), out_);
   }
   since_printed_s_ = 0;
+  since_printed_tokens_ = 0;
   std::fflush(out_);
 }
 

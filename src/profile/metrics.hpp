@@ -82,7 +82,8 @@ KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::strin
                            const std::function<void(const RecordedStep&)>& each = {});
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
-/// Other outputs get a line for the first and the last step and for every `log_every`-th step.
+/// Other outputs get a line for the first and the last step and for every `log_every`-th step. A line has the tokens/s
+/// of all steps since the line before.
 class Progress {
  public:
   /// Steps are numbered from `first_step` up to but not including `end_step`.
@@ -103,6 +104,7 @@ class Progress {
   bool is_terminal_;
   std::int64_t first_step_, end_step_, log_every_;
   double since_printed_s_ = 0;
+  std::int64_t since_printed_tokens_ = 0;
   double mean_step_s_ = 0;  ///< exponential moving average
   bool line_open_ = false;
 };

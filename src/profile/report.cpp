@@ -220,7 +220,12 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
         step;
   }
   if (report.times.longest_s > 0) {
-    const double steps_per_s = measured / report.times.longest_s;
+    double timed_s = 0;  // what the ranks waited for checkpoints behind the last step, too
+    for (const StepTimes& times : timed) timed_s += times.total;
+    if (input.checkpoints) timed_s += input.checkpoints->after_last_s;
+    for_each_gathered({&timed_s, 1}, gather,
+                      [&](std::size_t, std::span<const double> by_rank) { timed_s = max_of(by_rank); });
+    const double steps_per_s = measured / timed_s;
     report.tokens_per_s = input.tokens_per_step * steps_per_s;
     report.flops_per_s_per_rank = input.flops_per_step * steps_per_s / report.ranks;
   }

@@ -100,10 +100,12 @@ struct Report {
   std::vector<ExchangeRow> exchanges;      ///< empty where the tensor group has one rank
   std::vector<CollectiveRow> collectives;
   std::vector<InFlightRow> in_flight;  ///< by operation and group, then of all; empty without collectives
-  double tokens_per_s = 0;             ///< of the whole job over the measured steps: the Figure of Merit
-  double flops_per_s_per_rank = 0;     ///< model FLOP/s
-  double exposed_communication = 0;    ///< share of the step in gather_wait, reduce_wait and tensor_comm
-  double peak_flops = 0;               ///< as in ReportInput
+  /// Of the whole job: tokens of the measured steps over the time of these steps and of what the slowest rank waited
+  /// for checkpoints behind the last one. The Figure of Merit.
+  double tokens_per_s = 0;
+  double flops_per_s_per_rank = 0;   ///< model FLOP/s
+  double exposed_communication = 0;  ///< share of the step in gather_wait, reduce_wait and tensor_comm
+  double peak_flops = 0;             ///< as in ReportInput
   Verification verification{};
   std::vector<CastFigures> casts{};  ///< counts summed over ranks; scale_change is the largest of all ranks
   std::string emulated{};

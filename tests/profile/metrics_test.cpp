@@ -160,6 +160,23 @@ TEST(Progress, prints_plain_lines_at_intervals_and_at_both_ends) {
   EXPECT_TRUE(tests::matches(lines[3], "step 25/25 \\(100 %\\) .*left 0:00")) << lines[3];
 }
 
+// Steps of 1 s but the seventh to ninth, of 3 s: single steps would say 100 or 33 tokens/s.
+TEST(Progress, tells_the_rate_of_all_steps_since_the_line_before) {
+  const std::string text = printed([](std::FILE* out) {
+    Progress progress(out, false, 0, 20, 5);
+    for (std::int64_t s = 0; s < 20; ++s) {
+      const double step_s = s >= 6 && s < 9 ? 3 : 1;
+      progress.step({.step = s, .tokens = 100, .step_s = step_s, .tokens_per_s = 100 / step_s});
+    }
+  });
+  std::istringstream lines(text);
+  std::vector<std::string> rates;
+  for (std::string line; std::getline(lines, line);)
+    rates.push_back(line.substr(0, line.find('/')) + line.substr(line.find("  ", line.find("lr ")), 12));
+  EXPECT_EQ(rates, (std::vector<std::string>{"step 1  100.0 toke", "step 5  100.0 toke", "step 10  45.5 token",
+                                             "step 15  100.0 toke", "step 20  100.0 toke"}));
+}
+
 TEST(Progress, rewrites_one_line_on_a_terminal) {
   const std::string text = run_of(true, 5, 2, 0.5);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 5);

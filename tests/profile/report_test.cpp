@@ -308,6 +308,16 @@ TEST(Reports, checkpoints_over_ranks) {
   EXPECT_FALSE(synthetic_report().checkpoints);
 }
 
+// Ranks 2 and 3 take 1.15 and 1.05 s for their steps, and wait 0.2 and 0.3 s for the checkpoint behind the last one.
+TEST(Reports, the_last_checkpoint_counts_for_the_figure_of_merit) {
+  const auto all = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15});
+  for (const Report& r : all) {
+    EXPECT_NEAR(r.tokens_per_s, 1e7 / 1.35, 1e-3);
+    EXPECT_NEAR(r.flops_per_s_per_rank, 1e16 / 1.35 / 4, 1e6);
+    EXPECT_NEAR(row(r.times.mean, "step").max, 0.115, kTolerance) << "it belongs to no step";
+  }
+}
+
 TEST(Reports, no_checkpoint_was_written) {
   const CheckpointCounts none{.failed = 1};
   const auto all = Job().reports(3, {.tokens_per_step = 1, .checkpoints = none});
