@@ -101,12 +101,13 @@ std::string to_text(const ProcessorFigures& figures, const std::vector<std::stri
       *least, *most, worst, hosts.at(worst), 100 * figures.without_core[worst], figures.switches_per_s[worst]);
   if (figures.busy())
     text += fmt::format(
-        "warning: the machine was busy: {} of {} ranks had work and no core for more than {:g} % of the time; the "
-        "others "
-        "waited for them, which looks like exposed communication: take no figures from this run\n",
+        "warning: the machine was busy: {} of {} ranks had work and no core for more than {:g} % of the time{}: take "
+        "no "
+        "figures from this run\n",
         std::count_if(figures.without_core.begin(), figures.without_core.end(),
                       [](double share) { return share > kBusyShare; }),
-        figures.without_core.size(), 100 * kBusyShare);
+        figures.without_core.size(), 100 * kBusyShare,
+        hosts.size() > 1 ? "; other ranks waited for them, which looks like exposed communication" : "");
   return text;
 }
 

@@ -224,6 +224,9 @@ TEST(Compared, no_time_of_a_busy_machine_is_judged) {
   const auto c = copy.compared();
   EXPECT_EQ(c.exceeded, Texts{"memory of a rank planned_total: +100.0 %"});
   EXPECT_EQ(c.slower, Texts{});
+  EXPECT_NE(to_text(copy.compared({.percent = 200}), {.percent = 200})
+                .find("\nno time is judged; all else is within 200 %\n"),
+            std::string::npos);
   EXPECT_EQ(figure(c, "step", "mean").verdict, ComparedFigure::Verdict::within);
   EXPECT_TRUE(figure(c, "step", "mean").margin);
   EXPECT_EQ(c.notes,

@@ -270,6 +270,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   const bool both = a.has_summary && b.has_summary;
   const bool same_tokens = a.tokens_per_step == 0 || b.tokens_per_step == 0 || a.tokens_per_step == b.tokens_per_step;
   const bool steps_alike = same_tokens && (!both || a.ranks == b.ranks);
+  result.times_judged = a.busy.empty() && b.busy.empty() && a.known && b.known;
   if (both) result.differences = differences(a, b);
   const Figures figures(a, b, limits.percent, steps_alike);
   const auto add = [&](ComparedKind kind) {

@@ -67,6 +67,7 @@ struct Comparison {
   std::vector<Difference> differences{};
   std::vector<ComparedKind> kinds{};
   std::optional<LossDifference> loss{};
+  bool times_judged = true;             ///< false: none was, and notes say why
   std::vector<std::string> notes{};     ///< what was not compared, and why
   std::vector<std::string> exceeded{};  ///< what is worse in b by more than the limits; empty: nothing
   std::vector<std::string> slower{};    ///< what is slower in b, by less than the limits

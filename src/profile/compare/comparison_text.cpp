@@ -109,6 +109,7 @@ Json json_of(const Comparison& c) {
   object["figures"] = Json::object();
   for (const ComparedKind& kind : c.kinds) object["figures"][kind.name] = json_of(kind);
   object["loss"] = c.loss ? json_of(*c.loss) : Json(nullptr);
+  object["times_judged"] = c.times_judged;
   object["notes"] = c.notes;
   object["exceeded"] = c.exceeded;
   object["slower"] = c.slower;
@@ -133,6 +134,8 @@ std::string to_text(const Comparison& c, const CompareLimits& limits) {
     text += fmt::format("B is slower, within the limit, with at least {:g} % confidence:\n", 100 * kCompareConfidence);
     for (const std::string& what : c.slower) text += fmt::format("  {}\n", what);
   }
+  if (c.exceeded.empty() && !c.times_judged)
+    return text + fmt::format("no time is judged; all else is within {:g} %\n", limits.percent);
   if (c.exceeded.empty())
     return text + fmt::format("within {:g} %, or less than is known with {:g} % confidence\n", limits.percent,
                               100 * kCompareConfidence);
