@@ -69,12 +69,6 @@ std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : 
 /// The most bytes that were taken so far on hosts; on a device those that are taken now.
 std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : process_memory().peak; }
 
-profile::SummaryInput::Input input_of(const char* name, const std::string& path,
-                                      const std::optional<checkpoint::ManifestInput>& input) {
-  if (!input) return {.name = name, .path = path};
-  return {name, input->path, input->length, input->samples, input->digest};
-}
-
 /// One rank's run, from the deck to the report.
 class Run {
  public:

@@ -61,6 +61,12 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
   return input;
 }
 
+profile::SummaryInput::Input input_of(const char* name, const std::string& path,
+                                      const std::optional<checkpoint::ManifestInput>& input) {
+  if (!input) return {.name = name, .path = path};
+  return {name, input->path, input->length, input->samples, input->digest};
+}
+
 std::string to_text(const MemoryFigures& memory) {
   constexpr double kMiB = 1024.0 * 1024.0;
   std::string text = "memory per rank, MiB:";

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.hpp"
 #include "comm/mesh.hpp"
 #include "deck/load.hpp"
 #include "profile/report.hpp"
@@ -34,6 +36,10 @@ struct MemoryFigures {
 
 /// Version, deck, memory and environment for summary.json.
 profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory);
+
+/// An input of the training for summary.json; `path` is that of the deck, for an input without content.
+profile::SummaryInput::Input input_of(const char* name, const std::string& path,
+                                      const std::optional<checkpoint::ManifestInput>& input);
 
 /// The lines on memory of the printed report.
 std::string to_text(const MemoryFigures& memory);
