@@ -122,6 +122,11 @@ warning of the same form says so.
 
 `shard8 check DECK` looks at data, weights and folders as well, as a run does, and says what would run.
 
+`shard8 check DECK --files` is for scripts. It prints only where a run writes, a line `KEY PATH` for each: `output.dir`,
+`output.summary`, `output.metrics`, `output.timing`, `output.timing_ranks`, `ranks` (ranks.csv), `training` (training.json)
+and `checkpoint.dir`; keys that are off are left out. Paths hold no newlines. `--ranks=N` goes with it. Whether the run could
+start is not checked.
+
 At step s, counted from 0, the learning rate is `lr * (s + 1) / warmup` while s < warmup, then with
 N = decay_steps `min_lr + (lr - min_lr) / 2 * (1 + cos(pi * (s - warmup) / (N - warmup)))`, and
 min_lr from step N on.
