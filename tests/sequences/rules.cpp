@@ -87,7 +87,7 @@ class Rules {
     const bool requeued = command_.requeue && output_.owner;
     const bool same_restart = output_.owner && (output_.restart == command_.restart || requeued);
     from_origin_ = same_restart && !output_.finished && !output_.has_told_checkpoint && same_keys(output_.deck) &&
-                   folder_.newest(*output_.owner) == nullptr;
+                   output_.deck.content == command_.deck.content && folder_.newest(*output_.owner) == nullptr;
     later_ = requeued || from_origin_;
     if (restart_.kind == Restart::Kind::path && newest != nullptr && same_keys(newest->deck)) {
       const auto& parent = training(newest->training).parent;
