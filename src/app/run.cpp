@@ -216,7 +216,8 @@ class Run {
   void begin_leg() {
     const auto told =
         output_.start({.identity = run_.identity,
-                       .replaces = config().output.replace,
+                       .replaces = restart_.start.has_others,
+                       .goes_on = restart_.start.goes_on(),
                        .first_step = steps_.first,
                        .restart = config().checkpoint.restart,
                        .origin = point_ ? point_->folder : "",

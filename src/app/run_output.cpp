@@ -124,7 +124,7 @@ void move_metrics(const fs::path& from, const fs::path& to, std::string_view id)
 }  // namespace
 
 /// The record of this run's training is there before anything is moved, so that a start after a kill goes on moving.
-void RunOutput::replace_others(const std::string& checkpoint_dir, Told& told) {
+void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told) {
   const std::string& id = training_.identity.id;
   const auto there = train::read_training_file(config_.dir);
   const bool resumes = there && there->identity.id == id && there->replacing > 0;
@@ -170,7 +170,9 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, Told& told) {
         fmt::format("replaced   {} of {} moved to {}", fmt::join(moved, ", "), config_.dir, aside.string()));
   if (!checkpoint_dir.empty()) {
     const std::string to = (fs::path(checkpoint_dir) / name).string();
-    const auto steps = Directory(checkpoint_dir).move_aside(to, [&](std::string_view run) { return run != id; });
+    const auto steps = Directory(checkpoint_dir).move_aside(to, [&](std::string_view run) {
+      return run.empty() ? !goes_on : run != id;
+    });
     if (!steps.empty())
       told.lines.push_back(fmt::format("replaced   {} of {} moved to {}", fmt::join(steps, ", "), checkpoint_dir, to));
   }
@@ -230,7 +232,8 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
     training_.slurm_job = start.slurm_job;
     training_.finished = false;
     training_.legs.push_back({.first_step = start.first_step, .date = utc_now(), .restart = start.restart});
-    if (start.replaces || training_.replacing > 0) replace_others(checkpoint_dir, told);
+    if (start.replaces || training_.replacing > 0)
+      replace_others(checkpoint_dir, start.goes_on && training_.replacing == 0, told);
     keep_reports();
     cut_back(start, told);
     train::write_training_file(config_.dir, training_);

@@ -24,7 +24,8 @@ namespace shard8::app {
 /// What rank 0 writes down when a leg begins to train.
 struct LegStart {
   train::Identity identity;
-  bool replaces = false;  ///< files of other trainings are moved aside
+  bool replaces = false;  ///< there are files of other trainings, which are moved aside
+  bool goes_on = false;   ///< what does not say whose it is may be this training's, and stays
   std::int64_t first_step = 0;
   std::string restart{};  ///< checkpoint.restart
   std::string origin{};   ///< folder of the checkpoint with which the training began, if this is its first leg
@@ -78,7 +79,7 @@ class RunOutput {
   std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
   std::vector<std::string> reports() const;
   void take_lock(const std::function<void(const std::string&)>& say);
-  void replace_others(const std::string& checkpoint_dir, Told& told);
+  void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
   void keep_reports();
   void cut_back(const LegStart& start, Told& told);
 

@@ -165,7 +165,7 @@ std::vector<std::string> Directory::move_aside(const std::string& to,
     std::string name;
   };
   std::vector<Found> going;
-  bool latest_stays = false;
+  bool stays = false, latest_goes = false;
   for (const std::int64_t step : steps()) {
     Found found{0, step_name(step)};
     std::string run;
@@ -176,14 +176,16 @@ std::vector<std::string> Directory::move_aside(const std::string& to,
     } catch (const base::Error&) {
       run.clear();
     }
-    if (whether(run))
+    if (whether(run)) {
       going.push_back(std::move(found));
-    else
-      latest_stays = latest_stays || latest() == step;
+      latest_goes = latest_goes || latest() == step;
+    } else {
+      stays = true;
+    }
   }
   // The newest one goes last: a start that is killed meanwhile finds it where it was.
   std::stable_sort(going.begin(), going.end(), [](const Found& a, const Found& b) { return a.serial < b.serial; });
-  if (!latest_stays && kind_of(path_ + "/" + std::string(kLatest), false) != Kind::none)
+  if ((latest_goes || !stays) && kind_of(path_ + "/" + std::string(kLatest), false) != Kind::none)
     going.insert(going.begin(), {0, std::string(kLatest)});
   std::vector<std::string> moved;
   for (const Found& found : going) {

@@ -83,7 +83,10 @@ Start find_start_of(const deck::Config& config, const std::string& folder, const
                     bool shares_folders) {
   const StartQuestion question{config, folder, run.deck, run.inputs, run.requeued, run.slurm_job};
   Start start = find_start(question, say);
-  if (!shares_folders) refuse_others(question, start, find_others(question, start));
+  if (shares_folders) return start;
+  const Others others = find_others(question, start);
+  refuse_others(question, start, others);
+  start.has_others = others.any();
   return start;
 }
 
@@ -92,11 +95,9 @@ namespace {
 using Json = nlohmann::json;
 
 std::string pack(const Start& start) {
-  Json json{{"id", start.identity.id},
-            {"points", start.points},
-            {"required", start.required},
-            {"begins_again", start.begins_again},
-            {"is_child", start.is_child}};
+  Json json{{"id", start.identity.id},    {"points", start.points},
+            {"required", start.required}, {"begins_again", start.begins_again},
+            {"is_child", start.is_child}, {"has_others", start.has_others}};
   if (const auto& parent = start.identity.parent) json["parent"] = {parent->run, parent->step};
   const auto bytes = Json::to_cbor(json);  // paths need not be UTF-8
   return {bytes.begin(), bytes.end()};
@@ -112,6 +113,7 @@ Start unpack(const std::string& text) {
   start.required = json.at("required").get<bool>();
   start.begins_again = json.at("begins_again").get<bool>();
   start.is_child = json.at("is_child").get<bool>();
+  start.has_others = json.at("has_others").get<bool>();
   return start;
 }
 

@@ -271,25 +271,27 @@ std::string others_in_output(const deck::OutputConfig& output, const Start& star
 }
 
 std::string others_in_checkpoints(const Directory& directory, const std::string& id, bool known) {
-  const auto scan = directory.scan();
   std::string found;
-  for (const auto& one : scan.usable)
-    if (one.run != id)
-      found += fmt::format("{}{} of training {}", found.empty() ? "" : ", ", checkpoint::step_name(one.step),
-                           base::quotable(one.run));
-  if (known) return found;
-  for (const auto& one : scan.unusable)
-    found += fmt::format("{}{} of an unknown training", found.empty() ? "" : ", ", checkpoint::step_name(one.step));
+  for (const std::int64_t step : directory.steps()) {
+    std::string whose;
+    try {
+      const std::string run = checkpoint::read_manifest(directory.folder_of(step)).run;  // usable or not
+      if (run != id) whose = fmt::format("training {}", base::quotable(run));
+    } catch (const base::Error&) {
+      if (!known) whose = "an unknown training";
+    }
+    if (!whose.empty())
+      found += fmt::format("{}{} of {}", found.empty() ? "" : ", ", checkpoint::step_name(step), whose);
+  }
+  if (known || !found.empty()) return found;
   const auto remains = directory.remains();
-  if (found.empty() && !remains.empty()) found = fmt::format("what is left of some: {}", remains.front());
-  return found;
+  return remains.empty() ? std::string() : fmt::format("what is left of some: {}", remains.front());
 }
 
 }  // namespace
 
 Others find_others(const StartQuestion& question, const Start& start) {
-  // Whether what cannot be read, or does not say whose it is, may belong to this run's training.
-  const bool known = !start.is_child && (!start.points.empty() || start.begins_again);
+  const bool known = start.goes_on();
   Others others;
   others.in_output = others_in_output(question.config.output, start, known);
   const std::string& folder = question.folder;

@@ -36,7 +36,11 @@ struct Start {
   bool required = false;  ///< only the first of the points will do
   /// The training has no checkpoint of its own yet and begins once more, from the same checkpoint or from step 0.
   bool begins_again = false;
-  bool is_child = false;  ///< the identity is new, and the points belong to its parent
+  bool is_child = false;    ///< the identity is new, and the points belong to its parent
+  bool has_others = false;  ///< find_start_of(): the folders hold files of other trainings
+
+  /// Whether what cannot be read, or does not say whose it is, may belong to this run's training.
+  bool goes_on() const { return !is_child && (!points.empty() || begins_again); }
 };
 
 /// Finds out where a run starts.
