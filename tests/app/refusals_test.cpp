@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -206,14 +205,6 @@ std::vector<Example> examples() {
          fs::create_directory(s.folder / "out");
          fs::create_symlink("/proc/self/clear_refs", s.folder / "out/metrics.jsonl");  // is written and not read
        }},
-      {set_up,
-       ExitCode::environment,
-       {"model.hidden=8192", "model.ffn=32768", "model.layers=64"},
-       {},
-       [] {
-         const rlimit limit{rlim_t{4} << 30, rlim_t{4} << 30};
-         ::setrlimit(RLIMIT_AS, &limit);
-       }},
       {restore,
        ExitCode::checkpoint,
        {"checkpoint.restart=out/checkpoints/step_00000002"},
@@ -233,6 +224,7 @@ struct Elsewhere {
 constexpr Elsewhere kElsewhere[] = {
     {Stage::checkpoint_lock, ExitCode::environment, "app.program.checkpoints_not_shared"},
     {Stage::overlap, ExitCode::environment, "app.overlap_auto.memory"},
+    {Stage::set_up, ExitCode::environment, "train.assembly, where memory is limited"},
     {Stage::set_up, ExitCode::deck, "a chunk of weights of many gigabytes that the sample of the content misses"},
     {Stage::set_up, ExitCode::checkpoint, "the same in a checkpoint"},
     {Stage::restore, ExitCode::environment, "memory that is gone between two stages"},
