@@ -40,7 +40,8 @@ struct Refusal {
   std::string_view what;  ///< what is wrong, for docs and tests
 };
 
-/// The register: every reason for which a run ends before its first step. No other code leaves a stage.
+/// The register of all reasons for which a run ends before its first step. at_stage() marks an error whose stage and
+/// code are not in it.
 std::span<const Refusal> refusals();
 
 /// Runs what belongs to a stage. Of the errors that `action` throws:

@@ -249,7 +249,7 @@ class Run {
     return base::to_int(failed ? base::ExitCode::verification : base::ExitCode::ok);
   }
 
-  /// Rank 0 knows the losses of earlier legs, and judges for all.
+  /// Rank 0's verdict, returned on every rank: only rank 0 has read the losses of earlier legs. Collective.
   profile::Verification verdict(std::int64_t end, bool finished) const {
     std::string text;
     comm::agree_on_root(world(), 0, [&] {

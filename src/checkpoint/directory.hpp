@@ -77,9 +77,10 @@ class Directory {
   /// checkpoint's name are not among them. Where there are such names and no checkpoint, one was probably lost.
   std::vector<std::string> remains() const;
 
-  /// Moves checkpoints, and `latest` if it names one of them or none stays, to the folder `to` in this directory, which
-  /// is made, in the order in which they were written. `whether` is asked for each folder with a checkpoint's name,
-  /// with the id of its training, empty if its manifest cannot be read. Returns the names that were moved.
+  /// Moves checkpoints to the folder `to` in this directory, and makes that folder. `whether` decides which: it is
+  /// asked for each folder with a checkpoint's name and gets the id of its training, an empty id if the manifest cannot
+  /// be read. The checkpoint that was written last is moved last. `latest` is moved, too, if it names a checkpoint that
+  /// is moved, or if no checkpoint stays. Returns the names that were moved.
   std::vector<std::string> move_aside(const std::string& to,
                                       const std::function<bool(std::string_view)>& whether) const;
 

@@ -25,7 +25,8 @@ void write_timing(const std::filesystem::path& path, const Report& report);
 /// training, inputs and totals nor a leg.
 inline constexpr int kSummarySchema = 2;
 
-/// The number of the leg that wrote a summary.json; nothing if the text does not say it.
+/// The number of the leg that wrote the summary.json with this text; nothing if the text has no such number, as in
+/// schema 1, or is no JSON.
 std::optional<std::int64_t> leg_of_summary(const std::string& text);
 
 /// Writes ranks.csv with the columns rank,host,phase,part,mean_s: each rank's mean over the measured steps of each of
@@ -69,7 +70,8 @@ struct SummaryInput {
     std::int64_t leg = 1;          ///< number of this process among those of the training, from 1
     std::string from{};            ///< folder of the checkpoint from which this leg went on; empty: none
   };
-  /// An input by content; empty `digest`: it has none.
+  /// An input of the training. `digest` is empty if the input has no content of its own: synthetic data, random
+  /// weights.
   struct Input {
     std::string name{}, path{};
     std::uint64_t length = 0;
