@@ -13,7 +13,7 @@ namespace shard8::test {
 
 namespace {
 
-/// Chosen: on another mesh sums have another order. Four times the largest difference that was seen is below it.
+/// What docs/mesh.md promises for FP32: on another mesh sums have another order.
 constexpr double kOtherMesh = 2e-6;
 
 std::vector<std::int64_t> steps_of(const std::vector<SeenLine>& lines) {
