@@ -33,7 +33,7 @@ fp8:       {recipe: $recipe}
 optimizer: {lr: 3.0e-3}
 data:      {kind: tokens, path: "data.h5:/tokens", batch: 8}
 run:       {steps: 20, timing_skip: 0, hang_limit_s: $hang_limit_s}
-output:    {dir: $folder/out}
+output:    {dir: $folder/out, replace: true}
 DECK
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }

@@ -132,6 +132,7 @@ configure() { :; }
 compile() { :; }
 build_dir() { printf '%s\n' "$repo/build/cpu"; }
 STUB
+  grep '^cached()' "$SHARD8_SOURCES/scripts/lib/build.bash" >>tree/scripts/lib/build.bash
   mkdir -p tree/build/cpu/bin
   cat >tree/build/cpu/bin/shard8 <<STUB
 #!/usr/bin/env bash

@@ -90,6 +90,9 @@ def repeated(folder):
             for row in summary["collectives"]:
                 row["total_s_per_step"] *= 2 * repeat - 1
                 row["exposed_s_per_step"] *= 2 * repeat - 1
+            for row in summary["in_flight"]:
+                row["s_per_step"] *= 2 * repeat - 1
+                row["exposed_s_per_step"] *= 2 * repeat - 1
             for row in summary["memory_per_rank"]:
                 row["bytes"] *= repeat
             write(os.path.join(results, "summary.json"), json.dumps(summary))

@@ -36,7 +36,9 @@ class WithTheProgram(unittest.TestCase):
         self.assertEqual([rows[n]["shard"] for n in ("1", "2")], ["1", "2"])
         self.assertTrue(all(float(row["tokens_per_s"]) > 0 for row in rows.values()))
         self.assertIn("0 to run", study().stderr)
-        self.assertNotIn("warning", done.stderr)
+        # What a warning says of the machine depends on the machine.
+        warnings = [line for line in done.stderr.splitlines() if "warning" in line and "the machine was busy" not in line]
+        self.assertEqual(warnings, [])
 
     def test_killed_with_its_mpiexec(self):
         write("deck.yaml", DECK.replace("steps: 8", "steps: 200"))

@@ -171,7 +171,7 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         text = read("repeated/report.html")
         # Twice the first repeat of samples.PHASES, three halves of its memory.
-        for tip in ("ranks-1: gemm 84 ms", "ranks-1: exposed 30 ms", "ranks-1: hidden 30 ms", "ranks-1: by kind: weights 15 MiB",
+        for tip in ("ranks-1: gemm 84 ms", "ranks-1: exposed 30 ms", "ranks-1: in flight 4 ms", "ranks-1: by kind: weights 15 MiB",
                     "ranks-1: plan: planned 90 MiB", "ranks-1: 5.5 at the end",
                     "all: 2 ranks, 1,800 tokens/s, speed-up 2, efficiency 100 %"):
             self.assertIn(f"<title>{tip}</title>", text)
@@ -228,7 +228,7 @@ class Report(unittest.TestCase):
 
     def test_a_run_without_measured_steps(self):
         samples.run("short")
-        samples.change("short", {("steps", "measured"): 0, ("phases",): [], ("collectives",): []})
+        samples.change("short", {("steps", "measured"): 0, ("phases",): [], ("collectives",): [], ("in_flight",): []})
         for name in ("p50_s", "p95_s", "p99_s"):
             samples.change("short", {("steps", name): 0.0})
         samples.write("short/timing.csv", "step,phase,part,min_s,mean_s,max_s,worst_rank\n")
