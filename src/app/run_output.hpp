@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -88,6 +89,7 @@ class RunOutput {
   std::optional<base::MadeFolders> made_;  ///< by hold()
   std::unique_ptr<train::HeldFolder> held_;
   bool lost_ = false;
+  std::chrono::steady_clock::time_point looked_{};  ///< when lost_ was found out
   train::TrainingFile training_;
   profile::Totals totals_;                         ///< of steps that are in metrics.jsonl
   std::unique_ptr<profile::MetricsFile> metrics_;  ///< open while steps are trained
