@@ -52,7 +52,14 @@ class Finder {
     const bool named = question_.config.checkpoint.restarts_from_path();
     const bool none = restart_ == deck::CheckpointConfig::kNoRestart;
     if (!named && !none) return go_on();
-    if (was_cut_off()) return begin_again();
+    if (was_cut_off()) {
+      // While another training's files are moved aside, what is left of checkpoints is that one's.
+      if (record_->replacing == 0 && scan_.usable.empty()) {
+        tell_of(own_, scan_);
+        require_no_remains();
+      }
+      return begin_again();
+    }
     if (is_later_leg()) return go_on();
     return named ? start_from_path() : anew();
   }
@@ -118,21 +125,24 @@ class Finder {
                        checkpoint::step_name(*latest), checkpoint::step_name(scan.usable.front().step)));
   }
 
+  /// checkpoint.dir has no usable checkpoint: nothing in it may look like one.
+  void require_no_remains() const {
+    if (question_.folder.empty()) return;
+    const auto remains = own_.remains();
+    if (scan_.unusable.empty() && remains.empty()) return;
+    base::fail(ExitCode::checkpoint,
+               "there is no checkpoint in {} that can be used{}{}: name another in checkpoint.restart, or set it to "
+               "none and output.dir and checkpoint.dir to other folders to start anew",
+               own_.path(), scan_.unusable.empty() ? "" : " (see the warnings above)",
+               remains.empty() ? "" : fmt::format(", and it holds what is left of some: {}", listed(remains)));
+  }
+
   Start go_on() {
     // A start that was killed while it moved another training's files aside: some of them may still be here.
     if (record_ && record_->replacing > 0 && was_cut_off()) return begin_again();
     tell_of(own_, scan_);
     if (!scan_.usable.empty()) return from(own_, scan_, false);
-    if (!question_.folder.empty()) {
-      const auto remains = own_.remains();
-      if (!scan_.unusable.empty() || !remains.empty())
-        base::fail(
-            ExitCode::checkpoint,
-            "there is no checkpoint in {} that can be used{}{}: name another in checkpoint.restart, or set it to "
-            "none and output.dir and checkpoint.dir to other folders to start anew",
-            own_.path(), scan_.unusable.empty() ? "" : " (see the warnings above)",
-            remains.empty() ? "" : fmt::format(", and it holds what is left of some: {}", listed(remains)));
-    }
+    require_no_remains();
     if (was_cut_off()) return begin_again();
     return anew();
   }
