@@ -51,10 +51,12 @@ Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
       mesh.shard = ranks / mesh.replicate / mesh.tensor;
       try {
         SweepRow row = row_of(load(mesh), threads);
-        if (most > 0 && row.memory > most)
+        if (most > 0 && row.memory > most) {
+          sweep.least_left_out = sweep.too_large == 0 ? row.memory : std::min(sweep.least_left_out, row.memory);
           ++sweep.too_large;
-        else
+        } else {
           sweep.rows.push_back(row);
+        }
       } catch (const base::Error& e) {
         if (e.code() != base::ExitCode::deck) throw;
         ++sweep.refused;
