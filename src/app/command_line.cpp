@@ -218,7 +218,7 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
-    RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0};
+    RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0, arguments.quiet};
     // Before MPI starts threads that might print. Warnings and errors go to standard error.
     if (arguments.quiet && std::freopen("/dev/null", "w", stdout) == nullptr)
       base::fail(base::ExitCode::environment, "--quiet: cannot open /dev/null; leave --quiet out");
@@ -323,7 +323,7 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
     }
   }
   if (problem.empty()) problem = error.what();
-  std::fprintf(stderr, "%s: %s; see %s --help\n", name.c_str(), problem.c_str(), name.c_str());
+  base::print_coloured(fmt::format("{}: {}; see {} --help\n", name, problem, name), stderr);
   return static_cast<int>(base::ExitCode::deck);
 }
 
@@ -332,7 +332,7 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
 int report(const base::Error& error) {
   const bool deck = error.code() == base::ExitCode::deck;
   const std::string line = fmt::format("{}{}\n", deck ? "" : "shard8: ", error.what());
-  std::fputs(base::coloured(line, stderr).c_str(), stderr);
+  base::print_coloured(line, stderr);
   return static_cast<int>(error.code());
 }
 

@@ -33,16 +33,16 @@
 namespace shard8::app {
 
 void print_warnings(const deck::LoadResult& deck) {
-  for (const std::string& text : deck.warnings)
-    std::fputs(base::coloured(text, stderr).c_str(), stderr);  // failing to write is no error
+  for (const std::string& text : deck.warnings) base::print_coloured(text, stderr);
   const deck::Config& c = deck.config;
   // Where the deck does not say hosts, only the build does.
   if (tensor::kDevice || c.mesh.device != deck::Device::automatic || !c.overlap.enable || c.mesh.tensor == 1) return;
   const auto warn = [](std::string_view key, std::int64_t value) {
-    fmt::print(stderr,
-               "shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply the "
-               "tokens of each rank on their own\n",
-               key, value);
+    base::print_coloured(
+        fmt::format("shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply "
+                    "the tokens of each rank on their own\n",
+                    key, value),
+        stderr);
   };
   if (c.overlap.splits > 0 && c.mesh.tensor > 2) warn("splits", c.overlap.splits);
   if (c.overlap.chunks > 0) warn("chunks", c.overlap.chunks);

@@ -91,8 +91,8 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 
 std::string machine_of(const Job& job) {
   if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), train::machine_name());
-  return fmt::format("{}, {} cores a node, {} threads a rank", train::machine_name(), job.node.cores,
-                     job.runtime.threads());
+  return fmt::format("{}, {} a node, {} a rank", train::machine_name(), base::count(job.node.cores, "core", "cores"),
+                     base::count(job.runtime.threads(), "thread", "threads"));
 }
 
 std::string program_text() {

@@ -20,17 +20,18 @@ bool has_colours(std::FILE* file) {
 }
 
 std::string with_colours(std::string_view text) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"error:", "\x1b[1;31m"},
-                                                                      {"warning:", "\x1b[1;33m"}};
+  constexpr std::string_view kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m", kNone = "\x1b[0m", kProgram = "shard8:";
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"error:", kRed}, {"warning:", kYellow}, {kProgram, kRed}};
   std::string result;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size() - 1);
     std::string line(text.substr(0, end + 1));
     for (const auto& [word, colour] : kWords) {
       const std::size_t at = line.find(word);
-      const bool begins = at == 0 || (at != std::string::npos && line[at - 1] == ' ');
+      const bool begins = at == 0 || (at != std::string::npos && line[at - 1] == ' ' && word != kProgram);
       if (begins) {
-        line.insert(at + word.size(), "\x1b[0m");
+        line.insert(at + word.size(), kNone);
         line.insert(at, colour);
         break;
       }
@@ -43,6 +44,11 @@ std::string with_colours(std::string_view text) {
 
 std::string coloured(std::string_view text, std::FILE* file) {
   return has_colours(file) ? with_colours(text) : std::string(text);
+}
+
+void print_coloured(std::string_view text, std::FILE* file) {
+  const std::string line = coloured(text, file);
+  std::fwrite(line.data(), 1, line.size(), file);
 }
 
 }  // namespace shard8::base

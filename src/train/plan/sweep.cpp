@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "deck/layout.hpp"
 
 namespace shard8::train {
@@ -78,9 +79,8 @@ std::string to_text(const Sweep& sweep) {
                         row.mesh.replicate, row.mesh.shard, row.mesh.tensor, static_cast<double>(row.memory) / kGiB,
                         row.sent.all() / kGiB, row.sent.shard / kGiB, row.sent.tensor / kGiB, row.sent.other / kGiB,
                         1e-12 * row.flops_per_rank, row.padding);
-  text +=
-      fmt::format("meshes of {} ranks: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
-                  sweep.ranks, sweep.rows.size());
+  text += fmt::format("meshes of {}: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
+                      base::count(sweep.ranks, "rank", "ranks"), sweep.rows.size());
   if (sweep.too_large > 0)
     text += fmt::format("left out, since they need more than {:.4g} GiB a rank: {}\n",
                         static_cast<double>(sweep.most) / kGiB, sweep.too_large);
