@@ -10,7 +10,8 @@ namespace shard8::base {
 namespace {
 
 TEST(Colour, of_the_first_word_on_each_line) {
-  EXPECT_EQ(with_colours("deck.yaml:3:1: error: no\n  | error\n"), "deck.yaml:3:1: \x1b[1;31merror:\x1b[0m no\n  | error\n");
+  EXPECT_EQ(with_colours("deck.yaml:3:1: error: no\n  | error\n"),
+            "deck.yaml:3:1: \x1b[1;31merror:\x1b[0m no\n  | error\n");
   EXPECT_EQ(with_colours("shard8: rank 1: warning: a\nwarning: b"),
             "shard8: rank 1: \x1b[1;33mwarning:\x1b[0m a\n\x1b[1;33mwarning:\x1b[0m b");
   EXPECT_EQ(with_colours("shard8: cannot write\nno shard8: here\n"),
