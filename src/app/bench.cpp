@@ -172,7 +172,7 @@ CollectiveTimes time_collectives(const Job& job, const comm::Communicator& group
                        .us = row.us,
                        .algbw = row.algbw,
                        .busbw = row.busbw});
-  return {figures, bench::to_text(rows)};
+  return {figures, bench::to_text(rows) + bench::average_text(figures)};
 }
 
 #else

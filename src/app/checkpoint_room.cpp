@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "app/process.hpp"
+#include "base/colour.hpp"
+#include "base/text.hpp"
 #include "tensor/exec.hpp"
 #include "train/plan/plan.hpp"
 
@@ -56,11 +58,11 @@ void print_checkpoint_room(const deck::Config& config) {
   fmt::print("           copies of the state: {} of {} a rank\n", (tensor::kDevice ? "" : "at most ") + gb(room.copies),
              tensor::kDevice ? "pinned host memory" : "host memory");
   if (room.short_of_room())
-    fmt::print(
-        stderr,
-        "warning: checkpoint.keep = {} checkpoints and one that is written take {} bytes, and the file system of "
-        "{} has {} free: make room, keep fewer, or set checkpoint.dir to another file system\n",
-        c.keep, room.needed(), room.file_system, *room.free);
+    base::print_coloured(
+        fmt::format("warning: the {} of checkpoint.keep and one that is written take {} bytes, and the file system of "
+                    "{} has {} free: make room, keep fewer, or set checkpoint.dir to another file system\n",
+                    base::count(c.keep, "checkpoint", "checkpoints"), room.needed(), room.file_system, *room.free),
+        stderr);
 }
 
 }  // namespace shard8::app

@@ -5,7 +5,9 @@
 #include <cstdio>
 
 #include "app/commands.hpp"
+#include "base/colour.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
@@ -21,7 +23,7 @@ namespace {
 using base::ExitCode;
 using checkpoint::Checkpoint;
 
-void warn(const std::string& text) { fmt::print(stderr, "shard8: warning: {}\n", text); }
+void warn(const std::string& text) { base::print_coloured(fmt::format("shard8: warning: {}\n", text), stderr); }
 
 int list(const std::string& path) {
   fmt::print("{}", checkpoint::list_text(checkpoint::directory_at(path)));
@@ -62,8 +64,8 @@ bool is_good(const std::string& folder) {
     const Checkpoint found = checkpoint::open_checkpoint(folder, warn);
     problems = problems_of(found);
     if (problems.empty()) {
-      fmt::print("{}: good: step {}, {} tensors in {} files\n", folder, found.manifest.step,
-                 found.manifest.tensors.size(), found.manifest.files.size());
+      fmt::print("{}: good: step {}, {} tensors in {}\n", folder, found.manifest.step, found.manifest.tensors.size(),
+                 base::count(static_cast<std::int64_t>(found.manifest.files.size()), "file", "files"));
       return true;
     }
   } catch (const base::Error& error) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -12,8 +13,10 @@
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
+#include "base/colour.hpp"
 #include "base/error.hpp"
 #include "base/version.hpp"
+#include "deck/fields.hpp"
 
 namespace shard8::app {
 
@@ -28,12 +31,13 @@ struct Arguments {
   PlanArguments plan;
   std::string restart;  ///< of `run`
   bool compare_off = false;
+  bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
   std::string shell;           ///< of `completions`
   std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
   bool files_of_check = false;
-  std::int64_t ranks = 0;      ///< of `plan --ranks N`; 0: not given
+  std::int64_t ranks = 0;  ///< of `plan --ranks N`; 0: not given
 };
 
 constexpr std::int64_t kMostRanks = 2147483647;  // as MPI counts them
@@ -48,12 +52,17 @@ CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name
 /// An option's value that may not be empty: a variable that was not set in a job script.
 const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
 
+void add_quiet(CLI::App& command, Arguments& arguments) {
+  command.add_flag("--quiet", arguments.quiet, "print warnings and errors only; files are written as ever");
+}
+
 void add_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
   CLI::Option* compare = run->add_flag("--compare-off", arguments.compare_off,
                                        "afterwards measure steps with overlap.enable = false, too");
+  add_quiet(*run, arguments);
   run->add_option("--pairs", arguments.compare_pairs,
                   "of --compare-off: pairs of blocks of steps, with and without (4)")
       ->needs(compare)
@@ -123,43 +132,39 @@ void add_ckpt(CLI::App& app, CkptArguments& arguments) {
 
 void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "time parts of a deck's run (under mpiexec or srun)");
-  bench
-      ->add_option("WHAT", arguments.what,
-                   "gemm: its matrix products; collective: its groups' collectives; overlap: the tensor group's "
-                   "exchanges beside products; checkpoint: saving and loading")
-      ->required()
-      ->check(CLI::IsMember({"gemm", "collective", "overlap", "checkpoint"}));
-  bench->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
-  bench->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
-  bench->add_option("--runs", arguments.runs, "checkpoint: how often")->capture_default_str()->check(CLI::Range(1, 40));
-  bench->add_option("--dir", arguments.dir, "checkpoint: the folder to write to (output.dir)");
-  bench->add_option("--json", arguments.json, "a file for all figures");
-  bench->add_flag("!--no-evict", arguments.evict, "checkpoint: load from the page cache");
-  bench->add_option("--csv", arguments.csv, "overlap: a file for all figures");
-  bench->add_option("--blocks", arguments.blocks, "overlap: how often all variants are timed")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  bench->add_option("--repetitions", arguments.repetitions, "overlap: calls of each variant in a block, in turns")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  bench->add_option("--min", arguments.least, "collective: the smallest size")->capture_default_str();
-  bench->add_option("--max", arguments.most, "collective: the largest size (16MiB on hosts, 512MiB on GPUs)");
-  bench->add_option("--factor", arguments.factor, "collective: from one size to the next")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1024));
-  bench->add_option("--warmup", arguments.warmup, "collective: calls that are not timed")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  bench->add_option("--iterations", arguments.iterations, "collective: calls in a row that are timed")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  bench->add_flag("!--no-check", arguments.check, "collective, on hosts: do not check the data");
+  bench->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* what = bench->add_subcommand(name, help);
+    what->parse_complete_callback([&arguments, name] { arguments.what = name; });
+    what->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
+    what->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+    what->add_option("--json", arguments.json, "a file for all figures");
+    return what;
+  };
+  const auto number = [](CLI::App* what, const char* name, int& value, const char* help, int least, int most) {
+    what->add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
+  };
+  add("gemm", "the deck's matrix products, on GPUs");
+  CLI::App* collective = add("collective", "the collectives of the deck's groups, over sizes");
+  collective->add_option("--min", arguments.least, "the smallest size")->capture_default_str();
+  collective->add_option("--max", arguments.most, "the largest size (16MiB on hosts, 512MiB on GPUs)");
+  number(collective, "--factor", arguments.factor, "from one size to the next", 2, 1024);
+  number(collective, "--warmup", arguments.warmup, "calls that are not timed", 1, 100000);
+  number(collective, "--iterations", arguments.iterations, "calls in a row that are timed", 1, 100000);
+  collective->add_flag("!--no-check", arguments.check, "on hosts: do not check the data");
+  CLI::App* overlap = add("overlap", "the tensor group's exchanges alone, beside products and in the plain order");
+  overlap->add_option("--csv", arguments.csv, "a file for all figures");
+  number(overlap, "--blocks", arguments.blocks, "how often all variants are timed", 1, 1000);
+  number(overlap, "--repetitions", arguments.repetitions, "calls of each variant in a block, in turns", 1, 100000);
+  CLI::App* checkpoint = add("checkpoint", "saving and loading a checkpoint, and a plain write");
+  number(checkpoint, "--runs", arguments.runs, "how often", 1, 40);
+  checkpoint->add_option("--dir", arguments.dir, "the folder to write to (output.dir)");
+  checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
-/// Commands that installation uses; --help does not list them.
 void add_generators(CLI::App& app, Arguments& arguments) {
-  app.add_subcommand("man", "print the man page")->group("");
-  CLI::App* completions = app.add_subcommand("completions", "print a script that completes command lines")->group("");
+  app.add_subcommand("man", "print the man page");
+  CLI::App* completions = app.add_subcommand("completions", "print a script that completes command lines");
   completions->add_option("SHELL", arguments.shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -213,7 +218,10 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
-    RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0};
+    RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0, arguments.quiet};
+    // Before MPI starts threads that might print. Warnings and errors go to standard error.
+    if (arguments.quiet && std::freopen("/dev/null", "w", stdout) == nullptr)
+      base::fail(base::ExitCode::environment, "--quiet: cannot open /dev/null; leave --quiet out");
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }
@@ -264,6 +272,11 @@ void add_footers(CLI::App& app) {
       {"show", "shard8 ckpt show out/checkpoints/step_00001200"},
       {"verify", "shard8 ckpt verify out/checkpoints"},
       {"export", "shard8 ckpt export out/checkpoints --to weights"}};
+  constexpr std::pair<const char*, const char*> kBenchExamples[] = {
+      {"gemm", "shard8 bench gemm inputs/quickstart.yaml mesh.shard=1 mesh.tensor=1 --json gemm.json"},
+      {"collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
+      {"overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
+      {"checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"}};
   app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));
   const auto add = [](CLI::App& command, const char* example) {
     command.footer(fmt::format("Example: {}\n{}", example, kExitCodes));
@@ -271,26 +284,46 @@ void add_footers(CLI::App& app) {
   for (const auto& [command, example] : kExamples) add(*app.get_subcommand(command), example);
   for (const auto& [action, example] : kCheckpointExamples)
     add(*app.get_subcommand("ckpt")->get_subcommand(action), example);
+  for (const auto& [what, example] : kBenchExamples) add(*app.get_subcommand("bench")->get_subcommand(what), example);
 }
 
+/// The names of the commands below `app`.
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+/// "did you mean 'run'? there are run, check, ..."
+std::string offer(const std::string& word, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = deck::nearest(word, views);
+  return fmt::format("{}there are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
+                     fmt::join(names, ", "));
+}
+
+/// Prints what is wrong with a command line. The commands that are named exist, up to the first that does not.
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
-  const std::string first = argc > 1 ? argv[1] : "";
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  const bool known =
-      std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == first; });
-  std::string names;
-  for (const CLI::App* c : commands)
-    if (!c->get_group().empty()) names += (names.empty() ? "" : ", ") + c->get_name();
-  if (first == "ckpt" && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
-      app.get_subcommand("ckpt")->get_subcommands().empty())
-    std::fprintf(stderr, "shard8 ckpt: an action is needed: list, show, verify or export; see shard8 ckpt --help\n");
-  else if (known)
-    std::fprintf(stderr, "shard8 %s: %s; see shard8 %s --help\n", first.c_str(), error.what(), first.c_str());
-  else if (first.empty())
-    std::fprintf(stderr, "shard8: a command is needed: %s; see shard8 --help\n", names.c_str());
-  else
-    std::fprintf(stderr, "shard8: unknown command '%s': there are %s; see shard8 --help\n", first.c_str(),
-                 names.c_str());
+  const CLI::App* command = &app;
+  std::string name = "shard8", problem;
+  for (int i = 1; problem.empty(); ++i) {
+    const auto names = names_of_commands(*command);
+    if (names.empty()) break;
+    const std::string word = i < argc ? argv[i] : "";
+    if (std::find(names.begin(), names.end(), word) != names.end()) {
+      command = command->get_subcommand(word);
+      name += ' ' + word;
+    } else if (word.starts_with('-')) {
+      problem = error.what();
+    } else if (word.empty()) {
+      problem = fmt::format("a command is needed: {}", fmt::join(names, ", "));
+    } else {
+      problem = fmt::format("unknown command '{}': {}", word, offer(word, names));
+    }
+  }
+  if (problem.empty()) problem = error.what();
+  base::print_coloured(fmt::format("{}: {}; see {} --help\n", name, problem, name), stderr);
   return static_cast<int>(base::ExitCode::deck);
 }
 
@@ -298,7 +331,8 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
 /// program's.
 int report(const base::Error& error) {
   const bool deck = error.code() == base::ExitCode::deck;
-  std::fprintf(stderr, "%s%s\n", deck ? "" : "shard8: ", error.what());
+  const std::string line = fmt::format("{}{}\n", deck ? "" : "shard8: ", error.what());
+  base::print_coloured(line, stderr);
   return static_cast<int>(error.code());
 }
 

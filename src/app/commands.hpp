@@ -28,6 +28,7 @@ struct DeckArguments {
 struct RunArguments {
   DeckArguments deck;
   int compare_pairs = 0;  ///< pairs of blocks of steps to measure, with and without overlap; 0: none
+  bool quiet = false;     ///< standard output leads nowhere: what warns of the result goes to standard error
 };
 
 /// What `ckpt` is to do.

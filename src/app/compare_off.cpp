@@ -11,6 +11,7 @@
 #include "app/job.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "comm/host_waits.hpp"
 #include "train/assembly.hpp"
 
@@ -52,7 +53,8 @@ class Comparison {
 
   profile::CompareOff operator()() {
     base::Logger(world_.rank(), world_.size())
-        .info("\ncomparing with overlap.enable = false: {} blocks of {} steps, in turns", 2 * pairs_, steps_);
+        .info("\ncomparing with overlap.enable = false: {} blocks of {}, in turns", 2 * pairs_,
+              base::count(steps_, "step", "steps"));
     profile::CompareOff compared{.with = {}, .without = {}, .block_steps = steps_, .left_out = left_out_};
     for (int pair = 0; pair < pairs_; ++pair) {
       auto with = train_block(true);

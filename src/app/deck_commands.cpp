@@ -17,7 +17,9 @@
 #include "app/refusals.hpp"
 #include "app/sizes.hpp"
 #include "app/start_checks.hpp"
+#include "base/colour.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
@@ -31,15 +33,16 @@
 namespace shard8::app {
 
 void print_warnings(const deck::LoadResult& deck) {
-  for (const std::string& text : deck.warnings) std::fputs(text.c_str(), stderr);  // failing to write is no error
+  for (const std::string& text : deck.warnings) base::print_coloured(text, stderr);
   const deck::Config& c = deck.config;
   // Where the deck does not say hosts, only the build does.
   if (tensor::kDevice || c.mesh.device != deck::Device::automatic || !c.overlap.enable || c.mesh.tensor == 1) return;
   const auto warn = [](std::string_view key, std::int64_t value) {
-    fmt::print(stderr,
-               "shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply the "
-               "tokens of each rank on their own\n",
-               key, value);
+    base::print_coloured(
+        fmt::format("shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply "
+                    "the tokens of each rank on their own\n",
+                    key, value),
+        stderr);
   };
   if (c.overlap.splits > 0 && c.mesh.tensor > 2) warn("splits", c.overlap.splits);
   if (c.overlap.chunks > 0) warn("chunks", c.overlap.chunks);
@@ -67,12 +70,14 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
   const std::int64_t ranks = *arguments.ranks, not_sharded = mesh.replicate * mesh.tensor;
   const std::string remedy =
       ranks % not_sharded == 0
-          ? fmt::format("set mesh.shard=auto, which is {} on {} ranks", ranks / not_sharded, ranks)
+          ? fmt::format("set mesh.shard=auto, which is {} on {}", ranks / not_sharded,
+                        base::count(ranks, "rank", "ranks"))
           : fmt::format("set mesh.replicate, mesh.shard and mesh.tensor so that their product is {}", ranks);
   base::fail(base::ExitCode::deck,
-             "shard8 {}: --ranks is {}, but the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}): {}, or "
+             "shard8 {}: --ranks is {}, but the deck's mesh has {} (replicate {} × shard {} × tensor {}): {}, or "
              "leave --ranks out{}",
-             command, ranks, mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, remedy, others);
+             command, ranks, base::count(mesh.ranks(), "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor,
+             remedy, others);
 }
 
 }  // namespace
@@ -130,11 +135,14 @@ namespace {
 std::string other_ranks(const DeckArguments& arguments, std::int64_t ranks) {
   try {
     const std::int64_t of_deck = deck::load(arguments.path).config.mesh.ranks();
-    if (of_deck != ranks) return fmt::format("note: {} ranks, the deck itself has {}\n", ranks, of_deck);
+    if (of_deck != ranks)
+      return fmt::format("note: {}, the deck itself has {}\n", base::count(ranks, "rank", "ranks"), of_deck);
   } catch (const base::Error&) {  // the deck alone is not usable: nothing to compare with
   }
   return {};
 }
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int threads) {
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
@@ -148,11 +156,15 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
     return deck::load_text(text, arguments.deck.path, overrides).config;
   });
   if (sweep.rows.empty())
-    base::fail(base::ExitCode::deck,
-               "shard8 plan: none of the meshes of {} ranks is left: {} need more memory than --fit "
-               "allows, {} do not go with the deck{}{}",
-               ranks, sweep.too_large, sweep.refused,
-               sweep.why.empty() ? "; give a larger --fit or more --ranks" : "; the first:\n", sweep.why);
+    base::fail(
+        base::ExitCode::deck,
+        "shard8 plan: none of the meshes of {} is left: {} need more memory than --fit {} allows{}, {} do not go "
+        "with the deck{}{}",
+        base::count(ranks, "rank", "ranks"), sweep.too_large, arguments.fit.empty() ? "-" : arguments.fit,
+        sweep.too_large == 0 ? ""
+                             : fmt::format(" (the smallest need is {:.4g} GiB a rank)",
+                                           static_cast<double>(sweep.least_left_out) / kGiB),
+        sweep.refused, sweep.why.empty() ? "; give a larger --fit or more --ranks" : "; the first:\n", sweep.why);
   if (arguments.json)
     fmt::print("{}\n", train::to_json(sweep));
   else

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
 
@@ -68,7 +69,8 @@ void attach_device(comm::Communicator& world, const tensor::Exec& exec, const co
 
 std::vector<std::string> describe_devices() {
   const int devices = tensor::cuda::device_count();
-  std::vector<std::string> lines{fmt::format("{}, {} devices", tensor::cuda::version_text(), devices)};
+  std::vector<std::string> lines{
+      fmt::format("{}, {}", tensor::cuda::version_text(), base::count(devices, "device", "devices"))};
   for (int d = 0; d < devices; ++d) {
     const auto device = tensor::cuda::describe_device(d);
     lines.push_back(fmt::format("{}: {}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", d, device.name,

@@ -12,8 +12,10 @@
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/stop.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
+#include "comm/launch.hpp"
 #include "deck/choices.hpp"
 #include "train/conditions.hpp"
 #include "train/training_file.hpp"
@@ -41,10 +43,11 @@ void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) 
   if (world.size() == mesh.ranks()) return;
   throw comm::AgreedError(
       base::ExitCode::environment,
-      fmt::format("the deck's mesh has {} ranks (replicate {} × shard {} × tensor {}), but {} {} started: run it under "
-                  "mpiexec -n {} or srun -n {}, or change the mesh group",
-                  mesh.ranks(), mesh.replicate, mesh.shard, mesh.tensor, world.size(),
-                  world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks()),
+      fmt::format("the deck's mesh has {} (replicate {} × shard {} × tensor {}), but {} {} started: run it under "
+                  "mpiexec -n {} or srun -n {}, or change the mesh group{}",
+                  base::count(mesh.ranks(), "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor, world.size(),
+                  world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks(),
+                  comm::launcher_hint(comm::process_variables(), world.size())),
       world.size());
 }
 
@@ -88,8 +91,8 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 
 std::string machine_of(const Job& job) {
   if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), train::machine_name());
-  return fmt::format("{}, {} cores a node, {} threads a rank", train::machine_name(), job.node.cores,
-                     job.runtime.threads());
+  return fmt::format("{}, {} a node, {} a rank", train::machine_name(), base::count(job.node.cores, "core", "cores"),
+                     base::count(job.runtime.threads(), "thread", "threads"));
 }
 
 std::string program_text() {

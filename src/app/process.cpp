@@ -17,6 +17,11 @@
 
 namespace shard8::app {
 
+bool on_terminal() {
+  const char* const said = std::getenv("SHARD8_TERMINAL");
+  return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
+}
+
 int threads_from_environment() {
   const char* const text = std::getenv("OMP_NUM_THREADS");
   if (text == nullptr || *text == '\0') return 0;

@@ -9,9 +9,12 @@
 
 #include "comm/node.hpp"
 
-// What this process was given: threads, memory, environment.
+// What this process was given: terminal, threads, memory, environment.
 
 namespace shard8::app {
+
+/// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
+bool on_terminal();
 
 /// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1.
 /// Errors are those of threads_from_environment().

@@ -1,13 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
-#include <string_view>
 
 #include "app/commands.hpp"
 #include "app/compare_off.hpp"
@@ -58,12 +54,6 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
   return entropy[0];
 }
 
-/// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
-bool on_terminal() {
-  const char* const said = std::getenv("SHARD8_TERMINAL");
-  return isatty(STDOUT_FILENO) == 1 || (said != nullptr && std::string_view(said) == "1");
-}
-
 /// Bytes that are taken now: on a device by all processes, on hosts resident in this process.
 std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : process_memory().resident; }
 /// The most bytes that were taken so far on hosts; on a device those that are taken now.
@@ -72,7 +62,7 @@ std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : p
 /// One rank's run, from the deck to the report.
 class Run {
  public:
-  Run(Job& job, const StopRequests& requests, int compare_pairs, std::vector<std::string> command)
+  Run(Job& job, const StopRequests& requests, const RunArguments& arguments, std::vector<std::string> command)
       : requests_(requests),
         command_(std::move(command)),
         deck_(job.deck),
@@ -81,7 +71,8 @@ class Run {
         logger_(job.world.rank(), job.world.size()),
         runtime_(job.runtime),
         world_(std::move(job.world)),
-        compare_pairs_(compare_pairs),
+        compare_pairs_(arguments.compare_pairs),
+        quiet_(arguments.quiet),
         output_(deck_.config.output, world_),
         assembly_(std::in_place, deck_.config, world_.same(), job.runtime.exec(), job.runtime.threads(),
                   program_text()),
@@ -245,6 +236,7 @@ class Run {
     std::string text = profile::to_text(verification);
     text.pop_back();  // its end of line
     logger_.info("{}", text);
+    if (quiet_) warn_of(logger_, verification);
     const bool failed = verification.status == profile::Verification::Status::failed;
     return base::to_int(failed ? base::ExitCode::verification : base::ExitCode::ok);
   }
@@ -412,9 +404,13 @@ class Run {
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
-    if (stop_)
-      logger_.info("{}", stop_text(stop_, results.back().step + 1, steps_.end, loop.saved, earlier_checkpoint()));
+    if (stop_) {
+      const auto text = stop_text(stop_, results.back().step + 1, steps_.end, loop.saved, earlier_checkpoint());
+      logger_.info("{}", text);
+      if (quiet_ && logger_.speaks()) logger_.warn("{}", text);
+    }
     logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals), profile::to_text(report));
+    if (quiet_) warn_of(logger_, report);
     output_.write(report, what_ran);
     end_leg(loop);
     if (input.verification.status == profile::Verification::Status::failed)
@@ -459,6 +455,7 @@ class Run {
   const tensor::Runtime& runtime_;
   comm::Communicator world_;
   int compare_pairs_;
+  bool quiet_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   RunOutput output_;
   std::optional<train::Assembly> assembly_;  ///< none while compare_off() runs
@@ -490,7 +487,7 @@ int run_command(int argc, char** argv, const RunArguments& arguments) {
     deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
   const int code = run_job(
-      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments.compare_pairs, command)(); }, &requests);
+      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments, command)(); }, &requests);
   requests.leave_launcher();
   return code;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/device.hpp"
 #include "data/dataset.hpp"
@@ -50,15 +51,16 @@ void print_header(const base::Logger& logger, const RunHeader& header) {
   const comm::Node& node = header.node;
   logger.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
   logger.info("{}", chomped(deck::describe(setup.config)));
-  logger.info("ranks      {} on {}, {} threads each, waiting by {}", header.world.size(), node.host, setup.threads,
-              comm::name_of(header.world.waiting()));
+  logger.info("ranks      {} on {}, {} each, waiting by {}", header.world.size(), node.host,
+              base::count(setup.threads, "thread", "threads"), comm::name_of(header.world.waiting()));
   const int threads = node.ranks * setup.threads;
   if (!tensor::kDevice && threads > node.cores && logger.speaks())
     logger.warn(
-        "{} threads of {} ranks share {} {} of {}: a rank that waits for a core looks like exposed communication; "
-        "for figures start at most {} ranks here, or change the mesh",
-        threads, node.ranks, node.cores, node.cores == 1 ? "core" : "cores", node.host,
-        std::max(1, node.cores / setup.threads));
+        "{} of {} share {} of {}: a rank that waits for a core looks like exposed communication; for figures start at "
+        "most {} here, or change the mesh",
+        base::count(threads, "thread", "threads"), base::count(node.ranks, "rank", "ranks"),
+        base::count(node.cores, "core", "cores"), node.host,
+        base::count(std::max(1, node.cores / setup.threads), "rank", "ranks"));
   if (const auto* device = header.world.device())
     for (const std::string& line : device->describe()) logger.info("device     {}", line);
   if (!assembly.parts_problem().empty())

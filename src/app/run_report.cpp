@@ -84,4 +84,17 @@ std::string to_text(const MemoryFigures& memory) {
                                             : "growth of the peak resident set after start-up");
 }
 
+void warn_of(const base::Logger& logger, const profile::Report& report) {
+  if (!logger.speaks()) return;
+  for (const std::string& warning : profile::warnings_of(report)) logger.warn("{}", warning);
+  warn_of(logger, report.verification);
+}
+
+void warn_of(const base::Logger& logger, const profile::Verification& verification) {
+  if (!logger.speaks() || verification.status != profile::Verification::Status::failed) return;
+  std::string text = profile::to_text(verification);
+  text.pop_back();  // its end of line
+  logger.error("{}", text);
+}
+
 }  // namespace shard8::app

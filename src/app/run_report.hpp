@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.hpp"
 #include "checkpoint/manifest.hpp"
 #include "comm/mesh.hpp"
 #include "deck/load.hpp"
@@ -43,5 +44,9 @@ profile::SummaryInput::Input input_of(const char* name, const std::string& path,
 
 /// The lines on memory of the printed report.
 std::string to_text(const MemoryFigures& memory);
+
+/// What `run --quiet` says at its end, on the rank that speaks: warnings of the report and a verification that failed.
+void warn_of(const base::Logger& logger, const profile::Report& report);
+void warn_of(const base::Logger& logger, const profile::Verification& verification);
 
 }  // namespace shard8::app

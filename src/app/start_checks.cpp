@@ -14,12 +14,13 @@
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/run_trace.hpp"
+#include "base/colour.hpp"
+#include "base/made_folders.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/lock.hpp"
 #include "data/batch.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
-#include "base/made_folders.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
 #include "train/assembly.hpp"
@@ -36,7 +37,7 @@ using base::ExitCode;
 
 namespace {
 
-void say(const std::string& text) { fmt::print(stderr, "shard8: warning: {}\n", text); }
+void say(const std::string& text) { base::print_coloured(fmt::format("shard8: warning: {}\n", text), stderr); }
 
 void refuse_lock(const std::string& folder, const std::string& key) {
   if (const std::string why = checkpoint::why_locked(folder, key); !why.empty())

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/colour.hpp"
+
 namespace shard8::base {
 
 void Logger::write(LogLevel level, std::string_view text) const {
@@ -16,6 +18,7 @@ void Logger::write(LogLevel level, std::string_view text) const {
   line += text;
   line += '\n';
   std::FILE* file = level == LogLevel::info ? out_ : err_;
+  if (level != LogLevel::info) line = coloured(line, file);
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
 }

@@ -153,6 +153,16 @@ std::vector<CollectiveFigures> bench_host_collectives(const Communicator& group,
   return rows;
 }
 
+double average_busbw(std::span<const CollectiveFigures> rows) {
+  double sum = 0;
+  for (const CollectiveFigures& row : rows) sum += row.busbw;
+  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+}
+
+std::string average_text(std::span<const CollectiveFigures> rows) {
+  return fmt::format("# Avg bus bandwidth    : {:.4g} GB/s\n", 1e-9 * average_busbw(rows));
+}
+
 std::string to_text(std::span<const CollectiveFigures> rows) {
   constexpr const char* kHead = "# {:<14} {:>12} {:>12} {:>5} {:>10} {:>8} {:>8} {:>7}\n";
   std::string text =
@@ -162,7 +172,7 @@ std::string to_text(std::span<const CollectiveFigures> rows) {
     text += fmt::format("  {:<14} {:>12} {:>12} {:>5} {:>10.2f} {:>8.3f} {:>8.3f} {:>7}\n", name_of(row.op), row.bytes,
                         row.count, row.dtype, row.us, row.algbw * 1e-9, row.busbw * 1e-9,
                         row.wrong ? std::to_string(*row.wrong) : "N/A");
-  return text;
+  return text + average_text(rows);
 }
 
 std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSettings& settings,
@@ -177,7 +187,6 @@ std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSet
                       {"iterations", settings.repetitions}, {"validation", settings.check}};
   object["results"] = Json::array();
   std::uint64_t wrong = 0;
-  double busbw = 0;
   for (const CollectiveFigures& row : rows) {
     object["results"].push_back({{"operation", name_of(row.op)},
                                  {"group", row.group},
@@ -190,10 +199,9 @@ std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSet
                                  {"busbw_bytes_per_s", row.busbw},
                                  {"nwrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}});
     wrong += row.wrong.value_or(0);
-    busbw += row.busbw;
   }
   object["out_of_bounds"] = wrong;
-  object["average_busbw_bytes_per_s"] = rows.empty() ? 0 : busbw / static_cast<double>(rows.size());
+  object["average_busbw_bytes_per_s"] = average_busbw(rows);
   return object.dump(2);
 }
 

@@ -41,7 +41,10 @@ struct CollectiveFigures {
 std::vector<CollectiveFigures> bench_host_collectives(const comm::Communicator& group,
                                                       const CollectiveSettings& settings);
 
-/// A table with the columns of nccl-tests. GB is 1e9 bytes.
+/// The mean of busbw over the rows, in bytes/s; 0 without rows. average_text() says it as nccl-tests does, in a line.
+double average_busbw(std::span<const CollectiveFigures> rows);
+std::string average_text(std::span<const CollectiveFigures> rows);
+/// A table with the columns of nccl-tests, and its average bus bandwidth. GB is 1e9 bytes.
 std::string to_text(std::span<const CollectiveFigures> rows);
 std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSettings& settings,
                     const Measured& measured);

@@ -57,7 +57,7 @@ std::optional<double> hidden_share(double product, double sequential, double ove
   for (const double time : {product, sequential, overlapped})
     if (!std::isfinite(time) || time <= 0) return std::nullopt;
   if (sequential - product < kLeast * sequential) return std::nullopt;
-  return (sequential - overlapped) / (sequential - product);
+  return std::clamp((sequential - overlapped) / (sequential - product), 0.0, 1.0);
 }
 
 std::optional<double> OverlapRow::hidden() const {

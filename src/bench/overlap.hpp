@@ -46,8 +46,9 @@ struct OverlapRow {
 };
 
 /// The share of the exchange's time that the product hides: (sequential − overlapped) / (sequential − product), of
-/// times in one unit. Below 0 if overlap is slower. Nothing if a time is not positive and finite, or if
-/// sequential − product is less than 2 % of sequential: then the exchange takes too little time to say.
+/// times in one unit. Never below 0, where overlap is slower than the plain order, nor above 1, where it is faster than
+/// the product alone. Nothing if a time is not positive and finite, or if sequential − product is less than 2 % of
+/// sequential: then the exchange takes too little time to say.
 std::optional<double> hidden_share(double product, double sequential, double overlapped);
 
 struct OverlapBench {

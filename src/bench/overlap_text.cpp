@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "bench/overlap.hpp"
 
 namespace shard8::bench {
@@ -79,7 +81,11 @@ std::string to_text(const OverlapBench& bench) {
                         milliseconds(r.overlapped.median), r.flags ? milliseconds(r.flags->median) : "-",
                         hidden ? fmt::format("{:.1f}", 100 * *hidden) : "-", fmt::format("{:.2f}", 1e-9 * r.busbw));
   }
-  text += fmt::format("\nleast..most of {} blocks, ms\n", bench.settings.blocks);
+  std::vector<std::string> slower;
+  for (const OverlapRow& r : bench.rows)
+    if (r.overlapped.median > r.sequential.median) slower.push_back(r.key);
+  if (!slower.empty()) text += fmt::format("\nslower than the plain order: {}\n", fmt::join(slower, ", "));
+  text += fmt::format("\nleast..most of {}, ms\n", base::count(bench.settings.blocks, "block", "blocks"));
   const auto spread = [](const BlockTimes& t) { return fmt::format("{:.4f}..{:.4f}", t.least, t.most); };
   for (const OverlapRow& r : bench.rows)
     text += fmt::format(kSpread, r.key, r.method, spread(r.product), spread(r.alone), spread(r.sequential),

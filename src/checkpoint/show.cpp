@@ -9,6 +9,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/inspect.hpp"
+#include "deck/config.hpp"
+#include "deck/fields.hpp"
 #include "io/digest.hpp"
 
 namespace shard8::checkpoint {
@@ -30,6 +32,17 @@ std::uint64_t bytes_of(const Manifest& m) {
   std::uint64_t bytes = 0;
   for (const ShardSummary& file : m.files) bytes += file.length;
   return bytes;
+}
+
+/// Whether a deck that sets this key sets it to its default.
+bool is_default(const ManifestKey& key) {
+  const std::size_t dot = key.key.find('.');
+  for (const deck::Group& group : deck::all_groups()) {
+    if (dot == std::string::npos || group.name != key.key.substr(0, dot)) continue;
+    const deck::Field* const field = deck::find_field(group, key.key.substr(dot + 1));
+    return field != nullptr && deck::value_text(*field, deck::Config{}) == key.value;
+  }
+  return false;
 }
 
 std::string mesh_text(const Manifest& m) { return fmt::format("{} x {} x {}", m.replicate, m.shard, m.tensor); }
@@ -67,7 +80,7 @@ void show_header(Out out, const Checkpoint& checkpoint) {
   fmt::format_to(out, "deck        what is not a default:\n");
   const auto width = width_of("", m.deck, [](const ManifestKey& key) { return key.key; });
   for (const ManifestKey& key : m.deck)
-    if (key.origin != "default")
+    if (key.origin != "default" && !is_default(key))
       fmt::format_to(out, "  {:<{}}  {}\n", key.key, width, key.value.empty() ? "\"\"" : base::printable(key.value));
 }
 

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/colour.hpp"
 #include "base/error.hpp"
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
@@ -31,7 +32,7 @@ std::string host_name() {
 // One write, so that lines of several ranks do not mix.
 void print_error(const std::string& line) {
   std::fflush(stdout);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  base::print_coloured(line, stderr);
   std::fflush(stderr);
 }
 

@@ -57,6 +57,13 @@ std::optional<std::string> launch_problem(const Variables& variable, int ranks) 
         "--mpi=pmi2 "
         "for mpich)",
         *processes, ranks, ranks == 1 ? "" : "s");
+  const auto of_open_mpi = number(variable("OMPI_COMM_WORLD_SIZE"));
+  if (of_open_mpi && *of_open_mpi != ranks && !processes)
+    return fmt::format(
+        "the launcher of open mpi started {} processes, but mpi counts {} rank{}: this program is one of another mpi "
+        "library ({}); start it with the mpiexec of this library, by its full path if there are several (`shard8 info` "
+        "names the library)",
+        *of_open_mpi, ranks, ranks == 1 ? "" : "s", library_version());
   // A batch script has SLURM_NTASKS and SLURM_PROCID, too; only a step's tasks have a step.
   if (!variable("SLURM_STEP_ID") || !variable("SLURM_PROCID")) return std::nullopt;
   auto tasks = number(variable("SLURM_STEP_NUM_TASKS"));
@@ -72,10 +79,24 @@ std::optional<std::string> launch_problem(const Variables& variable, int ranks) 
       *tasks, ranks, ranks == 1 ? "" : "s");
 }
 
+std::string launcher_hint(const Variables& variable, int ranks) {
+  if (ranks != 1) return "";
+  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (variable(name)) return "";  // the launcher says how many it started: see launch_problem()
+  if (variable("PMIX_RANK"))
+    return fmt::format(
+        "; PMIX_RANK is set, so a launcher did start this process: if it started the others, too, it is one of another "
+        "mpi library than this program's ({}): use the mpiexec of this library",
+        library_version());
+  if (const auto tasks = number(variable("SLURM_NTASKS")); tasks && *tasks > 1)
+    return fmt::format("; this job of slurm has {} tasks (SLURM_NTASKS): a program becomes a task by srun", *tasks);
+  return "";
+}
+
 bool reports_launch(const Variables& variable) {
-  auto rank = number(variable("PMI_RANK"));
-  if (!rank) rank = number(variable("SLURM_PROCID"));
-  return rank.value_or(0) == 0;
+  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (const auto rank = number(variable(name))) return *rank == 0;
+  return true;
 }
 
 std::string library_version() {

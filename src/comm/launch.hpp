@@ -12,10 +12,14 @@ namespace shard8::comm {
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 Variables process_variables();
 
-/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm or a launcher that speaks PMI
-/// started several processes but MPI counts another number of ranks, because the library did not understand the
-/// launcher. After `srun --mpi=none`, for example, each task would train alone.
+/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm or a launcher that speaks PMI, or
+/// that of Open MPI, started several processes but MPI counts another number of ranks, because the library did not
+/// understand the launcher. After `srun --mpi=none`, for example, each task would train alone.
 std::optional<std::string> launch_problem(const Variables& variable, int ranks);
+
+/// What to add to the message that a job has too few ranks: which launcher this process has, by its variables, if MPI
+/// counts one rank and the launcher may have started more. Empty if nothing says so.
+std::string launcher_hint(const Variables& variable, int ranks);
 
 /// Whether this process reports such a problem: one of those that were started together does, which cannot agree.
 bool reports_launch(const Variables& variable);

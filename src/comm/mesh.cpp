@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace shard8::comm {
 
@@ -18,9 +19,10 @@ MeshPlace place_of(const MeshShape& shape, int rank) {
 Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) {
   if (shape.replicate < 1 || shape.shard < 1 || shape.tensor < 1 || world.size() != shape.ranks()) {
     base::fail(base::ExitCode::environment,
-               "the mesh needs {} ranks (replicate {} x shard {} x tensor {}), but {} were started; start {} or change "
+               "the mesh needs {} (replicate {} x shard {} x tensor {}), but {} were started; start {} or change "
                "the group 'mesh' of the deck",
-               shape.ranks(), shape.replicate, shape.shard, shape.tensor, world.size(), shape.ranks());
+               base::count(shape.ranks(), "rank", "ranks"), shape.replicate, shape.shard, shape.tensor, world.size(),
+               shape.ranks());
   }
   const MeshPlace place = place_of(shape, world.rank());
   const int data_rank = place.replicate * shape.shard + place.shard;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "data/dataset_kinds.hpp"
+#include "io/absent_content.hpp"
 
 namespace shard8::data {
 
@@ -23,12 +24,16 @@ constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes that histogram() reads
 /// The files of a folder in bytewise order, or the path itself if it is not a folder. The path need not exist.
 std::vector<std::string> files_of(const std::string& path) {
   std::error_code status;
-  if (!fs::is_directory(path, status)) return {path};
+  if (!fs::is_directory(path, status)) {
+    io::require_content(path);
+    return {path};
+  }
   std::vector<std::string> names;
   for (auto it = fs::directory_iterator(path, status); !status && it != fs::directory_iterator();
        it.increment(status)) {
     auto name = it->path().filename().string();
     if (name.starts_with('.')) continue;
+    io::require_content(it->path().string());
     std::error_code kind;
     if (!it->is_regular_file(kind)) {
       base::fail(base::ExitCode::deck,

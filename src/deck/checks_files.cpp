@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"
 
@@ -25,6 +26,18 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+// Whether the path is a link to nowhere.
+bool is_dangling(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_symlink(path, ignored) && fs::status(path, ignored).type() == fs::file_type::not_found;
+}
+
+// What a link names, as a deck's error can show it.
+std::string target_of(const fs::path& link) {
+  std::error_code ignored;
+  return base::quotable(fs::read_symlink(link, ignored).string());
+}
+
 class FileChecker {
  public:
   FileChecker(const Checker& check, const fs::path& deck) : check_(check), folder_(deck.parent_path()) {}
@@ -33,6 +46,12 @@ class FileChecker {
   bool names_folder(const std::string& name) const {
     const fs::path here = name;
     return is_folder(here) || (here.is_relative() && !is_there(here) && is_folder(folder_ / here));
+  }
+
+  // Whether the name is that of a link to nowhere, which may have led to a folder.
+  bool names_dangling(const std::string& name) const {
+    const fs::path here = name;
+    return is_dangling(here) || (here.is_relative() && !is_there(here) && is_dangling(folder_ / here));
   }
 
   // Whether checkpoint.restart names a folder that is gone and has been used; sets `name` to the path that was.
@@ -55,7 +74,11 @@ class FileChecker {
     const fs::path beside = folder_ / here;
     const bool two_places = here.is_relative() && !folder_.empty();
     const fs::path found = is_there(here) || !two_places ? here : beside;
-    if (!is_there(found)) {
+    const fs::path link = is_dangling(here) || !two_places ? here : beside;
+    if (!is_there(found) && is_dangling(link)) {
+      check_.fail({path}, fmt::format("{}: '{}' is a link to '{}', which does not exist", path, name, target_of(link)),
+                  "copy or download the file itself, or mend the link");
+    } else if (!is_there(found)) {
       check_.fail({path}, fmt::format("{}: '{}' does not exist", path, name),
                   two_places ? fmt::format("nor does '{}'", beside.string()) : "");
     } else if (is_folder(found) && !folder_too) {
@@ -94,7 +117,7 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading, con
     const bool object = model.init_file.find(":/") != std::string::npos;
     const bool index =
         model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
-    if (index || (!object && files.names_folder(model.init_file))) {
+    if (index || (!object && (files.names_folder(model.init_file) || files.names_dangling(model.init_file)))) {
       files.find("model.init_file", model.init_file, {}, true);
     } else {
       files.find_object(

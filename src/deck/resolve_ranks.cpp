@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "deck/checks.hpp"
 #include "deck/fields.hpp"
 
@@ -20,7 +21,7 @@ constexpr std::string_view kShard = "mesh.shard", kBatch = "data.batch", kPerRan
 // "start 4 or 8 ranks": the nearest numbers that `model_ranks` divides.
 std::string nearest_ranks(std::int64_t ranks, std::int64_t model_ranks) {
   const std::int64_t below = ranks / model_ranks * model_ranks;
-  return below == 0 ? fmt::format("start {} ranks", model_ranks)
+  return below == 0 ? fmt::format("start {}", base::count(model_ranks, "rank", "ranks"))
                     : fmt::format("start {} or {} ranks", below, below + model_ranks);
 }
 

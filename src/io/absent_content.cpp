@@ -33,7 +33,7 @@ bool is_lfs_pointer(const std::string& path) {
 
 void require_content(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
+  if (fs::is_symlink(path, ignored) && fs::status(path, ignored).type() == fs::file_type::not_found) {
     const auto target = fs::read_symlink(path, ignored);
     base::fail(base::ExitCode::deck,
                "'{}': the link leads to '{}', which is not there; copy or download the file itself, or mend the link",

@@ -6,11 +6,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/absent_content.hpp"
 
 namespace shard8::io {
 namespace {
@@ -87,6 +89,21 @@ std::vector<std::string> parts_of(std::string_view object) {
   return parts;
 }
 
+/// What to do about an error, by the words of HDF5 1.10's stack, with what separates it from them. Empty: not known.
+std::string advice_for(std::string_view stack) {
+  const auto says = [&](std::string_view words) { return stack.find(words) != std::string_view::npos; };
+  // HDF5 locks files even for reading, by flock(), or fcntl() where there is none.
+  if (says("unable to lock file") &&
+      (says(fmt::format("errno = {},", EAGAIN)) || says(fmt::format("errno = {},", EACCES))))
+    return "; another process writes the file now: start when that process has closed it, or give a copy of the file";
+  if (says("unable to lock file")) return "; on a file system without locks set HDF5_USE_FILE_LOCKING=FALSE";
+  if (says("file is already open for write"))
+    return "; another process writes the file now, or ended without closing it: start when the file is closed; if no "
+           "process has it open, `h5clear -s` mends it";
+  if (says("truncated file")) return "; the file is not whole: it is still written, or was not copied to its end";
+  return {};
+}
+
 bool has_type(const H5Handle& object, H5O_type_t type) {
   const H5I_type_t found = H5Iget_type(object.id());
   return type == H5O_TYPE_GROUP ? found == H5I_GROUP : found == H5I_DATASET;
@@ -113,13 +130,11 @@ void h5_silence() { h5_check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Ese
 
 void h5_fail(const char* expression, const std::string& where) {
   const std::string stack = take_error_stack();
-  // HDF5 1.10 locks files even for reading. Its message on a file system without locks has these words.
-  const bool lock = stack.find("unable to lock file") != std::string::npos;
-  base::fail(base::ExitCode::failed, "{}: {} failed; HDF5 says: {}{}", where, expression, stack,
-             lock ? "; on a file system without locks set HDF5_USE_FILE_LOCKING=FALSE" : "");
+  base::fail(base::ExitCode::failed, "{}: {} failed; HDF5 says: {}{}", where, expression, stack, advice_for(stack));
 }
 
 H5Handle h5_open_file(const std::string& path) {
+  require_content(path);
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
     base::fail(base::ExitCode::deck, "'{}': {}; an HDF5 file is needed here, written as file.h5:/object", path,

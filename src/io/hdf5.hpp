@@ -56,7 +56,8 @@ void h5_open_library();
 /// Stops HDF5 from printing its errors, on this thread. h5_fail() puts them into the message of the Error.
 void h5_silence();
 
-/// Throws Error(failed) "where: expression failed; HDF5 says: ..." with HDF5's error stack.
+/// Throws Error(failed) "where: expression failed; HDF5 says: ..." with HDF5's error stack, and with what to do if the
+/// cause is known.
 [[noreturn]] void h5_fail(const char* expression, const std::string& where);
 
 /// Returns a status of HDF5, or throws as h5_fail() if the status is negative.
@@ -66,8 +67,8 @@ Status h5_check(Status status, const char* expression, const std::string& where)
   return status;
 }
 
-/// Opens a file for reading. Error(deck) if there is no such regular file, Error(failed) if it is not an HDF5 file or
-/// cannot be opened.
+/// Opens a file for reading. Error(deck) if there is no such regular file, or as require_content(); Error(failed) if it
+/// is not an HDF5 file or cannot be opened.
 H5Handle h5_open_file(const std::string& path);
 
 /// "file.h5:/object", split at the last ":/". Without ":/" the object is empty.

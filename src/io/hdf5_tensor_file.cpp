@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/absent_content.hpp"
 #include "io/box.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_storage.hpp"
@@ -42,7 +41,6 @@ class Hdf5TensorFile final : public TensorFile {
   void open() {
     auto [path, group] = h5_split(spec());
     if (group.empty()) group = "/";
-    require_content(path);
     auto file = h5_open_file(path);
     auto at = h5_open_object(file.id(), path, group, H5O_TYPE_GROUP);
     for (auto& name : h5_children(at.id(), spec(), H5O_TYPE_DATASET)) {

@@ -23,11 +23,13 @@
 namespace shard8::io {
 namespace {
 
-const char* remedy_of(int error) {
+const char* remedy_of(int error, RawFile::Content content) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "the disk or the quota is full: make room, or keep fewer checkpoints";
+      return content == RawFile::Content::checkpoint
+                 ? "the disk or the quota is full: make room, or keep fewer checkpoints"
+                 : "the disk or the quota is full: make room, or write to another disk";
     case EFBIG:
       return "raise the limit of file sizes (ulimit -f), or use a file system that allows such files";
     case EACCES:
@@ -109,8 +111,10 @@ RawFile::RawFile(std::string path, int flags, base::ExitCode code, const char* o
   if (const int now = ::fcntl(descriptor_, F_GETFL); now != -1) ::fcntl(descriptor_, F_SETFL, now & ~O_NONBLOCK);
 }
 
-RawFile RawFile::create(const std::string& path) {
-  return {path, O_RDWR | O_CREAT | O_EXCL, base::ExitCode::failed, "create"};
+RawFile RawFile::create(const std::string& path, Content content) {
+  RawFile file(path, O_RDWR | O_CREAT | O_EXCL, base::ExitCode::failed, "create");
+  file.content_ = content;
+  return file;
 }
 
 RawFile RawFile::open_for_reading(const std::string& path) {
@@ -124,12 +128,14 @@ RawFile RawFile::open_for_writing(const std::string& path) {
 RawFile::RawFile(RawFile&& other) noexcept
     : path_(std::move(other.path_)),
       code_(other.code_),
+      content_(other.content_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       direct_(std::exchange(other.direct_, -1)) {}
 
 RawFile& RawFile::operator=(RawFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(code_, other.code_);
+  std::swap(content_, other.content_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(direct_, other.direct_);
   return *this;
@@ -142,8 +148,9 @@ RawFile::~RawFile() {
 
 void RawFile::fail_with(int error, const std::string& operation) const {
   const bool reading = code_ == base::ExitCode::checkpoint;
-  base::fail(code_, "'{}': cannot {}: {}; {}", path_, operation, std::generic_category().message(error),
-             reading ? "check the disk and the file's permissions, or use another checkpoint" : remedy_of(error));
+  base::fail(
+      code_, "'{}': cannot {}: {}; {}", path_, operation, std::generic_category().message(error),
+      reading ? "check the disk and the file's permissions, or use another checkpoint" : remedy_of(error, content_));
 }
 
 std::uint64_t RawFile::length() const {

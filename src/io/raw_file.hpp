@@ -23,8 +23,10 @@ class RawFile {
   /// need. Most disks can read memory that begins at a multiple of kDirectMemory.
   static constexpr std::uint64_t kDirectPage = 4096, kDirectMemory = 512;
 
+  /// What a file holds, for the advice of errors.
+  enum class Content { checkpoint, weights };
   /// Makes a new file, open for reading and writing. It is an error if the path exists.
-  static RawFile create(const std::string& path);
+  static RawFile create(const std::string& path, Content content = Content::checkpoint);
   static RawFile open_for_reading(const std::string& path);
   static RawFile open_for_writing(const std::string& path);
 
@@ -69,6 +71,7 @@ class RawFile {
 
   std::string path_;
   base::ExitCode code_;
+  Content content_ = Content::checkpoint;
   int descriptor_ = -1;
   int direct_ = -1;  ///< the same file for direct I/O, if there is any
 };

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/text.hpp"
+
 namespace shard8::profile {
 namespace {
 
@@ -94,21 +96,23 @@ ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gat
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
   const auto [least, most] = std::minmax_element(figures.cpu.begin(), figures.cpu.end());
   const auto worst = static_cast<std::size_t>(figures.worst_rank());
-  std::string text = fmt::format(
+  const std::string text = fmt::format(
       "\nprocessor: CPU time / (threads x wall time) {:.2f} to {:.2f}; longest without a core: rank {} ({}), {:.1f} % "
       "of "
       "its time, {:.0f} involuntary switches/s\n",
       *least, *most, worst, hosts.at(worst), 100 * figures.without_core[worst], figures.switches_per_s[worst]);
-  if (figures.busy())
-    text += fmt::format(
-        "warning: the machine was busy: {} of {} ranks had work and no core for more than {:g} % of the time{}: take "
-        "no "
-        "figures from this run\n",
-        std::count_if(figures.without_core.begin(), figures.without_core.end(),
-                      [](double share) { return share > kBusyShare; }),
-        figures.without_core.size(), 100 * kBusyShare,
-        hosts.size() > 1 ? "; other ranks waited for them, which looks like exposed communication" : "");
-  return text;
+  return text + busy_text(figures, hosts);
+}
+
+std::string busy_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
+  if (!figures.busy()) return {};
+  return fmt::format(
+      "warning: the machine was busy: {} of {} had work and no core for more than {:g} % of the time{}: take no "
+      "figures from this run\n",
+      std::count_if(figures.without_core.begin(), figures.without_core.end(),
+                    [](double share) { return share > kBusyShare; }),
+      base::count(static_cast<std::int64_t>(figures.without_core.size()), "rank", "ranks"), 100 * kBusyShare,
+      hosts.size() > 1 ? "; other ranks waited for them, which looks like exposed communication" : "");
 }
 
 }  // namespace shard8::profile

@@ -50,7 +50,9 @@ struct ProcessorFigures {
 };
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);
 
-/// The lines of the report. `hosts` by rank.
+/// The lines of the report, busy_text() among them. `hosts` by rank.
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts);
+/// The warning that the machine was busy, a line; empty unless figures.busy().
+std::string busy_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts);
 
 }  // namespace shard8::profile

@@ -125,6 +125,9 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
 /// The text printed at the end of a run: the tables, then the block of figures. Rows of emulated products are labelled.
 std::string to_text(const Report& report);
 
+/// The lines of the printed report that warn of its figures, each without its line end.
+std::vector<std::string> warnings_of(const Report& report);
+
 /// The verdict as the last line of a report says it: "VERIFICATION: PASSED", with a line end.
 std::string to_text(const Verification& verification);
 

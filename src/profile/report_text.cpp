@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <vector>
 
+#include "base/text.hpp"
 #include "profile/report.hpp"
 
 namespace shard8::profile {
@@ -18,6 +21,11 @@ constexpr double kMinCoverage = 0.98;  ///< chosen: at most 2 % of a step may be
 std::string figure(double x) {
   const int decimals = x >= 1000 ? 1 : x >= 10 ? 2 : x >= 1 ? 3 : x >= 1e-3 ? 6 : 9;
   return fmt::format("{:.{}f}", x, decimals);
+}
+
+std::string coverage_text(const Report& report) {
+  return fmt::format("named phases cover {:.2f} % of the step{}", 100 * report.coverage,
+                     report.coverage < kMinCoverage ? ": less than 98 %, too little to trust the shares" : "");
 }
 
 void phases(Out out, const Report& report) {
@@ -35,10 +43,10 @@ void phases(Out out, const Report& report) {
                    report.hosts[static_cast<std::size_t>(s.worst_rank)]);
   }
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
-  fmt::format_to(out, "named phases cover {:.2f} % of the step{}\n", 100 * report.coverage,
-                 report.coverage < kMinCoverage ? ": less than 98 %, too little to trust the shares" : "");
-  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
-                 1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
+  fmt::format_to(out, "{}\n", coverage_text(report));
+  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} ({} left out)\n",
+                 1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s,
+                 base::count(static_cast<std::int64_t>(report.measured_steps()), "step", "steps"), report.skipped);
 }
 
 void exchanges(Out out, const Report& report) {
@@ -143,6 +151,18 @@ std::string to_text(const Verification& v) {
       break;
   }
   return "VERIFICATION: NOT CONFIGURED\n";
+}
+
+std::vector<std::string> warnings_of(const Report& report) {
+  std::vector<std::string> warnings;
+  if (report.measured_steps() == 0) return warnings;
+  if (report.coverage < kMinCoverage) warnings.push_back(coverage_text(report));
+  constexpr std::string_view kWord = "warning: ";
+  if (report.processor && report.processor->busy()) {
+    const std::string text = busy_text(*report.processor, report.hosts);
+    warnings.push_back(text.substr(kWord.size(), text.size() - kWord.size() - 1));
+  }
+  return warnings;
 }
 
 std::string to_text(const Report& report) {

@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr int kHostThread = 1;
 constexpr int kComputeStream = 7;  // that of torch.profiler's traces
+constexpr int kFirstStream = 20;   // of collectives; chosen
 
 std::string nccl_name(const std::string& op) {
   if (op == "all_gather") return "ncclDevKernel_AllGather";
@@ -26,11 +27,9 @@ std::string nccl_name(const std::string& op) {
   return "ncclDevKernel_AllReduce";
 }
 
-/// The first stream of a collective. Collectives that overlap in time get the streams after it.
-int first_stream(const Span& span) {
-  if (span.group == "tensor") return 40;
-  if (span.op == "all_gather") return 20;
-  return span.group == "replicate" ? 50 : 30;
+/// What a stream of collectives does, which is its name: "tensor gather", "shard reduce".
+std::string lane_of(const Span& span) {
+  return fmt::format("{} {}", span.group, span.op == "all_gather" ? "gather" : "reduce");
 }
 
 /// Bytes of an element; 1 for a call of several dtypes, whose elements are counted as bytes.
@@ -46,7 +45,8 @@ class Writer {
   void add_rank(const RankTrace& trace) {
     trace_ = &trace;
     groups_ = groups_of(trace.mesh);
-    free_at_.clear();
+    lanes_.clear();
+    streams_ = 0;
     name("process_name", kHostThread, fmt::format("rank {} ({})", trace.rank, trace.host));
     name("process_sort_index", kHostThread, trace.rank);
     name("thread_name", kHostThread, "host");
@@ -188,11 +188,7 @@ class Writer {
   void collective(const Span& span) {
     const auto [begin, end] = traced_part(span);
     if (end <= begin) return;
-    int stream = first_stream(span);
-    while (free_at_.contains(stream) && free_at_[stream] > begin) ++stream;
-    if (!free_at_.contains(stream))
-      name("thread_name", stream, fmt::format("{} {}", span.group, span.op == "all_gather" ? "gather" : "reduce"));
-    free_at_[stream] = end;
+    const int stream = stream_for(lane_of(span), begin, end);
     json args = args_of(span);
     const auto ranks = static_cast<std::uint64_t>(span.ranks);
     args["Collective name"] = span.op;
@@ -214,6 +210,21 @@ class Writer {
     event("kernel", nccl_name(span.op), stream, begin, end, args);
   }
 
+  /// A stream that does what `lane` says and is free from `begin` to `end`. A lane whose collectives overlap in time
+  /// has several streams of its name.
+  int stream_for(const std::string& lane, std::int64_t begin, std::int64_t end) {
+    std::vector<Stream>& streams = lanes_[lane];
+    for (Stream& stream : streams) {
+      if (stream.free_at > begin) continue;
+      stream.free_at = end;
+      return stream.number;
+    }
+    const int number = kFirstStream + streams_++;
+    name("thread_name", number, lane);
+    streams.push_back({number, end});
+    return number;
+  }
+
   /// What of a collective lies in traced steps that follow each other.
   std::pair<std::int64_t, std::int64_t> traced_part(const Span& span) const {
     std::int64_t begin = 0, end = 0;
@@ -232,7 +243,12 @@ class Writer {
   Times times_;
   const RankTrace* trace_ = nullptr;
   std::vector<RankGroup> groups_;
-  std::map<int, std::int64_t> free_at_;  ///< by stream
+  struct Stream {
+    int number;
+    std::int64_t free_at;
+  };
+  std::map<std::string, std::vector<Stream>> lanes_;  ///< streams of collectives by what they do, see lane_of()
+  int streams_ = 0;                                   ///< of all lanes
   int correlation_ = 0;
   std::string events_;
 };

@@ -15,7 +15,7 @@ namespace shard8::train {
 namespace {
 
 /// The message for a step whose loss or gradient norm is not finite. It says what to try.
-std::string divergence(const StepResult& r) {
+std::string divergence(const StepResult& r, bool fp32) {
   const auto shown = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
   std::string what;
   if (!std::isfinite(r.loss)) what = "loss " + shown(r.loss);
@@ -25,13 +25,11 @@ std::string divergence(const StepResult& r) {
   what += both ? " are not finite" : " is not finite";
   if (r.step == 0)
     return fmt::format(
-        "step 0: {} before any update: look at model.init_file, model.init_std, model.norm_eps and "
-        "model.rope_theta, or try precision.compute = fp32",
-        what);
-  return fmt::format(
-      "step {}: {}: training diverged; try a lower optimizer.lr (now {}), a longer optimizer.warmup, a "
-      "larger optimizer.eps or precision.compute = fp32",
-      r.step, what, r.learning_rate);
+        "step 0: {} before any update: look at model.init_file, model.init_std, model.norm_eps and model.rope_theta{}",
+        what, fp32 ? "" : ", or try precision.compute = fp32");
+  return fmt::format("step {}: {}: training diverged; try a lower optimizer.lr (now {}), a longer optimizer.warmup{}",
+                     r.step, what, r.learning_rate,
+                     fp32 ? " or a larger optimizer.eps" : ", a larger optimizer.eps or precision.compute = fp32");
 }
 
 }  // namespace
@@ -49,7 +47,8 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
     const StepResult& result = loop.steps.emplace_back(trainer.step(s));
     if (hooks.after) hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
-      throw comm::AgreedError(base::ExitCode::failed, divergence(result), trainer.ranks());
+      throw comm::AgreedError(base::ExitCode::failed,
+                              divergence(result, trainer.setup().dims.compute == tensor::DType::fp32), trainer.ranks());
     if (hooks.between) hooks.between(s + 1);
   }
   return loop;

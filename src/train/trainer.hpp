@@ -67,6 +67,7 @@ class Trainer {
   void settle();
 
   int ranks() const { return mesh_.world.size(); }
+  const Setup& setup() const { return setup_; }
   const State& state() const { return state_; }
   State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }

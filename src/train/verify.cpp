@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "io/absent_content.hpp"
 
 namespace shard8::train {
 
@@ -82,6 +83,7 @@ profile::Verification LossJudge::verdict(std::int64_t end, std::optional<double>
 }
 
 std::vector<double> read_gold(const std::string& path) {
+  io::require_content(path);
   std::ifstream file(path);
   if (!file) base::fail(base::ExitCode::deck, "verify.gold: cannot read '{}'", path);
   std::vector<double> losses;

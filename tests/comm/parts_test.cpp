@@ -221,6 +221,13 @@ TEST(Launch, singletons_of_a_slurm_step_are_found) {
   EXPECT_FALSE(problem(step, 4));
 }
 
+TEST(Launch, the_launcher_of_another_mpi_is_found) {
+  const auto text = problem({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"PMIX_RANK", "1"}}, 1);
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("open mpi started 2 processes, but mpi counts 1 rank"), std::string::npos);
+  EXPECT_FALSE(problem({{"OMPI_COMM_WORLD_SIZE", "2"}}, 2));
+}
+
 TEST(Launch, other_launches_are_left_alone) {
   EXPECT_FALSE(problem({}, 1));
   // In a batch script, and under mpiexec there.

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/token_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <numeric>
 
 #include "tests/io/files.hpp"
@@ -115,6 +119,58 @@ TEST(TokenFile, HandsOnEverythingInPieces) {
     joined.insert(joined.end(), piece.begin(), piece.end());
   });
   EXPECT_EQ(joined, all_of(gold));
+}
+
+// The advice is about the cause: a writer has no use for a switch that turns locks off.
+TEST(TokenFile, SaysThatAFileIsBeingWritten) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  test::H5Writer writer(folder / "t.h5");
+  writer.dataset<std::int32_t>("tokens", H5T_STD_I32LE, {3}, {1, 2, 3});
+  writer.close();
+  const auto open = [&](const char* name) {
+    return [&io, spec = folder / (std::string(name) + ":/tokens")] { io::TokenFile file(io, spec); };
+  };
+  const auto says = [&](const char* name, const std::string& advice) {
+    test::expect_error(open(name), base::ExitCode::failed, {name, "HDF5 says", advice});
+    try {
+      open(name)();
+    } catch (const base::Error& e) {
+      EXPECT_EQ(std::string(e.what()).find("HDF5_USE_FILE_LOCKING"), std::string::npos) << e.what();
+    }
+  };
+  const int lock = ::open((folder / "t.h5").c_str(), O_RDWR | O_CLOEXEC);  // as HDF5 in another process
+  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
+  says("t.h5", "; another process writes the file now: start when that process has closed it");
+  ::close(lock);
+  open("t.h5")();
+
+  // HDF5's newer formats mark a file that is open for writing. A copy of it keeps the mark, as one does whose writer
+  // was killed.
+  io::H5Handle access(SHARD8_H5("access", H5Pcreate(H5P_FILE_ACCESS)), H5Pclose);
+  SHARD8_H5("access", H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110));
+  io::H5Handle newer(
+      SHARD8_H5("newer", H5Fcreate((folder / "new.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id())), H5Fclose);
+  SHARD8_H5("newer", H5Fflush(newer.id(), H5F_SCOPE_GLOBAL));
+  std::filesystem::copy_file(folder / "new.h5", folder / "marked.h5");
+  newer.close("newer");
+  access.close("access");
+  says("marked.h5", "; another process writes the file now, or ended without closing it");
+
+  test::write_bytes(folder / "cut.h5", test::read_bytes(folder / "t.h5").substr(0, 1500));
+  says("cut.h5", "; the file is not whole: it is still written, or was not copied to its end");
+}
+
+TEST(TokenFile, SaysThatItsContentIsElsewhere) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto open = [&](const std::string& spec) {
+    return [&io, &folder, spec] { io::TokenFile file(io, folder / spec); };
+  };
+  std::filesystem::copy_file(SHARD8_SOURCE_DIR "/tests/cases/lfs_pointer/lfs/model.safetensors", folder / "lfs.h5");
+  std::filesystem::create_symlink("../blobs/0123", folder / "link.h5");
+  test::expect_error(open("lfs.h5:/x"), base::ExitCode::deck, {"lfs.h5': is a pointer of Git LFS", "git lfs pull"});
+  test::expect_error(open("link.h5:/x"), base::ExitCode::deck, {"link.h5': the link leads to '../blobs/0123'"});
 }
 
 TEST(TokenFile, SaysWhatIsWrong) {

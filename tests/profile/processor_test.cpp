@@ -70,8 +70,14 @@ TEST(Processor, is_reported_over_ranks) {
   EXPECT_NE(text.find("\nwarning: the machine was busy: 4 of 4 ranks had work and no core for more than 5 % of"),
             std::string::npos)
       << text;
+  // A quiet run has these lines alone.
+  for (const std::string& warning : warnings_of(r)) EXPECT_NE(text.find(warning + '\n'), std::string::npos) << warning;
+  ASSERT_FALSE(warnings_of(r).empty());
+  EXPECT_EQ(warnings_of(r).back().find("the machine was busy: 4 of 4 ranks"), 0u) << warnings_of(r).back();
   input.processor = use_of(19, 2, 0.1);
   const std::string quiet = to_text(Job().reports(3, input)[0]);
+  for (const std::string& warning : warnings_of(Job().reports(3, input)[0]))
+    EXPECT_EQ(warning.find("busy"), std::string::npos);
   EXPECT_NE(quiet.find("\nprocessor: "), std::string::npos);
   EXPECT_EQ(quiet.find("warning"), std::string::npos) << quiet;
   EXPECT_FALSE(synthetic_report().processor);

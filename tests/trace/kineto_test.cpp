@@ -81,6 +81,36 @@ TEST(Kineto, events_of_a_thread_nest) {
   }
 }
 
+// A thread holds what its name says, whichever collective was first and however many overlap.
+TEST(Kineto, threads_of_collectives_do_what_they_are_called) {
+  RankTrace rank = example();
+  rank.spans.push_back(call(405, 420, "all_reduce", "tensor"));
+  rank.spans.push_back(call(0, 20, "reduce_scatter", "tensor", "proj_fprop"));
+  for (int i = 0; i < 12; ++i) {
+    rank.spans.push_back(call(500, 600 + i, "all_gather", "tensor", "qkv_fprop"));
+    rank.spans.push_back(call(500, 600 + i, "all_gather", "shard"));
+  }
+  rank.spans.push_back(call(650, 660, "all_reduce", "replicate"));
+  rank.spans.push_back(call(670, 680, "all_gather", "model"));
+  const json trace = json::parse(kineto_of(rank));
+  std::map<int, std::string> names;
+  for (const json& e : trace.at("traceEvents"))
+    if (e.at("name") == "thread_name") {
+      EXPECT_FALSE(names.contains(e.at("tid"))) << "a thread has two names";
+      names[e.at("tid")] = e.at("args").at("name");
+    }
+  int collectives = 0;
+  for (const json& e : events_of(trace, "kernel")) {
+    const json& args = e.at("args");
+    if (!args.contains("Collective name")) continue;
+    ++collectives;
+    const bool gather = args.at("Collective name") == "all_gather";
+    EXPECT_EQ(names.at(e.at("tid")),
+              args.at("Process Group Description").get<std::string>() + (gather ? " gather" : " reduce"));
+  }
+  EXPECT_EQ(collectives, 3 + 2 + 24 + 2);
+}
+
 TEST(Kineto, overlap) {
   const Overlap o = overlap_of(example());
   EXPECT_NEAR(o.in_flight, (200 + 110 + 350) * 1e-6, 1e-9);

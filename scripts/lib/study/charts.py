@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of pictures, each drawn for a width: bars, curves, a histogram, a heat map, scaling, a roofline."""
+from study.errors import counted
 from study.svg import LETTER, SERIES, Axes, Svg, cut, number, ticks
 
 NARROW, WIDE = 360, 760  # widths for which every picture is drawn
@@ -179,7 +180,7 @@ def scaling(title, series, base, width):
             x, y = axes.x(p["ranks"]), axes.y(p["tokens_per_s"])
             svg.line(x + aside, axes.y(p["min"]), x + aside, axes.y(p["max"]), "whisker", color)
             svg.dot(x, y, color,
-                    f"{label or 'all'}: {p['ranks']} ranks, {number(p['tokens_per_s'])} tokens/s, speed-up "
+                    f"{label or 'all'}: {counted(p['ranks'], 'rank')}, {number(p['tokens_per_s'])} tokens/s, speed-up "
                     f"{number(p['tokens_per_s'] / base)}, efficiency {100 * p['efficiency']:.0f} %")
     for line in series.values() if len(series) <= 3 else ():
         for p in line[1:]:

@@ -49,7 +49,7 @@ def facts_of(summary):
             ("Program", f"shard8 {version.get('shard8')} ({version.get('git_hash')}, {version.get('build_type')}, "
                         f"{version.get('compiler')})"),
             ("Libraries", f"{version.get('mpi')}; HDF5 {version.get('hdf5')}; {version.get('blas')}"),
-            ("Mesh", f"{summary['ranks']} ranks = replicate {mesh.get('replicate')} × shard {mesh.get('shard')} × tensor "
+            ("Mesh", f"{counted(summary['ranks'], 'rank')} = replicate {mesh.get('replicate')} × shard {mesh.get('shard')} × tensor "
                      f"{mesh.get('tensor')}, {run.get('backend')}, {run.get('device')}, {run.get('threads_per_rank')} "
                      f"thread{'' if run.get('threads_per_rank') == 1 else 's'} a rank"),
             ("Machine", "; ".join(machine)),
@@ -81,7 +81,7 @@ def page_of_study(measured, figures):
     best, runs = max(points, key=lambda p: p["tokens_per_s"]), measured.runs
     cards = [(str(len(points)), "points"), (str(len(measured.runs)), "runs"),
              (number(best["tokens_per_s"]), "tokens/s at best"),
-             (f"{100 * best['efficiency']:.0f} %", f"efficiency on {best['ranks']} ranks") if best.get("efficiency") is not None else
+             (f"{100 * best['efficiency']:.0f} %", f"efficiency on {counted(best['ranks'], 'rank')}") if best.get("efficiency") is not None else
              (str(best["ranks"]), "ranks of the best")]
     facts = [(name, value) for name, value in facts_of(runs[0].summary) if name not in ("Date", "Mesh", "Verification")]
     dates = sorted(run.summary["date"] for run in runs if run.summary.get("date"))

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "deck/layout.hpp"
 
 namespace shard8::train {
@@ -51,10 +52,12 @@ Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
       mesh.shard = ranks / mesh.replicate / mesh.tensor;
       try {
         SweepRow row = row_of(load(mesh), threads);
-        if (most > 0 && row.memory > most)
+        if (most > 0 && row.memory > most) {
+          sweep.least_left_out = sweep.too_large == 0 ? row.memory : std::min(sweep.least_left_out, row.memory);
           ++sweep.too_large;
-        else
+        } else {
           sweep.rows.push_back(row);
+        }
       } catch (const base::Error& e) {
         if (e.code() != base::ExitCode::deck) throw;
         ++sweep.refused;
@@ -76,9 +79,8 @@ std::string to_text(const Sweep& sweep) {
                         row.mesh.replicate, row.mesh.shard, row.mesh.tensor, static_cast<double>(row.memory) / kGiB,
                         row.sent.all() / kGiB, row.sent.shard / kGiB, row.sent.tensor / kGiB, row.sent.other / kGiB,
                         1e-12 * row.flops_per_rank, row.padding);
-  text +=
-      fmt::format("meshes of {} ranks: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
-                  sweep.ranks, sweep.rows.size());
+  text += fmt::format("meshes of {}: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
+                      base::count(sweep.ranks, "rank", "ranks"), sweep.rows.size());
   if (sweep.too_large > 0)
     text += fmt::format("left out, since they need more than {:.4g} GiB a rank: {}\n",
                         static_cast<double>(sweep.most) / kGiB, sweep.too_large);
