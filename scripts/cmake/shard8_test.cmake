@@ -115,6 +115,9 @@ function(shard8_test name)
       set_tests_properties("${test}" PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${processors}"
         ENVIRONMENT "${environment};${arg_ENVIRONMENT}")
+      if(np GREATER 1 AND NOT arg_BACKEND STREQUAL "cuda")
+        set_property(TEST "${test}" APPEND PROPERTY ENVIRONMENT ${SHARD8_TEST_YIELD})
+      endif()
     endforeach()
   endforeach()
 endfunction()
@@ -128,6 +131,12 @@ endfunction()
 # Where test programs look for the sources when they run: for those that are carried to another machine.
 set(SHARD8_TEST_SOURCE_DIR "${PROJECT_SOURCE_DIR}" CACHE STRING "The source folder, as tests find it when they run")
 mark_as_advanced(SHARD8_TEST_SOURCE_DIR)
+
+# What the environment of tests with several ranks has: tests/support/yield.cpp.
+set(SHARD8_TEST_YIELD "")
+if(NOT SHARD8_SANITIZE)
+  set(SHARD8_TEST_YIELD "LD_PRELOAD=$<TARGET_FILE:shard8_test_yield>")
+endif()
 
 # What every test's environment has. Leaks of MPI and its helpers are not ours.
 set(SHARD8_TEST_ENVIRONMENT "")
