@@ -78,6 +78,12 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     int device = 0;
     at_stage(Stage::device, [&] { device = choose_device(world, deck.config.mesh, node); });
     const tensor::Runtime runtime({.threads = threads, .device = device});
+    // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
+    at_stage(Stage::device, [&] {
+      comm::agree(world, [&] {
+        if (!tensor::kDevice) require_pools(threads, runtime.threads());
+      });
+    });
     attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);
     Job job{node, deck, log, std::move(world), runtime};
     return body(job);

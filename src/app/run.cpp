@@ -152,6 +152,7 @@ class Run {
   enum class Files { limited, unlimited };  ///< whether run.hang_limit_s holds while ranks wait for each other's files
 
   void at(Stage stage, const std::function<void()>& action, Files files = Files::limited) const {
+    world().waits()->progress().note(name_of(stage).data());
     {
       std::optional<comm::HostWaits::Unlimited> unlimited;
       if (files == Files::unlimited) unlimited.emplace(world().waits());

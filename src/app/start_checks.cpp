@@ -14,12 +14,12 @@
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/run_trace.hpp"
+#include "base/made_folders.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/lock.hpp"
 #include "data/batch.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
-#include "base/made_folders.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
 #include "train/assembly.hpp"
@@ -99,7 +99,10 @@ std::string check_start(const deck::LoadResult& deck) {
   const deck::Config& config = deck.config;
   int threads = 1;
   at_stage(Stage::device, [&] {
-    threads = std::max(1, threads_from_environment());
+    const int asked = threads_from_environment();
+    threads = std::max(1, asked);
+    // Without OMP_NUM_THREADS the number depends on the ranks of a node.
+    if (!tensor::kDevice && asked > 0) require_pools(asked, asked);
     require_build(config.mesh);
   });
   at_stage(Stage::output, [&] {

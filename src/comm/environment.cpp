@@ -154,7 +154,6 @@ void Environment::set_hang_limits(const HangLimits& limits) {
 
 void Environment::watch(const HangLimits& limits) {
   watchdog_.reset();
-  if (life_->started && size_ == 1) return;
   try {
     watchdog_.emplace(
         limits.interval(), [this] { return waits_.overdue(HostWaits::Clock::now()); },
