@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 
 #include "app/commands.hpp"
@@ -61,6 +62,7 @@ int agreed_threads(const comm::Environment& environment, const comm::Node& node)
 
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
             StopRequests* requests) {
+  std::signal(SIGXFSZ, SIG_IGN);  // at the limit of a file's size (ulimit -f) a write fails, and ends no process
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   if (requests != nullptr) requests->begin_job(environment);
   const int code = comm::run_guarded(environment, [&] {

@@ -105,7 +105,7 @@ class Run {
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
     if (tracer_) {
-      logger_.info("{}", tracer_->write(node_.host));
+      output_.inform([&] { logger_.info("{}", tracer_->write(node_.host)); });
       tracer_.reset();
     }
     return report(loop);
@@ -420,7 +420,7 @@ class Run {
     end_leg(loop);
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
-    comm::agree_on_root(world(), 0, require_standard_output);
+    if (!stop_) comm::agree_on_root(world(), 0, require_standard_output);  // a 75 stays one
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
