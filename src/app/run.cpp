@@ -487,6 +487,7 @@ class Run {
 int run_command(int argc, char** argv, const RunArguments& arguments) {
   const std::vector<std::string> command(argv, argv + argc);
   DeckArguments deck = arguments.deck;
+  deck.trains = true;
   if (arguments.compare_pairs > 0)
     deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too

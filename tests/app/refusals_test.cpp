@@ -132,6 +132,7 @@ std::vector<Example> examples() {
       {device, ExitCode::environment, {}, {}, fewer_threads},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.device=cuda"}},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.backend=mpi" : "mesh.backend=nccl"}},
+      {memory, ExitCode::environment, {"model.hidden=65536", "model.ffn=262144", "model.layers=128"}},  // 128 TB
       {output, ExitCode::environment, {"output.dir=deck.yaml/x"}},
       {output, ExitCode::environment, {"output.dir=/proc/nothing"}},
       {output, ExitCode::environment, {}, [](Scene& s) { fs::create_directories(s.folder / "out/summary.json/x"); }},
