@@ -9,6 +9,8 @@ namespace shard8::kernels {
 
 std::string blas_description() { return cuda::cublaslt_version() + ", " + cuda::cudnn_version(); }
 
+int blas_threads(int) { return 0; }
+
 void reserve_blas_memory(int) {}
 
 }  // namespace shard8::kernels

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.hpp"
@@ -14,16 +15,41 @@
 
 namespace shard8::kernels {
 
+namespace {
+
+/// A function of OpenBLAS, or null. It is looked up by name, so that the program links with any BLAS.
+template <class F>
+F* function(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+}
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && std::atoi(value) > 0;  // as OpenBLAS reads it
+}
+
+}  // namespace
+
 std::string blas_description() {
-  // The function is looked up by name, so that the program links with any BLAS.
-  using Text = char* (*)();
-  const auto ask = [](const char* name) -> std::string {
-    const auto function = reinterpret_cast<Text>(dlsym(RTLD_DEFAULT, name));
-    return function == nullptr ? "" : function();
-  };
-  const std::string config = ask("openblas_get_config");
-  if (!config.empty()) return config;
-  return "unknown vendor";
+  auto* const config = function<char*()>("openblas_get_config");
+  return config == nullptr ? "unknown vendor" : config();
+}
+
+int blas_threads(int threads) {
+  auto* const kind = function<int()>("openblas_get_parallel");
+  auto* const count = function<int()>("openblas_get_num_threads");
+  if (kind == nullptr || count == nullptr) return 0;
+  constexpr int kOwnThreads = 1, kOpenMP = 2;
+  const bool named = is_set("OPENBLAS_NUM_THREADS") || is_set("GOTO_NUM_THREADS");
+  switch (kind()) {
+    case kOwnThreads:
+      if (auto* const set = function<void(int)>("openblas_set_num_threads"); set != nullptr && !named) set(threads);
+      return count();
+    case kOpenMP:
+      return threads;  // it asks OpenMP at each product, and reads no number of its own
+    default:
+      return 0;
+  }
 }
 
 void reserve_blas_memory(int threads) {

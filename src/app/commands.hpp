@@ -20,6 +20,7 @@ struct DeckArguments {
   std::vector<std::string> overrides;  ///< group.key=value
   /// Throws what a command cannot do with this deck. Called on every rank; empty: nothing to check.
   std::function<void(const deck::LoadResult&)> check{};
+  bool trains = false;  ///< the command takes the memory of the deck's training
   /// Of `check` and `plan`: the number of ranks that will be started. `run` and `bench` take that of their job.
   std::optional<std::int64_t> ranks{};
 };

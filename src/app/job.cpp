@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
+#include "app/node_memory.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/stop.hpp"
@@ -51,6 +53,12 @@ void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) 
       world.size());
 }
 
+/// The control group that limits this process's memory; 0: none does.
+std::uint64_t memory_group() {
+  const MemoryLimits limits = read_memory_limits();
+  return limits.group ? limits.group->id : 0;
+}
+
 /// choose_threads(). Its error is an AgreedError: all ranks see the same environment, so all throw it.
 int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
   try {
@@ -64,10 +72,11 @@ int agreed_threads(const comm::Environment& environment, const comm::Node& node)
 
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
             StopRequests* requests) {
+  std::signal(SIGXFSZ, SIG_IGN);  // at the limit of a file's size (ulimit -f) a write fails, and ends no process
   comm::Environment environment(argc, argv, MPI_COMM_WORLD);
   if (requests != nullptr) requests->begin_job(environment);
   const int code = comm::run_guarded(environment, [&] {
-    const comm::Node node = comm::survey_node(environment.world(), &environment.waits());
+    const comm::Node node = comm::survey_node(environment.world(), &environment.waits(), memory_group());
     const int threads = agreed_threads(environment, node);
     profile::CollectiveLog log;
     // A rank that spins while it waits takes a core from the threads of other ranks.
@@ -81,7 +90,14 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     int device = 0;
     at_stage(Stage::device, [&] { device = choose_device(world, deck.config.mesh, node); });
     const tensor::Runtime runtime({.threads = threads, .device = device});
+    // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
+    at_stage(Stage::device, [&] {
+      comm::agree(world, [&] {
+        if (!tensor::kDevice) require_pools(threads, runtime.threads());
+      });
+    });
     attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);
+    if (arguments.trains) at_stage(Stage::memory, [&] { require_memory(world, node, deck.config, runtime.threads()); });
     Job job{node, deck, log, std::move(world), runtime};
     return body(job);
   });

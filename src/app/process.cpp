@@ -13,7 +13,9 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "kernels/blas.hpp"
 #include "profile/report_files.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::app {
 
@@ -36,7 +38,20 @@ int threads_from_environment() {
 
 int choose_threads(const comm::Node& node) {
   const int asked = threads_from_environment();
-  return asked > 0 ? asked : std::max(1, node.cores / node.ranks);
+  return asked > 0 ? asked : std::clamp(node.cores / node.ranks, 1, std::max(1, tensor::thread_limit()));
+}
+
+void require_pools(int threads, int kokkos) {
+  const auto refuse = [&](std::string_view who, int found, std::string_view remedy) {
+    base::fail(base::ExitCode::environment,
+               "this rank is to compute on {} threads, but {} gets {}: {}, or set OMP_NUM_THREADS={}", threads, who,
+               found, remedy, std::max(found, 1));
+  };
+  constexpr std::string_view kOfOpenMP = "unset OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS and OMP_DYNAMIC";
+  if (const int found = tensor::count_threads(threads); found != threads) refuse("OpenMP", found, kOfOpenMP);
+  if (kokkos != threads && kokkos != 1) refuse("Kokkos", kokkos, "unset KOKKOS_NUM_THREADS");
+  if (const int found = kernels::blas_threads(threads); found != 0 && found != threads)
+    refuse("the BLAS", found, "unset OPENBLAS_NUM_THREADS and GOTO_NUM_THREADS");
 }
 
 ProcessMemory process_memory() {

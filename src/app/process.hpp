@@ -16,9 +16,14 @@ namespace shard8::app {
 /// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
 bool on_terminal();
 
-/// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1.
-/// Errors are those of threads_from_environment().
+/// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1 and
+/// at most what OpenMP lets a process have. Errors are those of threads_from_environment().
 int choose_threads(const comm::Node& node);
+
+/// Error(environment), with both numbers, unless every pool of threads that computes for this rank has `threads` of
+/// them: OpenMP, the BLAS, and Kokkos, which has `kokkos` (1: it may be one without threads). A BLAS that finds fewer
+/// threads than it has shared a product among waits for ever.
+void require_pools(int threads, int kokkos);
 
 /// OMP_NUM_THREADS, of a list its first number; 0 if the variable is not set or empty. Error(environment) when that is
 /// not a positive number.

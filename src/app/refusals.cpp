@@ -21,9 +21,12 @@ constexpr std::array kRefusals = {
     Refusal{Stage::deck, ExitCode::deck, true,
             "a deck that cannot be read, or with keys, values or files that are wrong"},
     Refusal{Stage::ranks, ExitCode::environment, false,
-            "another number of ranks than the mesh has, or ranks that do not know of each other"},
+            "another number of ranks than the mesh has, or ranks that do not know of each other, or too little shared "
+            "memory for MPI"},
     Refusal{Stage::device, ExitCode::environment, true,
             "a device or a library that this program was not built for or that is not there, or threads that are not"},
+    // Only a run knows the machine: check warns.
+    Refusal{Stage::memory, ExitCode::environment, false, "a node whose memory cannot hold the training of its ranks"},
     Refusal{Stage::output, ExitCode::environment, true, "files in output.dir that cannot be written"},
     Refusal{Stage::output_lock, ExitCode::checkpoint, true, "another run writes to output.dir"},
     Refusal{Stage::gold, ExitCode::deck, true, "a gold file that cannot be read"},
@@ -88,6 +91,8 @@ std::string_view name_of(Stage stage) {
       return "ranks";
     case Stage::device:
       return "device";
+    case Stage::memory:
+      return "memory";
     case Stage::output:
       return "output";
     case Stage::output_lock:

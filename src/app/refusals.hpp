@@ -15,6 +15,7 @@ enum class Stage {
   deck,
   ranks,
   device,
+  memory,
   output,
   output_lock,
   gold,

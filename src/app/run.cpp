@@ -96,7 +96,7 @@ class Run {
     if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
     const train::LoopResult loop = train();
     if (tracer_) {
-      logger_.info("{}", tracer_->write(node_.host));
+      output_.inform([&] { logger_.info("{}", tracer_->write(node_.host)); });
       tracer_.reset();
     }
     return report(loop);
@@ -143,6 +143,7 @@ class Run {
   enum class Files { limited, unlimited };  ///< whether run.hang_limit_s holds while ranks wait for each other's files
 
   void at(Stage stage, const std::function<void()>& action, Files files = Files::limited) const {
+    world().waits()->progress().note(name_of(stage).data());
     {
       std::optional<comm::HostWaits::Unlimited> unlimited;
       if (files == Files::unlimited) unlimited.emplace(world().waits());
@@ -415,7 +416,7 @@ class Run {
     end_leg(loop);
     if (input.verification.status == profile::Verification::Status::failed)
       return static_cast<int>(base::ExitCode::verification);
-    comm::agree_on_root(world(), 0, require_standard_output);
+    if (!stop_) comm::agree_on_root(world(), 0, require_standard_output);  // a 75 stays one
     return base::to_int(stop_ ? stop_code(loop.saved) : base::ExitCode::ok);
   }
 
@@ -483,6 +484,7 @@ class Run {
 int run_command(int argc, char** argv, const RunArguments& arguments) {
   const std::vector<std::string> command(argv, argv + argc);
   DeckArguments deck = arguments.deck;
+  deck.trains = true;
   if (arguments.compare_pairs > 0)
     deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too

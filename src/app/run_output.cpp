@@ -58,6 +58,7 @@ void RunOutput::take_lock(const std::function<void(const std::string&)>& say) {
 }
 
 void RunOutput::hold(const std::function<void(const std::string&)>& say) {
+  say_ = say;
   comm::agree_on_root(world_, 0, [&] { take_lock(say); });
 }
 
@@ -251,10 +252,27 @@ void RunOutput::read_recorded(std::string_view id,
                           each);
 }
 
-void RunOutput::keep_overlap(const std::string& plan) const {
-  if (plan.empty()) return;
-  comm::agree_on_root(world_, 0, [&] {
-    const std::string file = path(deck::OutputConfig::kOverlap).string();
+/// Whether a file that informs was written. Warns of each reason once.
+bool RunOutput::written(const std::function<void()>& write) {
+  try {
+    write();
+    return true;
+  } catch (const base::Error& e) {
+    if (e.code() != base::ExitCode::environment) throw;
+    if (world_.rank() != 0 || std::find(unwritten_.begin(), unwritten_.end(), e.what()) != unwritten_.end())
+      return false;
+    unwritten_.emplace_back(e.what());
+    say_(fmt::format("{}; the training goes on", e.what()));
+    return false;
+  }
+}
+
+void RunOutput::inform(const std::function<void()>& write) { written(write); }
+
+void RunOutput::keep_overlap(const std::string& plan) {
+  if (plan.empty() || world_.rank() != 0) return;
+  const std::string file = path(deck::OutputConfig::kOverlap).string();
+  written([&] {
     if (io::text_of(file) != plan) io::write_durably(file, plan);
   });
 }
@@ -267,30 +285,37 @@ void RunOutput::metrics(const profile::StepMetrics& step) {
     lost_ = !held_->lost().empty();
     looked_ = now;
   }
-  if (!lost_) metrics_->write(step);
+  if (lost_) return;
+  bool whole = false;
+  written([&] { whole = metrics_->write(step); });
+  if (!whole) ++lines_left_out_;
 }
 
 void RunOutput::write(const profile::Report& report, const profile::SummaryInput& summary) {
   comm::agree_on_root(world_, 0, [&] {
     if (const std::string why = held_->lost(); !why.empty()) throw base::Error(base::ExitCode::environment, why);
-    if (const auto metrics = std::move(metrics_)) metrics->close();
-    profile::write_timing(path(config_.timing), report);
-    profile::write_ranks(path(deck::OutputConfig::kRanks), report);
-    if (!config_.timing_ranks.empty()) profile::write_timing_ranks(path(config_.timing_ranks), report);
-    profile::write_summary(path(config_.summary), report, summary);
+    if (const auto metrics = std::move(metrics_)) written([&] { metrics->close(); });
+    written([&] { profile::write_timing(path(config_.timing), report); });
+    written([&] { profile::write_ranks(path(deck::OutputConfig::kRanks), report); });
+    if (!config_.timing_ranks.empty())
+      written([&] { profile::write_timing_ranks(path(config_.timing_ranks), report); });
+    written([&] { profile::write_summary(path(config_.summary), report, summary); });
   });
 }
 
 void RunOutput::end_leg(const train::Leg& end, bool finished) {
-  comm::agree_on_root(world_, 0, [&] {
-    train::Leg& leg = training_.legs.back();
-    leg.next_step = end.next_step;
-    leg.checkpoint = end.checkpoint;
-    leg.seconds = end.seconds;
-    leg.end = end.end;
-    training_.finished = finished;
-    train::write_training_file(config_.dir, training_);
-  });
+  if (world_.rank() != 0) return;
+  train::Leg& leg = training_.legs.back();
+  leg.next_step = end.next_step;
+  leg.checkpoint = end.checkpoint;
+  leg.seconds = end.seconds;
+  leg.end = end.end;
+  training_.finished = finished;
+  written([&] { train::write_training_file(config_.dir, training_); });
+  for (const std::string& why : unwritten_) say_(fmt::format("not written by this run: {}", why));
+  if (lines_left_out_ > 0)
+    say_(fmt::format("'{}' lacks {}", path(config_.metrics).string(),
+                     base::count(lines_left_out_, "step of this run", "steps of this run")));
 }
 
 profile::Totals RunOutput::totals() const {

@@ -39,6 +39,9 @@ struct LegStart {
 /// The files that a run writes into output.dir, and what it keeps of other runs there. Rank 0 writes them; every
 /// function but metrics() and read_recorded() is collective and throws an AgreedError with the errors of
 /// profile::OutputFile.
+///
+/// Once the run trains, files that only inform end nothing: metrics, reports, traces, the choice of overlap methods,
+/// the end of a leg in training.json. One that cannot be written is a warning, which end_leg() repeats.
 class RunOutput {
  public:
   /// The references must outlive the object.
@@ -64,12 +67,14 @@ class RunOutput {
   /// Calls `each` for the steps of a training in metrics.jsonl. On rank 0. Error(environment) if it cannot be read.
   void read_recorded(std::string_view id, const std::function<void(const profile::RecordedStep&)>& each) const;
   /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
-  void keep_overlap(const std::string& plan) const;
+  void keep_overlap(const std::string& plan);
+  /// Does `write`, which is collective. Its AgreedError(environment) becomes such a warning.
+  void inform(const std::function<void()>& write);
   /// For a line of each step. On rank 0, after start() and before write(). Writes nothing once the lock is lost.
   void metrics(const profile::StepMetrics& step);
-  /// Writes what comes at the end of a run. May be called again with more figures.
+  /// Writes what comes at the end of a run. May be called again with more figures. AgreedError if the lock is lost.
   void write(const profile::Report& report, const profile::SummaryInput& summary);
-  /// Writes to training.json how this leg ended. After start().
+  /// Writes to training.json how this leg ended, and says again what could not be written. After start().
   void end_leg(const train::Leg& end, bool finished);
 
   /// The number of this leg, from 1, and what all legs have done. On rank 0, after start().
@@ -83,6 +88,7 @@ class RunOutput {
   void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
   void keep_reports();
   void cut_back(const LegStart& start, Told& told);
+  bool written(const std::function<void()>& write);
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;
@@ -90,6 +96,9 @@ class RunOutput {
   std::unique_ptr<train::HeldFolder> held_;
   bool lost_ = false;
   std::chrono::steady_clock::time_point looked_{};  ///< when lost_ was found out
+  std::function<void(const std::string&)> say_;
+  std::vector<std::string> unwritten_;  ///< why files that inform could not be written, on rank 0
+  std::int64_t lines_left_out_ = 0;     ///< of metrics.jsonl
   train::TrainingFile training_;
   profile::Totals totals_;                         ///< of steps that are in metrics.jsonl
   std::unique_ptr<profile::MetricsFile> metrics_;  ///< open while steps are trained

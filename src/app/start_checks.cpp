@@ -11,6 +11,7 @@
 
 #include "app/device.hpp"
 #include "app/job.hpp"
+#include "app/node_memory.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/run_trace.hpp"
@@ -100,9 +101,13 @@ std::string check_start(const deck::LoadResult& deck) {
   const deck::Config& config = deck.config;
   int threads = 1;
   at_stage(Stage::device, [&] {
-    threads = std::max(1, threads_from_environment());
+    const int asked = threads_from_environment();
+    threads = std::max(1, asked);
+    // Without OMP_NUM_THREADS the number depends on the ranks of a node.
+    if (!tensor::kDevice && asked > 0) require_pools(asked, asked);
     require_build(config.mesh);
   });
+  if (const std::string warning = memory_warning(config, threads); !warning.empty()) say(warning);
   at_stage(Stage::output, [&] {
     require_output(config);
     if (!config.output.trace.empty()) profile::require_writable(trace_file(config.output, 0));

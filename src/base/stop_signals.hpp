@@ -14,12 +14,13 @@
 
 namespace shard8::base {
 
-/// Catches the signals that ask a run to stop, SIGTERM, SIGUSR1 and SIGINT, from its construction to its destruction,
-/// which restores what they did before. The first signal is remembered, and the run asks for it. A second one ends the
-/// process. One object at a time in a process.
+/// Catches the signals that ask a run to stop, SIGTERM, SIGUSR1, SIGINT and SIGHUP, from its construction to its
+/// destruction, which restores what they did before. The first signal is remembered, and the run asks for it. A second
+/// one ends the process. A SIGHUP that was ignored when the process started (nohup) stays ignored. One object at a time
+/// in a process.
 class StopSignals {
  public:
-  static constexpr std::array<int, 3> kSignals{SIGTERM, SIGUSR1, SIGINT};
+  static constexpr std::array<int, 4> kSignals{SIGTERM, SIGUSR1, SIGINT, SIGHUP};
   /// A signal that comes sooner after the first one is the same request: `timeout` sends each signal to its child and
   /// to the child's process group. Chosen: longer than launchers take to pass a signal on, shorter than a person who
   /// has waited for the first one.

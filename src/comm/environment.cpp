@@ -36,6 +36,15 @@ void print_error(const std::string& line) {
   std::fflush(stderr);
 }
 
+/// Ends this process if another one reports what is wrong with how both were started.
+void leave_to_reporter() {
+  if (reports_launch(process_variables())) return;
+  // Chosen: the other process has reported by then. A launcher that ends all when the first one leaves sends a signal,
+  // which ends the wait.
+  ::sleep(3);
+  ::_exit(base::to_int(base::ExitCode::environment));
+}
+
 /// Ends this process with `code` after `time`, whatever its threads do then.
 void exit_after(std::chrono::seconds time, int code) noexcept {
   try {
@@ -117,6 +126,10 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
   life_->before = std::set_terminate(&Life::at_terminate);
   set_hang_limits(limits);
   prepare_mpi();
+  if (const auto problem = shared_memory_problem(process_variables(), library_text(), room_of("/dev/shm"))) {
+    leave_to_reporter();
+    throw base::Error(base::ExitCode::environment, *problem);
+  }
   int provided = MPI_THREAD_SINGLE;
   {
     const HostWaits::Wait wait(&waits_, {.operation = "MPI_Init_thread"});
@@ -155,7 +168,6 @@ void Environment::set_hang_limits(const HangLimits& limits) {
 
 void Environment::watch(const HangLimits& limits) {
   watchdog_.reset();
-  if (life_->started && size_ == 1) return;
   try {
     watchdog_.emplace(
         limits.interval(), [this] { return waits_.overdue(HostWaits::Clock::now()); },
@@ -170,12 +182,7 @@ void Environment::watch(const HangLimits& limits) {
 void Environment::check_launch() const {
   const auto problem = launch_problem(process_variables(), size_);
   if (!problem) return;
-  if (!reports_launch(process_variables())) {
-    // Chosen: the other process has reported by then. A launcher that ends all when the first one leaves sends a
-    // signal, which ends the wait.
-    ::sleep(3);
-    ::_exit(base::to_int(base::ExitCode::environment));
-  }
+  leave_to_reporter();
   throw base::Error(base::ExitCode::environment, *problem);
 }
 

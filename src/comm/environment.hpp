@@ -17,8 +17,8 @@ namespace shard8::comm {
 
 /// Initialises MPI and ends it; one per process. While it lives, a rank that ends by exit() or by an exception ends the
 /// whole job, because the other ranks would wait for it for ever. An exception that leaves a thread or a destructor
-/// ends it with that error's message and code. A rank whose host waits for other ranks longer than a limit ends the
-/// job, too, with a message that names the wait.
+/// ends it with that error's message and code. A rank whose host waits for other ranks longer than a limit, or whose
+/// main thread makes no progress for as long, ends the job, too, with a message that names the wait or the work.
 class Environment {
  public:
   /// Initialises MPI with MPI_THREAD_FUNNELED; `world` is the communicator of all ranks. Throws

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shard8::comm {
 
 HostWaits::Wait::Wait(HostWaits* waits, const Subject& subject, Clock::time_point began)
@@ -12,12 +14,14 @@ HostWaits::Wait::Wait(HostWaits* waits, const Subject& subject, Clock::time_poin
   const std::lock_guard lock(waits_->mutex_);
   outer_ = waits_->innermost_;
   waits_->innermost_ = this;
+  waits_->progress_.note();
 }
 
 HostWaits::Wait::~Wait() {
   if (waits_ == nullptr) return;
   const std::lock_guard lock(waits_->mutex_);
   waits_->innermost_ = outer_;
+  waits_->progress_.note();
 }
 
 std::string HostWaits::Wait::describe(Clock::time_point now) const {
@@ -39,12 +43,14 @@ HostWaits::Unlimited::Unlimited(HostWaits* waits) : waits_(waits) {
   if (waits_ == nullptr) return;
   const std::lock_guard lock(waits_->mutex_);
   ++waits_->unlimited_;
+  waits_->progress_.note();
 }
 
 HostWaits::Unlimited::~Unlimited() {
   if (waits_ == nullptr) return;
   const std::lock_guard lock(waits_->mutex_);
   --waits_->unlimited_;
+  waits_->progress_.note();
 }
 
 void HostWaits::set_limits(const HangLimits& limits) {
@@ -57,17 +63,31 @@ void HostWaits::first_step_over() {
   first_step_over_ = true;
 }
 
+std::string HostWaits::allowed() const {
+  const auto limit = first_step_over_ ? limits_.step : limits_.start;
+  return fmt::format("run.hang_limit_s allows {} s{}", std::chrono::duration_cast<std::chrono::seconds>(limit).count(),
+                     first_step_over_ ? "" : " before the end of the first step");
+}
+
 std::optional<std::string> HostWaits::overdue(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  // A gap between two looks that is much longer than their interval: the whole process was stopped.
+  const Clock::duration passed = look_ ? std::min<Clock::duration>(now - *look_, 2 * limits_.interval()) : now - now;
+  look_ = now;
+  const std::uint64_t count = progress_.count();
+  const bool works = unlimited_ == 0 && innermost_ == nullptr && count == seen_;
+  seen_ = count;
+  standing_ = works ? standing_ + passed : Clock::duration::zero();
   if (unlimited_ > 0) return std::nullopt;
   const auto limit = first_step_over_ ? limits_.step : limits_.start;
-  for (const Wait* wait = innermost_; wait != nullptr; wait = wait->outer_) {
-    if (now - wait->began_ >= limit) {
-      return fmt::format("{}; a rank hangs or a link is down (run.hang_limit_s allows {} s{})", wait->describe(now),
-                         std::chrono::duration_cast<std::chrono::seconds>(limit).count(),
-                         first_step_over_ ? "" : " before the end of the first step");
-    }
-  }
+  for (const Wait* wait = innermost_; wait != nullptr; wait = wait->outer_)
+    if (now - wait->began_ >= limit)
+      return fmt::format("{}; a rank hangs or a link is down ({})", wait->describe(now), allowed());
+  if (standing_ >= limit)
+    return fmt::format(
+        "the main thread has got no further for {:.0f} s since it noted '{}': it hangs, or needs more time for one "
+        "operation ({})",
+        std::chrono::duration<double>(standing_).count(), progress_.what(), allowed());
   return std::nullopt;
 }
 

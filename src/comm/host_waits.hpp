@@ -10,12 +10,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/progress.hpp"
 #include "comm/watchdog.hpp"
 
 namespace shard8::comm {
 
-/// What this rank's host waits for. The thread that communicates writes it, a watchdog's thread reads it.
-/// Entering and leaving a wait costs two uncontended locks and no system call.
+/// What this rank's host waits for, and how far its main thread has got. The main thread, which communicates, writes
+/// both, and a watchdog's thread reads them. Entering and leaving a wait costs two uncontended locks and no system
+/// call.
 class HostWaits {
  public:
   using Clock = std::chrono::steady_clock;
@@ -58,8 +60,8 @@ class HostWaits {
     std::atomic<int> peer_ = kNoPeer, chunk_ = kNoPeer;
   };
 
-  /// While it lives, no wait of this rank is too long: other ranks read or write files, for which there is no limit. It
-  /// is made and destroyed outside of waits, by every rank.
+  /// While it lives, no wait of this rank and no work of its main thread is too long: ranks read or write files, for
+  /// which there is no limit. It is made and destroyed outside of waits, by every rank.
   class Unlimited {
    public:
     /// `waits` may be null.
@@ -76,11 +78,21 @@ class HostWaits {
   void set_limits(const HangLimits& limits);
   /// From now on the limit of steps holds.
   void first_step_over();
-  /// The innermost wait that is longer than the limit, in words. For another thread.
+  /// What the main thread does outside of waits. It notes its progress there; waits note theirs themselves.
+  base::Progress& progress() { return progress_; }
+  /// What takes longer than the limit, in words: the innermost such wait, or the main thread's work since its last
+  /// progress. For another thread, which calls it at least every HangLimits::interval(). Work counts only the time in
+  /// which these calls come, so that a process that was stopped as a whole may go on.
   std::optional<std::string> overdue(Clock::time_point now);
 
  private:
+  std::string allowed() const;
+
   std::mutex mutex_;
+  base::Progress progress_;
+  std::uint64_t seen_ = 0;                 ///< progress_ at the last look
+  Clock::duration standing_{};             ///< for how long looks have found no progress
+  std::optional<Clock::time_point> look_;  ///< the last one
   Wait* innermost_ = nullptr;
   HangLimits limits_;
   bool first_step_over_ = false;

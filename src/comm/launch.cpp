@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,8 @@
 
 namespace shard8::comm {
 namespace {
+
+constexpr const char* kOneNode = "self,sm";  ///< transports of UCX for ranks of one node
 
 std::optional<int> number(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
@@ -43,7 +46,7 @@ void prepare_mpi() {
 #if defined(MPICH_VERSION)
   const Variables variable = process_variables();
   if (!on_one_node(variable) || variable("UCX_TLS") || variable("UCX_NET_DEVICES")) return;
-  ::setenv("UCX_TLS", "self,sm", 0);  // without memory for it, UCX chooses as it did before
+  ::setenv("UCX_TLS", kOneNode, 0);  // without memory for it, UCX chooses as it did before
 #endif
 }
 
@@ -99,11 +102,36 @@ bool reports_launch(const Variables& variable) {
   return true;
 }
 
-std::string library_version() {
+std::optional<Room> room_of(const std::string& folder) {
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) return std::nullopt;
+  return Room{std::uint64_t{status.f_blocks} * status.f_frsize, std::uint64_t{status.f_bavail} * status.f_frsize};
+}
+
+std::optional<std::string> shared_memory_problem(const Variables& variable, const std::string& library,
+                                                 const std::optional<Room>& shared) {
+  constexpr std::uint64_t kRank = 4292720;  // what UCX 1.13 asks for in its error
+  const auto chosen = variable("UCX_TLS");
+  if (!shared || library.find("ch4:ucx") == std::string::npos || (chosen && *chosen != kOneNode)) return std::nullopt;
+  const auto ranks = static_cast<std::uint64_t>(std::max(number(variable("MPI_LOCALNRANKS")).value_or(1), 1));
+  // Other ranks may have taken theirs already.
+  if (shared->total >= ranks * kRank && shared->free >= kRank) return std::nullopt;
+  return fmt::format(
+      "/dev/shm has {} bytes, {} of them free, and mpi needs {} for each rank of this node, {} in all: make it "
+      "larger (docker run --shm-size=1g, mount -o remount,size=1g /dev/shm), or remove files of other programs there",
+      shared->total, shared->free, kRank, ranks * kRank);
+}
+
+std::string library_text() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   SHARD8_REQUIRE(MPI_Get_library_version(text.data(), &length) == MPI_SUCCESS, "MPI does not tell its version");
-  std::string line(text.data(), std::find(text.begin(), text.begin() + length, '\n'));
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::string library_version() {
+  const std::string text = library_text();
+  std::string line = text.substr(0, text.find('\n'));
   std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,6 +35,21 @@ bool on_one_node(const Variables& variable);
 /// the others without making progress, while another rank needs it to close their connection.
 void prepare_mpi();
 
+/// Room of a file system, in bytes.
+struct Room {
+  std::uint64_t total = 0, free = 0;
+};
+/// The room of a folder's file system; nothing if it cannot be found.
+std::optional<Room> room_of(const std::string& folder);
+
+/// Why MPI cannot start on this node, or nothing: UCX takes memory of /dev/shm for each rank, and ends the process in a
+/// stack of its own where there is none. `library` is library_text(). Nothing for other libraries than MPICH's device
+/// ch4:ucx, and where the user has chosen UCX's transports.
+std::optional<std::string> shared_memory_problem(const Variables& variable, const std::string& library,
+                                                 const std::optional<Room>& shared);
+
+/// What the MPI library says of itself and how it was configured, in several lines. Works before MPI is initialised.
+std::string library_text();
 /// One line that names the MPI library and its version. Works before MPI is initialised.
 std::string library_version();
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "comm/host_waits.hpp"
 #include "comm/mpi/group.hpp"
@@ -52,7 +53,7 @@ std::optional<int> cpu_quota(const std::string& file) {
   return static_cast<int>((quota + period - 1) / period);
 }
 
-Node survey_node(MPI_Comm comm, HostWaits* waits) {
+Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
   const HostWaits::Wait wait(waits, {.operation = "surveying the node"});
   Node node;
   std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
@@ -68,6 +69,10 @@ Node survey_node(MPI_Comm comm, HostWaits* waits) {
   Mask mask = affinity();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UINT64_T, MPI_BOR, local),
             "MPI_Allreduce", "surveying the node", nullptr);
+  std::vector<std::uint64_t> groups(static_cast<std::size_t>(node.ranks));
+  check_mpi(MPI_Allgather(&group, 1, MPI_UINT64_T, groups.data(), 1, MPI_UINT64_T, local), "MPI_Allgather",
+            "surveying the node", nullptr);
+  node.group_ranks = static_cast<int>(std::count(groups.begin(), groups.end(), group));
   check_mpi(MPI_Comm_free(&local), "MPI_Comm_free", "surveying the node", nullptr);
 
   int cores = 0;

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,11 +17,14 @@ struct Node {
   std::string host;
   int ranks = 1;  ///< ranks of `comm` on this node
   int rank = 0;   ///< this rank among them
+  /// Of these ranks, those that survey_node() was called with the same group as this one.
+  int group_ranks = 1;
   int cores = 1;  ///< cores that these ranks together may use, by their affinity masks and the cgroup's quota
 };
 
-/// Collective over `comm`. Ranks of one node get the same answer. `waits`, which may be null, is told of the wait.
-Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr);
+/// Collective over `comm`. Ranks of one node get the same answer, but for group_ranks. `waits`, which may be null, is
+/// told of the wait. `group` is any number.
+Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr, std::uint64_t group = 0);
 
 /// Identifies the running system: two processes with the same identity are on one node. Empty where it cannot be read.
 std::string node_identity();

@@ -152,7 +152,7 @@ struct RunConfig {
   double margin_s = 0.0;            ///< left of a time limit when a run stops; 0: from the times of steps and writes
   std::int64_t log_every = 10;      ///< steps between two lines of progress
   std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded default: at most steps - 1
-  std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits longer for other ranks ends the job
+  std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits or stands still longer ends the job
 };
 
 /// What a run saves, and what it goes on from.

@@ -235,8 +235,8 @@ constexpr Field kRun[] = {
      .slot = slot<&Config::run, &RunConfig::hang_limit_s>(),
      .bounds = from_to(1, 604800),
      .unit = "seconds",
-     .help = "a rank that waits longer than this for other ranks says for what and ends the job with code 5; "
-             "at least 600 until the first step is over"},
+     .help = "a rank that waits longer than this for other ranks, or whose main thread makes no progress for as long, "
+             "says where and ends the job with code 5; at least 600 until the first step is over"},
 };
 
 constexpr Field kCheckpoint[] = {

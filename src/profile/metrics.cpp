@@ -8,7 +8,10 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace shard8::profile {
@@ -30,6 +33,39 @@ std::string to_json_line(const StepMetrics& metrics) {
   line["tokens_per_s"] = metrics.tokens_per_s;
   line["run"] = metrics.run;
   return line.dump();
+}
+
+MetricsFile::MetricsFile(std::filesystem::path path, OutputFile::Existing existing) : path_(std::move(path)) {
+  open(existing);
+}
+
+void MetricsFile::open(OutputFile::Existing existing) {
+  std::error_code ignored;
+  file_.emplace(path_, existing);
+  if (!std::filesystem::is_regular_file(path_, ignored)) return;
+  if (!size_) size_ = std::filesystem::file_size(path_, ignored);
+  std::filesystem::resize_file(path_, *size_, ignored);
+}
+
+bool MetricsFile::write(const StepMetrics& metrics) {
+  const std::string line = to_json_line(metrics) + '\n';
+  if (!file_ && std::chrono::steady_clock::now() - failed_ < kRetry) return false;
+  try {
+    if (!file_) open(OutputFile::Existing::continued);
+    file_->write(line);
+    if (size_) *size_ += line.size();
+    return true;
+  } catch (const base::Error&) {
+    file_.reset();  // with what it still has to write
+    failed_ = std::chrono::steady_clock::now();
+    std::error_code ignored;
+    if (size_) std::filesystem::resize_file(path_, *size_, ignored);
+    throw;
+  }
+}
+
+void MetricsFile::close() {
+  if (file_) file_->close();
 }
 
 std::string clock_text(double seconds) {

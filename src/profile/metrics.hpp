@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,14 +35,22 @@ std::string to_json_line(const StepMetrics& metrics);
 /// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::filesystem::path& path,
-                       OutputFile::Existing existing = OutputFile::Existing::replaced)
-      : file_(path, existing) {}
-  void write(const StepMetrics& metrics) { file_.write(to_json_line(metrics) + '\n'); }
-  void close() { file_.close(); }
+  /// After a failed write the file is tried again when so much time has passed. Chosen: not felt on a slow file system.
+  static constexpr std::chrono::milliseconds kRetry{1000};
+
+  explicit MetricsFile(std::filesystem::path path, OutputFile::Existing existing = OutputFile::Existing::replaced);
+  /// Writes a line. After an error the file, unless it is no regular one, ends with its last whole line, and later
+  /// calls write theirs once there is room again. Returns false if the line was left out without another try.
+  bool write(const StepMetrics& metrics);
+  void close();
 
  private:
-  OutputFile file_;
+  void open(OutputFile::Existing existing);
+
+  std::filesystem::path path_;
+  std::optional<OutputFile> file_;      ///< none after an error
+  std::optional<std::uintmax_t> size_;  ///< of the whole lines in a regular file
+  std::chrono::steady_clock::time_point failed_{};
 };
 
 /// Whose lines a metrics.jsonl holds.

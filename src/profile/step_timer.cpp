@@ -172,6 +172,7 @@ StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner
   else
     timer_.mark();
   Kokkos::Profiling::pushRegion(region);
+  if (timer_.progress_ != nullptr) timer_.progress_->note(region.c_str());
   timer_.owner_ = owner;
 }
 
@@ -184,6 +185,7 @@ StepTimer::Scope::~Scope() {
   else
     timer_.mark();
   Kokkos::Profiling::popRegion();
+  if (timer_.progress_ != nullptr) timer_.progress_->note();
   if (TraceNote* const note = timer_.note()) {
     note->issue_ended = trace_now();
     timer_.recorder_->set_exchange(outer_.exchange);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/progress.hpp"
 #include "profile/exchange.hpp"
 #include "profile/phase.hpp"
 #include "profile/trace_recorder.hpp"
@@ -142,6 +143,8 @@ class StepTimer {
 
   explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
+  /// From now on `progress` is told of every phase and part; null: nobody. It must outlive the timer.
+  void set_progress(base::Progress* progress) { progress_ = progress; }
   /// Announces about how many steps follow. Their memory is allocated at the end of the first step, so that no later
   /// step allocates any.
   void reserve(std::int64_t steps) { reserved_steps_ = steps; }
@@ -211,6 +214,7 @@ class StepTimer {
   void mark();
 
   std::unique_ptr<StepClock> clock_;
+  base::Progress* progress_ = nullptr;
   Owner owner_;                         ///< current
   std::optional<Owner> unmarked_part_;  ///< a part that has ended, but whose mark was omitted
   std::vector<Owner> owners_;           ///< of each interval of the current step

@@ -3,7 +3,12 @@
 #include "tensor/runtime.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 #include <string>
+
+#if defined(KOKKOS_ENABLE_OPENMP)
+#include <omp.h>
+#endif
 
 #if defined(SHARD8_CUDA)
 #include "tensor/cuda/stream.hpp"
@@ -24,7 +29,11 @@ Kokkos::InitializationSettings settings_of(const Runtime::Settings& settings) {
 }  // namespace
 
 struct Runtime::Instance {
-  explicit Instance(const Settings& settings) : scope(settings_of(settings)) {}
+  explicit Instance(const Settings& settings) : scope(settings_of(settings)) {
+#if defined(KOKKOS_ENABLE_OPENMP)
+    omp_set_dynamic(0);
+#endif
+  }
 
   Kokkos::ScopeGuard scope;
 #if defined(SHARD8_CUDA)
@@ -41,6 +50,24 @@ Runtime::~Runtime() = default;
 const Exec& Runtime::exec() const { return instance_->exec; }
 
 int Runtime::threads() const { return kDevice ? 1 : instance_->exec.concurrency(); }
+
+#if defined(KOKKOS_ENABLE_OPENMP)
+int count_threads(int threads) {
+  int found = 0;
+#pragma omp parallel num_threads(threads)
+  {
+#pragma omp single
+    found = omp_get_num_threads();
+  }
+  return found;
+}
+
+int thread_limit() { return omp_get_thread_limit(); }
+#else
+int count_threads(int threads) { return threads; }
+
+int thread_limit() { return std::numeric_limits<int>::max(); }
+#endif
 
 std::string kokkos_description() {
   return std::to_string(KOKKOS_VERSION / 10000) + '.' + std::to_string(KOKKOS_VERSION / 100 % 100) + '.' +

@@ -9,9 +9,10 @@
 
 namespace shard8::tensor {
 
-/// Initialises Kokkos, and finalises it in the destructor. Owns the instance on which all kernels of a run are
-/// launched. On a device the instance is a stream of its own, never the default stream. A process may construct one
-/// Runtime only.
+/// Initialises Kokkos, and finalises it in the destructor. From then on regions of OpenMP have the threads that they
+/// ask for, whatever the machine's load (OMP_DYNAMIC): a BLAS that shares a product among threads waits for each of
+/// them. Owns the instance on which all kernels of a run are launched. On a device the instance is a stream of its own,
+/// never the default stream. A process may construct one Runtime only.
 class Runtime {
  public:
   struct Settings {
@@ -32,6 +33,13 @@ class Runtime {
   struct Instance;
   std::unique_ptr<Instance> instance_;
 };
+
+/// How many threads a parallel region of OpenMP has that asks for `threads`. Runs one. Returns `threads` where kernels
+/// do not run on OpenMP.
+int count_threads(int threads);
+
+/// The most threads that OpenMP lets this process have (OMP_THREAD_LIMIT).
+int thread_limit();
 
 /// Version and execution space of Kokkos: "5.0.2, kernels on OpenMP".
 std::string kokkos_description();

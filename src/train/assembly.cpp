@@ -4,9 +4,11 @@
 #include "train/assembly.hpp"
 
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "comm/agree.hpp"
+#include "comm/host_waits.hpp"
 #include "comm/placement.hpp"
 #include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
@@ -70,7 +72,9 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
       mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh), model::Overlap::make(config).any())),
       setup_(Setup::make(config, mesh_.place, threads)),
       program_(std::move(program)),
-      timer_(make_clock(exec)) {}
+      timer_(make_clock(exec)) {
+  if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
+}
 
 void Assembly::open_data() {
   const deck::Config& config = setup_.config;
@@ -109,11 +113,14 @@ const profile::Conditions& Assembly::find_conditions() {
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
   if (tensor::kDevice) find_conditions();  // for rehearse()
   take_memory();
+  std::optional<comm::HostWaits::Unlimited> reading;
+  if (!setup_.config.model.init_file.empty()) reading.emplace(mesh_.world.waits());
   agree_alone(mesh_.world, [&] {
     trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
     reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
   });
+  reading.reset();
   trainer_->start();
   if (trainer_->libraries() == nullptr) return;
   rehearse(tuning, saved_algorithms);

@@ -36,6 +36,7 @@ constexpr StopReason kReasons[] = {
     {StopReason::Kind::stop_after},
     {StopReason::Kind::time_limit},
     {StopReason::Kind::job_end},
+    {StopReason::Kind::signal, SIGHUP},
     {StopReason::Kind::signal, SIGINT},
     {StopReason::Kind::signal, SIGUSR1},
     {StopReason::Kind::signal, SIGTERM},

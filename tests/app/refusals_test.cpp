@@ -111,6 +111,12 @@ void edit_manifest(const Scene& scene, const std::string& checkpoint, const std:
   test::write_bytes(path, test::with_digest(text.replace(at, from.size(), to)));
 }
 
+/// A pool of two threads that gets one. On devices only what the variable says can be wrong.
+void fewer_threads() {
+  ::setenv("OMP_NUM_THREADS", tensor::kDevice ? "-1" : "2", 1);
+  ::setenv("OMP_THREAD_LIMIT", "1", 1);
+}
+
 std::vector<Example> examples() {
   using enum Stage;
   const auto tokens = [](const std::string& dataset) {
@@ -123,8 +129,10 @@ std::vector<Example> examples() {
       {deck, ExitCode::deck, {"model.hidden=33"}},
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
       {device, ExitCode::environment, {}, {}, [] { ::setenv("OMP_NUM_THREADS", "many", 1); }},
+      {device, ExitCode::environment, {}, {}, fewer_threads},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.device=cuda"}},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.backend=mpi" : "mesh.backend=nccl"}},
+      {memory, ExitCode::environment, {"model.hidden=65536", "model.ffn=262144", "model.layers=128"}},  // 128 TB
       {output, ExitCode::environment, {"output.dir=deck.yaml/x"}},
       {output, ExitCode::environment, {"output.dir=/proc/nothing"}},
       {output, ExitCode::environment, {}, [](Scene& s) { fs::create_directories(s.folder / "out/summary.json/x"); }},

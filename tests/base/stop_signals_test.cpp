@@ -95,6 +95,7 @@ TEST(StopSignals, Names) {
   EXPECT_EQ(base::signal_name(SIGTERM), "SIGTERM");
   EXPECT_EQ(base::signal_name(SIGUSR1), "SIGUSR1");
   EXPECT_EQ(base::signal_name(SIGINT), "SIGINT");
+  EXPECT_EQ(base::signal_name(SIGHUP), "SIGHUP");
   EXPECT_EQ(base::signal_name(40), "signal 40");
 }
 

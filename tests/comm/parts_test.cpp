@@ -228,6 +228,32 @@ TEST(Launch, the_launcher_of_another_mpi_is_found) {
   EXPECT_FALSE(problem({{"OMPI_COMM_WORLD_SIZE", "2"}}, 2));
 }
 
+TEST(Launch, too_little_shared_memory_is_found_before_mpi_ends_the_process) {
+  const auto found = [](std::map<std::string, std::string> variables, std::optional<Room> room,
+                        const std::string& library = "MPICH 4.0.2, ch4:ucx") {
+    const auto look = [&](const std::string& name) -> std::optional<std::string> {
+      const auto it = variables.find(name);
+      return it == variables.end() ? std::nullopt : std::optional(it->second);
+    };
+    return shared_memory_problem(look, library, room).value_or("");
+  };
+  constexpr std::uint64_t kMiB = 1 << 20;
+  EXPECT_EQ(found({}, Room{64 * kMiB, 64 * kMiB}), "");
+  EXPECT_NE(found({}, Room{4 * kMiB, 4 * kMiB})
+                .find("/dev/shm has 4194304 bytes, 4194304 of them free, and mpi needs "
+                      "4292720 for each rank of this node, 4292720 in all: make it"),
+            std::string::npos);
+  const std::map<std::string, std::string> four = {{"MPI_LOCALNRANKS", "4"}, {"UCX_TLS", "self,sm"}};
+  EXPECT_NE(found(four, Room{16 * kMiB, 16 * kMiB}).find("17170880 in all"), std::string::npos);
+  EXPECT_EQ(found(four, Room{32 * kMiB, 5 * kMiB}), "") << "others have taken theirs";
+  EXPECT_NE(found(four, Room{32 * kMiB, kMiB}), "") << "files of other programs";
+  EXPECT_EQ(found({{"UCX_TLS", "tcp"}}, Room{kMiB, kMiB}), "");
+  EXPECT_EQ(found({}, Room{kMiB, kMiB}, "Open MPI 4.1"), "");
+  EXPECT_EQ(found({}, std::nullopt), "");
+  EXPECT_TRUE(room_of("/"));
+  EXPECT_FALSE(room_of("/nothing/here"));
+}
+
 TEST(Launch, other_launches_are_left_alone) {
   EXPECT_FALSE(problem({}, 1));
   // In a batch script, and under mpiexec there.

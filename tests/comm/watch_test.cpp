@@ -86,6 +86,41 @@ TEST(HostWaits, files_of_other_ranks_have_no_limit) {
   EXPECT_TRUE(waits.overdue(kBegin + seconds(2)));
 }
 
+TEST(HostWaits, a_main_thread_without_progress_is_overdue_wherever_it_is) {
+  HostWaits waits;
+  waits.set_limits({seconds(5), seconds(20)});
+  int now = 0;
+  // Looks every second, and returns after how many seconds of them something was overdue; -1: nothing.
+  const auto look = [&](int looks) {
+    for (int i = 1; i <= looks; ++i)
+      if (waits.overdue(kBegin + seconds(++now))) return i;
+    return -1;
+  };
+  EXPECT_EQ(look(1), -1);
+  EXPECT_EQ(look(25), 20);
+  waits.progress().note("data");
+  EXPECT_EQ(look(15), -1);
+  waits.first_step_over();
+  waits.progress().note("shard8::forward::gemm");
+  EXPECT_EQ(look(5), -1);
+  EXPECT_EQ(
+      waits.overdue(kBegin + seconds(++now)),
+      "the main thread has got no further for 5 s since it noted 'shard8::forward::gemm': it hangs, or needs more "
+      "time for one operation (run.hang_limit_s allows 5 s)");
+  { const HostWaits::Wait wait(&waits, {.operation = "all_gather"}, kBegin + seconds(now)); }
+  EXPECT_EQ(look(5), -1) << "a wait is progress";
+  {
+    const HostWaits::Unlimited files(&waits);
+    EXPECT_EQ(look(100), -1);
+  }
+  EXPECT_EQ(look(5), -1);
+  // The process was stopped for an hour: that was not its fault.
+  waits.progress().note();
+  EXPECT_EQ(look(3), -1);
+  now += 3600;
+  EXPECT_EQ(look(2), -1);
+}
+
 TEST(HostWaits, nobody_has_to_watch) {
   HostWaits::Wait wait(nullptr, {.operation = "alone"});
   wait.set_peer(1);

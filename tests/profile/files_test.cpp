@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "base/error.hpp"
 #include "profile/metrics.hpp"
@@ -54,6 +57,29 @@ TEST(Files, hold_each_line_of_metrics_at_once) {
     EXPECT_EQ(ordered_json::parse(lines.back())["step"], step);
   }
   file.close();
+}
+
+// The limit of a file's size lies within a line.
+TEST(Files, of_metrics_go_on_when_there_is_room_again) {
+  const Folder folder;
+  const auto path = folder / "metrics.jsonl";
+  MetricsFile file(path);
+  ASSERT_TRUE(file.write({.step = 0}));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{std::filesystem::file_size(path) + 10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(file.write({.step = 1}), base::Error);
+  EXPECT_FALSE(file.write({.step = 2})) << "not tried at once";
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::this_thread::sleep_for(MetricsFile::kRetry + std::chrono::milliseconds(100));
+  EXPECT_TRUE(file.write({.step = 3}));
+  file.close();
+  const auto lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(ordered_json::parse(lines[0])["step"], 0);
+  EXPECT_EQ(ordered_json::parse(lines[1])["step"], 3);
 }
 
 TEST(Files, say_why_they_cannot_be_written) {

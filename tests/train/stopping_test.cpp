@@ -102,6 +102,7 @@ TEST(StopReason, OfTheLargestNumberCounts) {
                                 {Kind::stop_after},
                                 {Kind::time_limit},
                                 {Kind::job_end},
+                                {Kind::signal, SIGHUP},
                                 {Kind::signal, SIGINT},
                                 {Kind::signal, SIGUSR1},
                                 {Kind::signal, SIGTERM}};

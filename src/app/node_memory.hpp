@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "comm/node.hpp"
+#include "deck/config.hpp"
+
+namespace shard8::app {
+
+/// What limits the host memory of this process, in bytes.
+struct MemoryLimits {
+  std::uint64_t total = 0;      ///< of the machine, with swap; 0: unknown
+  std::uint64_t available = 0;  ///< of the machine, without swap: what new processes can have now
+  /// The control group with the smallest limit among those that this process is in.
+  struct Group {
+    std::string file;             ///< that holds the limit
+    std::uint64_t limit = 0;      ///< of memory
+    std::uint64_t with_swap = 0;  ///< of memory and swap
+    std::uint64_t id = 0;         ///< the same for processes of a machine that are in the same group; never 0
+  };
+  std::optional<Group> group{};
+};
+
+/// Reads proc/meminfo, proc/self/cgroup and sys/fs/cgroup (versions 1 and 2) below `root`. What cannot be read is no
+/// limit.
+MemoryLimits read_memory_limits(const std::string& root = "/");
+
+/// Whether the ranks of a node fit into its memory.
+struct MemoryVerdict {
+  std::string refusal{};  ///< why they cannot; empty: they can
+  std::string warning{};  ///< why they may not; empty: they do
+};
+/// `rank_bytes` is what a rank needs at least. `ranks` share the machine and `group_ranks` of them the control group.
+MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks, const MemoryLimits& limits);
+
+/// Compares the plan of a deck's training with the memory of every node. Rank 0 warns of a node on which it may not
+/// fit. AgreedError(environment) where it cannot fit. Does nothing on devices. Collective.
+void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads);
+
+/// The same for one rank on this machine, for `check`: a warning, or an empty text. It is no refusal, since the run may
+/// be meant for another machine.
+std::string memory_warning(const deck::Config& config, int threads);
+
+}  // namespace shard8::app
