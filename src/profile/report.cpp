@@ -155,10 +155,9 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
   std::vector<IssueRow> rows;
   if (issues == nullptr || steps <= 0) return rows;
   for (int i = 0; i < kIssues; ++i) {
-    const auto& mine = issues->seconds(static_cast<Issue>(i));
-    const std::array<double, 4> figures{
-        static_cast<double>(mine.size()), std::accumulate(mine.begin(), mine.end(), 0.0),
-        mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end()), percentile(mine, 50)};
+    const CallTimes& mine = issues->calls(static_cast<Issue>(i));
+    const std::array<double, 4> figures{static_cast<double>(mine.calls()), mine.sum_s(), mine.longest_s(),
+                                        mine.median_s()};
     IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
     double calls = 0, sum = 0;
     for_each_gathered(figures, gather, [&](std::size_t figure, std::span<const double> by_rank) {
@@ -168,7 +167,7 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
                      : row.p50_s) = figure < 2 ? sum_of(by_rank) : max_of(by_rank);
     });
     if (calls == 0) continue;
-    row.calls_per_step = static_cast<double>(mine.size()) / steps;
+    row.calls_per_step = static_cast<double>(mine.calls()) / steps;
     row.mean_s = sum / calls;
     rows.push_back(std::move(row));
   }
@@ -177,17 +176,14 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
 
 }  // namespace
 
-Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
-                   const Gather& gather) {
+Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather) {
   Report report;
-  const auto done = static_cast<std::int64_t>(steps.size());
-  report.skipped = std::clamp<std::int64_t>(input.timing_skip, 0, done);
+  report.skipped = steps.skipped();
   report.first_step = input.first_step + report.skipped;
   report.hosts = gather.texts(input.host);
   report.ranks = gather.ranks;
-  const auto timed = std::span(steps).subspan(static_cast<std::size_t>(report.skipped));
-  report.times = spread_over_ranks(timed, gather, input.every_rank);
-  if (input.methods) report.exchanges = exchange_rows(timed, *input.methods, gather);
+  report.times = spread_over_ranks(steps, gather, input.every_rank);
+  if (input.methods) report.exchanges = exchange_rows(steps.sum(), steps.measured(), *input.methods, gather);
   const auto measured = static_cast<double>(report.measured_steps());
   const std::vector<CollectiveKey> kinds = kinds_of_all_ranks(log, gather);
   report.collectives = collective_rows(log, kinds, measured, gather);
@@ -199,16 +195,14 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.issues = issue_rows(input.issues, measured, gather);
   if (input.processor) report.processor = processor_over_ranks(*input.processor, gather);
   if (input.checkpoints) {
-    double held_up = 0;
-    for (const StepTimes& step : steps) held_up += step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)];
-    report.checkpoints = checkpoints_over_ranks(*input.checkpoints, held_up, gather);
+    const auto stall = static_cast<std::size_t>(Phase::checkpoint_stall);
+    report.checkpoints =
+        checkpoints_over_ranks(*input.checkpoints, steps.skipped_sum().phase[stall] + steps.sum().phase[stall], gather);
   }
 
-  std::vector<double> step_s;
-  for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);
-  report.p50_s = percentile(step_s, 50);
-  report.p95_s = percentile(step_s, 95);
-  report.p99_s = percentile(step_s, 99);
+  report.p50_s = percentile(report.times.drawn_s, 50);
+  report.p95_s = percentile(report.times.drawn_s, 95);
+  report.p99_s = percentile(report.times.drawn_s, 99);
 
   const Spreads& mean = report.times.mean;
   const double step = mean.back().mean;
@@ -220,8 +214,7 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
         step;
   }
   if (report.times.longest_s > 0) {
-    double timed_s = 0;  // what the ranks waited for checkpoints behind the last step, too
-    for (const StepTimes& times : timed) timed_s += times.total;
+    double timed_s = steps.sum().total;  // what the ranks waited for checkpoints behind the last step, too
     if (input.checkpoints) timed_s += input.checkpoints->after_last_s;
     for_each_gathered({&timed_s, 1}, gather,
                       [&](std::size_t, std::span<const double> by_rank) { timed_s = max_of(by_rank); });

@@ -12,9 +12,10 @@
 #include "profile/collective_log.hpp"
 #include "profile/compare_off.hpp"
 #include "profile/exchange_figures.hpp"
+#include "profile/issue_times.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
-#include "profile/step_timer.hpp"
+#include "profile/step_times.hpp"
 
 namespace shard8::profile {
 
@@ -46,13 +47,12 @@ double peak_flops(std::string_view device, Products products);
 
 /// What a report needs besides the times and the collectives.
 struct ReportInput {
-  std::int64_t first_step = 0;   ///< number of the first step that this process timed
-  std::int64_t timing_skip = 0;  ///< steps left out at the start
-  double tokens_per_step = 0;    ///< of the whole job
-  double flops_per_step = 0;     ///< model FLOPs of the whole job
-  double peak_flops = 0;         ///< FLOP/s of one rank; 0: not known, and the report has no MFU
-  std::string host{};            ///< of this rank
-  bool every_rank = false;       ///< keep the seconds of each step on each rank; may differ between ranks
+  std::int64_t first_step = 0;  ///< number of the first step that this process timed
+  double tokens_per_step = 0;   ///< of the whole job
+  double flops_per_step = 0;    ///< model FLOPs of the whole job
+  double peak_flops = 0;        ///< FLOP/s of one rank; 0: not known, and the report has no MFU
+  std::string host{};           ///< of this rank
+  bool every_rank = false;      ///< keep the seconds of each row of steps on each rank; the same on every rank
   Verification verification{};
   std::vector<CastFigures> casts{};               ///< of this rank; the same tensors in the same order on every rank
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
@@ -66,7 +66,7 @@ struct ReportInput {
 struct IssueRow {
   std::string what;
   double calls_per_step = 0;                ///< on this rank
-  double mean_s = 0, p50_s = 0, max_s = 0;  ///< p50_s: the largest of the ranks' medians
+  double mean_s = 0, p50_s = 0, max_s = 0;  ///< p50_s: the largest of the ranks' medians (CallTimes)
 };
 
 /// One kind of collective. Figures are means over the ranks that called it.
@@ -95,9 +95,10 @@ struct Report {
   std::int64_t first_step = 0;     ///< number of the first measured step
   std::int64_t skipped = 0;        ///< steps left out before the first measured step
   StepSpreads times;
-  double coverage = 0;                     ///< share of the step in phases other than `other`
-  double p50_s = 0, p95_s = 0, p99_s = 0;  ///< percentiles of the steps; a step's time is that of its slowest rank
-  std::vector<ExchangeRow> exchanges;      ///< empty where the tensor group has one rank
+  double coverage = 0;  ///< share of the step in phases other than `other`
+  /// Percentiles of the steps (StepSpreads::drawn_s); a step's time is that of its slowest rank.
+  double p50_s = 0, p95_s = 0, p99_s = 0;
+  std::vector<ExchangeRow> exchanges;  ///< empty where the tensor group has one rank
   std::vector<CollectiveRow> collectives;
   std::vector<InFlightRow> in_flight;  ///< by operation and group, then of all; empty without collectives
   /// Of the whole job: tokens of the measured steps over the time of these steps and of what the slowest rank waited
@@ -114,13 +115,12 @@ struct Report {
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
 
-  std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
+  std::int64_t measured_steps() const { return times.steps; }
 };
 
-/// Makes the report from this rank's steps and collectives, without the first `timing_skip` steps. `log` must have
-/// measured in the remaining steps only. Collective: every rank passes the same number of steps.
-Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
-                   const Gather& gather);
+/// Makes the report from this rank's steps and collectives. `log` must have measured in the measured steps only.
+/// Collective: every rank passes the same number of steps.
+Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather);
 
 /// The text printed at the end of a run: the tables, then the block of figures. Rows of emulated products are labelled.
 std::string to_text(const Report& report);

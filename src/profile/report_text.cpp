@@ -37,8 +37,10 @@ void phases(Out out, const Report& report) {
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
   fmt::format_to(out, "named phases cover {:.2f} % of the step{}\n", 100 * report.coverage,
                  report.coverage < kMinCoverage ? ": less than 98 %, too little to trust the shares" : "");
-  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out)\n",
-                 1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped);
+  fmt::format_to(
+      out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} steps ({} left out){}\n", 1e3 * report.p50_s,
+      1e3 * report.p95_s, 1e3 * report.p99_s, report.measured_steps(), report.skipped,
+      report.times.row_steps > 1 ? fmt::format(", of which {} were drawn", report.times.drawn_s.size()) : "");
 }
 
 void exchanges(Out out, const Report& report) {

@@ -91,31 +91,65 @@ std::string part_label(const TimedRow& row, bool emulated) {
   return emulated && row.part == name_of(Part::gemm) ? row.part + " (emulated)" : row.part;
 }
 
-StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather, bool every) {
-  StepSpreads result;
-  if (mine.empty()) return result;
-  std::vector<double> values, sums(kTimedRows, 0.0);
-  values.reserve(mine.size() * kTimedRows);
-  for (const StepTimes& times : mine) {
-    for (std::size_t i = 0; i < kTimedRows; ++i) {
-      values.push_back(timed_rows()[i].seconds(times));
-      sums[i] += values.back();
+namespace {
+
+/// Appends the seconds of a step, as the mean of `steps`, in the order of timed_rows().
+void append_means(std::vector<double>& values, const StepTimes& sum, std::int64_t steps) {
+  for (const TimedRow& row : timed_rows()) values.push_back(row.seconds(sum) / static_cast<double>(steps));
+}
+
+void gather_every(StepSpreads& result, const StepRecord& mine, const Gather& gather, std::size_t most) {
+  const auto blocks = mine.blocks();
+  const auto fit = std::max<std::size_t>(most / (kTimedRows * static_cast<std::size_t>(gather.ranks)), 1);
+  std::size_t joined = 1;  // blocks of a row
+  while ((blocks.size() + joined - 1) / joined > fit) joined *= 2;
+  result.every_steps = mine.block_steps() * static_cast<std::int64_t>(joined);
+  std::vector<double> values;
+  for (std::size_t first = 0; first < blocks.size(); first += joined) {
+    StepTimes sum;
+    std::int64_t steps = 0;
+    for (const StepRecord::Block& block : blocks.subspan(first, std::min(joined, blocks.size() - first))) {
+      sum += block.sum;
+      steps += block.steps;
     }
+    append_means(values, sum, steps);
   }
-  result.steps.resize(mine.size());
-  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    result.steps[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
-    if (!every) return;
+  for_each_gathered(values, gather, [&](std::size_t, std::span<const double> by_rank) {
     for (const double x : by_rank) result.every.push_back(static_cast<float>(x));
   });
+}
+
+}  // namespace
+
+StepSpreads spread_over_ranks(const StepRecord& mine, const Gather& gather, bool every, std::size_t most_every) {
+  StepSpreads result;
+  if (mine.measured() == 0) return result;
+  const auto steps = static_cast<double>(mine.measured());
+  result.row_steps = mine.block_steps();
+  result.steps = mine.measured();
+  std::vector<double> values, drawn, sums;
+  values.reserve(mine.blocks().size() * kTimedRows);
+  for (const StepRecord::Block& block : mine.blocks()) {
+    append_means(values, block.sum, block.steps);
+    if (block.steps == mine.block_steps()) drawn.push_back(block.drawn_s);
+  }
+  result.rows.resize(mine.blocks().size());
+  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
+    result.rows[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
+  });
+  for_each_gathered(drawn, gather, [&](std::size_t, std::span<const double> by_rank) {
+    result.drawn_s.push_back(spread_of(by_rank).max);
+  });
+  if (every) gather_every(result, mine, gather, most_every);
+  for (const TimedRow& row : timed_rows()) sums.push_back(row.seconds(mine.sum()));
   result.by_rank.resize(kTimedRows);
   for_each_gathered(sums, gather, [&](std::size_t i, std::span<const double> by_rank) {
     result.mean[i] = spread_of(by_rank);
-    for (const double sum : by_rank) result.by_rank[i].push_back(sum / static_cast<double>(mine.size()));
+    for (const double sum : by_rank) result.by_rank[i].push_back(sum / steps);
   });
   result.longest_s = result.mean.back().max;
   for (Spread& s : result.mean) {
-    for (double* const x : {&s.min, &s.mean, &s.max}) *x /= static_cast<double>(mine.size());
+    for (double* const x : {&s.min, &s.mean, &s.max}) *x /= steps;
   }
   return result;
 }

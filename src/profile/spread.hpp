@@ -4,13 +4,14 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "profile/step_timer.hpp"
+#include "profile/step_times.hpp"
 
 namespace shard8::profile {
 
@@ -59,17 +60,30 @@ std::string part_label(const TimedRow& row, bool emulated);
 using Spreads = std::array<Spread, kTimedRows>;
 
 struct StepSpreads {
-  std::vector<Spreads> steps;  ///< of each step
-  Spreads mean;                ///< of each rank's mean over the steps
-  /// Of each row each rank's mean over the steps; empty if there are no steps.
+  /// Of each row. A row is a step, or the mean of `row_steps` consecutive ones (StepRecord). The last row may have
+  /// fewer.
+  std::vector<Spreads> rows;
+  std::int64_t row_steps = 1;
+  std::int64_t steps = 0;  ///< in all rows
+  /// What drawn steps took on their slowest ranks: every step, or one for each row (StepRecord) that is full.
+  std::vector<double> drawn_s{};
+  Spreads mean;  ///< of each rank's mean over the steps
+  /// Of each row of timed_rows() each rank's mean over the steps; empty if there are no steps.
   std::vector<std::vector<double>> by_rank{};
-  /// (steps, kTimedRows, ranks), seconds of each step on each rank; empty unless they were asked for.
+  /// (rows, kTimedRows, ranks), seconds of a step on each rank; empty unless they were asked for. A row is the mean of
+  /// `every_steps` steps: more than row_steps where there would be more than kMostEvery values.
   std::vector<float> every{};
+  std::int64_t every_steps = 1;
   double longest_s = 0;  ///< seconds of all steps on the slowest rank
 };
-/// `mine` are the steps of this rank. `every` fills StepSpreads::every, and may differ between ranks. Collective: every
-/// rank passes the same number of steps.
-StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather, bool every = false);
+
+/// The most values of StepSpreads::every, unless one row has more: 256 MiB. Chosen: 2000 steps of 1860 ranks.
+inline constexpr std::size_t kMostEvery = std::size_t{1} << 26;
+
+/// `mine` are the steps of this rank. `every` fills StepSpreads::every. Collective: every rank passes the same number
+/// of steps and the same `every`.
+StepSpreads spread_over_ranks(const StepRecord& mine, const Gather& gather, bool every = false,
+                              std::size_t most_every = kMostEvery);
 
 /// The p-th percentile, 0 ≤ p ≤ 100, interpolated linearly between the two nearest values; 0 if there are none.
 double percentile(std::vector<double> values, double p);

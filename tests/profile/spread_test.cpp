@@ -85,9 +85,9 @@ struct SimulatedJob {
   std::size_t calls = 0, max_bytes = 0;
 };
 
-std::vector<StepTimes> steps_of(int count) {
-  std::vector<StepTimes> steps;
-  for (int s = 0; s < count; ++s) steps.push_back(synthetic_step(0, s));
+StepRecord steps_of(int count) {
+  StepRecord steps;
+  for (int s = 0; s < count; ++s) steps.add(synthetic_step(0, s));
   return steps;
 }
 
@@ -123,12 +123,13 @@ TEST(Gathers, give_the_same_figures_block_by_block) {
     SimulatedJob job(ranks);
     job.vary = true;
     const StepSpreads spreads = spread_over_ranks(steps, job.gather());
-    ASSERT_EQ(spreads.steps.size(), steps.size());
-    for (std::size_t s = 0; s < steps.size(); ++s) {
+    ASSERT_EQ(spreads.rows.size(), steps.blocks().size());
+    for (std::size_t s = 0; s < steps.blocks().size(); ++s) {
       for (std::size_t i = 0; i < kTimedRows; ++i) {
         std::vector<double> values;
-        for (int r = 0; r < ranks; ++r) values.push_back(value_of_rank(timed_rows()[i].seconds(steps[s]), r));
-        const Spread want = spread_of(values), got = spreads.steps[s][i];
+        for (int r = 0; r < ranks; ++r)
+          values.push_back(value_of_rank(timed_rows()[i].seconds(steps.blocks()[s].sum), r));
+        const Spread want = spread_of(values), got = spreads.rows[s][i];
         ASSERT_EQ(got.min, want.min);
         ASSERT_EQ(got.mean, want.mean);
         ASSERT_EQ(got.max, want.max);

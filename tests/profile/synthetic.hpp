@@ -85,20 +85,22 @@ class Job {
   explicit Job(bool with_casts = false, bool with_checkpoints = false)
       : with_casts_(with_casts), with_checkpoints_(with_checkpoints) {}
 
-  std::array<Report, kRanks> reports(int steps, ReportInput input) {
+  /// Figures leave out the first `skip` of `steps` steps.
+  std::array<Report, kRanks> reports(int steps, ReportInput input, int skip = 0) {
     std::array<Report, kRanks> all;
     std::vector<std::thread> ranks;
     for (int r = 0; r < kRanks; ++r) {
-      ranks.emplace_back([this, r, steps, &all, input]() mutable {
-        std::vector<StepTimes> times;
-        for (int s = 0; s < steps; ++s) times.push_back(synthetic_step(r, s));
+      ranks.emplace_back([this, r, steps, skip, &all, input]() mutable {
+        StepRecord times(skip);
+        for (int s = 0; s < steps; ++s) {
+          StepTimes step = synthetic_step(r, s);
+          if (with_checkpoints_) step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)] = r == 2 ? 0.05 : 0.01;
+          times.add(step);
+        }
         input.host = "node0" + std::to_string(r / 2);
         if (with_casts_) input.casts = synthetic_casts(r);
-        if (with_checkpoints_) {
-          input.checkpoints = synthetic_checkpoints(r);
-          for (StepTimes& t : times) t.phase[static_cast<std::size_t>(Phase::checkpoint_stall)] = r == 2 ? 0.05 : 0.01;
-        }
-        const int measured = steps - static_cast<int>(input.timing_skip);
+        if (with_checkpoints_) input.checkpoints = synthetic_checkpoints(r);
+        const int measured = steps - skip;
         const Gather gather{
             .ranks = kRanks,
             .doubles =
@@ -141,22 +143,22 @@ class Job {
 
 /// Rank 0's report of 12 steps, the first 2 left out. A step has 10^6 tokens and 10^15 FLOPs.
 inline Report synthetic_report(Verification verification = {}, double peak_flops = 0) {
-  return Job().reports(12, {.first_step = 0,
-                            .timing_skip = 2,
-                            .tokens_per_step = 1e6,
-                            .flops_per_step = 1e15,
-                            .peak_flops = peak_flops,
-                            .host = "",
-                            .verification = std::move(verification)})[0];
+  return Job().reports(12,
+                       {.first_step = 0,
+                        .tokens_per_step = 1e6,
+                        .flops_per_step = 1e15,
+                        .peak_flops = peak_flops,
+                        .host = "",
+                        .verification = std::move(verification)},
+                       2)[0];
 }
 
 /// Every rank's report, the first 2 steps left out, with casts to 8 bits and emulated matrix products of mxfp8.
 inline std::array<Report, kRanks> synthetic_fp8_reports(int steps = 12) {
   ReportInput input;
-  input.timing_skip = 2;
   input.tokens_per_step = 1e6;
   input.emulated = "mxfp8";
-  return Job(true).reports(steps, std::move(input));
+  return Job(true).reports(steps, std::move(input), 2);
 }
 
 }  // namespace shard8::profile::tests
