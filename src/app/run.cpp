@@ -125,7 +125,7 @@ class Run {
     at(
         Stage::output_lock, [&] { output_.hold(say()); }, Files::unlimited);
     at(Stage::gold, [&] {
-      comm::agree(world(), [&] {
+      comm::agree_on_root(world(), 0, [&] {  // rank 0 judges
         if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
       });
     });
@@ -412,7 +412,8 @@ class Run {
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) logger_.info("{}", stop_text(stop_, last.step + 1, steps_.end, loop.saved, earlier_checkpoint()));
-    logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals), profile::to_text(report));
+    logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals),
+                 world().rank() == 0 ? profile::to_text(report) : std::string());
     output_.write(report, what_ran);
     end_leg(loop);
     if (input.verification.status == profile::Verification::Status::failed)
@@ -465,8 +466,8 @@ class Run {
   train::Stopping::Sources stop_sources_;
   train::Stopping stopping_;
   train::StopReason stop_;
-  std::vector<double> gold_;
-  train::LossJudge judge_;  ///< on rank 0
+  std::vector<double> gold_;  ///< on rank 0
+  train::LossJudge judge_;    ///< on rank 0
   train::RunDescription run_;
   double loss_ = 0;                                ///< of the last step
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none

@@ -17,13 +17,14 @@ std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps,
     means[e] = sum.exchange[e] / static_cast<double>(steps);
     means[kAll] += means[e];
   }
-  for_each_gathered(means, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    const Spread exposed = spread_of(by_rank);
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(means);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const Spread exposed = spread_of(of_ranks[i], gather.ranks);
     if (i < kOther)
       rows.push_back({std::string(name_of(static_cast<Exchange>(i))), methods[i], exposed});
     else if (i == kAll || exposed.max > 0)
       rows.push_back({i == kAll ? "all" : "other", "", exposed});
-  });
+  }
   return rows;
 }
 

@@ -42,7 +42,8 @@ struct CastFigures {
 enum class Products : std::uint8_t { fp32, bf16, fp8 };
 
 /// Peak FLOP/s of dense matrix products on an NVIDIA device. `device` is the name that CUDA reports ("NVIDIA H200").
-/// 0 for an unknown device, or if the device has no products of this format. Source: NVIDIA's data sheets.
+/// 0 for an unknown device, a MIG slice of a device, or if the device has no products of this format. Source: NVIDIA's
+/// data sheets.
 double peak_flops(std::string_view device, Products products);
 
 /// What a report needs besides the times and the collectives.
@@ -88,7 +89,7 @@ struct InFlightRow {
   double exposed_s = 0;  ///< in which the rank only waited
 };
 
-/// The figures of a whole job, the same on every rank.
+/// The figures of a whole job: the same on every rank, but for lists by rank, which rank 0 alone has.
 struct Report {
   int ranks = 1;
   std::vector<std::string> hosts;  ///< of each rank
@@ -122,7 +123,8 @@ struct Report {
 /// Collective: every rank passes the same number of steps.
 Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather);
 
-/// The text printed at the end of a run: the tables, then the block of figures. Rows of emulated products are labelled.
+/// The text printed at the end of a run, from the report of rank 0: the tables, then the block of figures. Rows of
+/// emulated products are labelled.
 std::string to_text(const Report& report);
 
 /// The verdict as the last line of a report says it: "VERIFICATION: PASSED", with a line end.

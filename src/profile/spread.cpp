@@ -40,6 +40,7 @@ void for_each_gathered(std::span<const double> mine, const Gather& gather,
   for (std::size_t first = 0; first < mine.size(); first += block_length) {
     const auto block = mine.subspan(first, std::min(block_length, mine.size() - first));
     const std::vector<double> all = gather.doubles(block);
+    if (all.empty()) continue;  // not rank 0
     SHARD8_REQUIRE(all.size() == ranks * block.size(), "{} values of {} ranks were gathered as {}", block.size(), ranks,
                    all.size());
     for (std::size_t i = 0; i < block.size(); ++i) {
@@ -47,6 +48,10 @@ void for_each_gathered(std::span<const double> mine, const Gather& gather,
       use(first + i, by_rank);
     }
   }
+}
+
+Spread spread_of(const OverRanks& value, int ranks) {
+  return {.min = value.min, .mean = value.sum / ranks, .max = value.max, .worst_rank = value.max_rank};
 }
 
 Spread spread_of(std::span<const double> by_rank) {
@@ -134,17 +139,16 @@ StepSpreads spread_over_ranks(const StepRecord& mine, const Gather& gather, bool
     if (block.steps == mine.block_steps()) drawn.push_back(block.drawn_s);
   }
   result.rows.resize(mine.blocks().size());
-  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    result.rows[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
-  });
-  for_each_gathered(drawn, gather, [&](std::size_t, std::span<const double> by_rank) {
-    result.drawn_s.push_back(spread_of(by_rank).max);
-  });
+  const std::vector<OverRanks> of_rows = gather.over_ranks(values);
+  for (std::size_t i = 0; i < of_rows.size(); ++i)
+    result.rows[i / kTimedRows][i % kTimedRows] = spread_of(of_rows[i], gather.ranks);
+  for (const OverRanks& step : gather.over_ranks(drawn)) result.drawn_s.push_back(step.max);
   if (every) gather_every(result, mine, gather, most_every);
   for (const TimedRow& row : timed_rows()) sums.push_back(row.seconds(mine.sum()));
-  result.by_rank.resize(kTimedRows);
+  const std::vector<OverRanks> of_sums = gather.over_ranks(sums);
+  for (std::size_t i = 0; i < kTimedRows; ++i) result.mean[i] = spread_of(of_sums[i], gather.ranks);
   for_each_gathered(sums, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    result.mean[i] = spread_of(by_rank);
+    result.by_rank.resize(kTimedRows);
     for (const double sum : by_rank) result.by_rank[i].push_back(sum / steps);
   });
   result.longest_s = result.mean.back().max;

@@ -81,10 +81,6 @@ TEST(CollectiveLog, time_in_flight_is_the_union_of_intervals) {
 // Eight gathers of 100 ms each, all in flight at once, in a step of 100 to 110 ms; and calls whose times overlap so
 // much that their sum would be longer than the step.
 TEST(CollectiveLog, no_step_is_shorter_than_its_time_in_flight) {
-  Gather one;
-  one.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
-  one.texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; };
-  one.broadcast = [](std::string&, int) {};
   CollectiveLog log;
   const CollectiveGroup gather{Collective::all_gather, "shard", 4}, reduce{Collective::reduce_scatter, "world", 4};
   StepRecord steps;
@@ -96,7 +92,7 @@ TEST(CollectiveLog, no_step_is_shorter_than_its_time_in_flight) {
     log.add_in_flight(reduce, 0.5);  // of a device
     log.record({Collective::reduce_scatter, "world", 4, "fp32", 8}, 0.5, 0);
   }
-  const Report r = make_report(steps, log, {}, one);
+  const Report r = make_report(steps, log, {}, one_rank());
   ASSERT_EQ(r.in_flight.size(), 3u);
   EXPECT_EQ(r.in_flight[0].operation, "all_gather");
   EXPECT_NEAR(r.in_flight[0].seconds, 0.087, kTolerance);
@@ -134,13 +130,22 @@ TEST(PeakFlops, of_devices_by_their_names) {
 }
 
 TEST(PeakFlops, of_others_are_not_guessed) {
-  for (const char* device : {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000"})
+  for (const char* device :
+       {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H200 MIG 7g.141gb"})
     EXPECT_EQ(peak_flops(device, Products::bf16), 0) << device;
 }
 
-TEST(Reports, are_the_same_on_every_rank) {
-  const auto all = Job().reports(12, {.tokens_per_step = 1e6, .flops_per_step = 1e15}, 2);
-  for (const Report& report : all) EXPECT_EQ(to_text(report), to_text(all[0]));
+TEST(Reports, are_the_same_on_every_rank_but_for_lists_by_rank) {
+  auto all = Job().reports(12, {.tokens_per_step = 1e6, .flops_per_step = 1e15, .every_rank = true}, 2);
+  for (int r = 1; r < kRanks; ++r) {
+    Report& report = all[static_cast<std::size_t>(r)];
+    EXPECT_TRUE(report.hosts.empty());
+    EXPECT_TRUE(report.times.by_rank.empty());
+    EXPECT_TRUE(report.times.every.empty());
+    report.hosts = all[0].hosts;
+    EXPECT_EQ(to_text(report), to_text(all[0]));
+  }
 }
 
 TEST(Reports, phases_over_ranks) {
@@ -224,15 +229,11 @@ TEST(Reports, exchanges_over_ranks) {
 TEST(Reports, no_row_for_other_exchanges_that_take_no_time) {
   StepTimes step;
   step.exchange[static_cast<std::size_t>(Exchange::embedding)] = 2;
-  const Gather one_rank{
-      .doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); },
-      .texts = {},
-      .broadcast = {}};
-  const std::vector<ExchangeRow> rows = exchange_rows(step, 1, all_off(), one_rank);
+  const std::vector<ExchangeRow> rows = exchange_rows(step, 1, all_off(), one_rank());
   ASSERT_EQ(rows.size(), static_cast<std::size_t>(kExchanges + 1));
   EXPECT_EQ(rows.back().name, "all");
   EXPECT_EQ(rows.back().exposed.mean, 2);
-  EXPECT_TRUE(exchange_rows({}, 0, all_off(), one_rank).empty());
+  EXPECT_TRUE(exchange_rows({}, 0, all_off(), one_rank()).empty());
 }
 
 TEST(Reports, collectives_per_step) {

@@ -11,6 +11,7 @@
 #include "profile/issue_times.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_times.hpp"
+#include "tests/profile/synthetic.hpp"
 
 namespace shard8::profile::tests {
 namespace {
@@ -20,12 +21,6 @@ StepTimes step_of(double seconds) {
   step.total = seconds;
   step.phase[static_cast<std::size_t>(Phase::forward)] = seconds / 2;
   return step;
-}
-
-Gather one_rank() {
-  Gather one;
-  one.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
-  return one;
 }
 
 TEST(StepRecord, keeps_every_step_while_there_is_room) {

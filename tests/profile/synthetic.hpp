@@ -79,6 +79,20 @@ inline CheckpointCounts synthetic_checkpoints(int rank) {
           .own_s = rank == 1 ? 4.0 : 2.0};
 }
 
+/// The communication of a job of one rank.
+inline Gather one_rank() {
+  return {.ranks = 1,
+          .over_ranks =
+              [](std::span<const double> mine) {
+                std::vector<OverRanks> all;
+                for (const double x : mine) all.push_back(OverRanks::of(x, 0));
+                return all;
+              },
+          .doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); },
+          .texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; },
+          .broadcast = [](std::string&, int) {}};
+}
+
 /// A job whose ranks are threads.
 class Job {
  public:
@@ -103,18 +117,29 @@ class Job {
         const int measured = steps - skip;
         const Gather gather{
             .ranks = kRanks,
+            .over_ranks =
+                [this, r](std::span<const double> mine) {
+                  const auto of_ranks = exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()));
+                  std::vector<OverRanks> joined;
+                  for (std::size_t i = 0; i < mine.size(); ++i) {
+                    joined.push_back(OverRanks::of(of_ranks[0][i], 0));
+                    for (int other = 1; other < kRanks; ++other)
+                      joined[i].join(OverRanks::of(of_ranks[static_cast<std::size_t>(other)][i], other));
+                  }
+                  return joined;
+                },
             .doubles =
                 [this, r](std::span<const double> mine) {
                   std::vector<double> joined;
                   for (const auto& of_rank : exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()))) {
-                    joined.insert(joined.end(), of_rank.begin(), of_rank.end());
+                    if (r == 0) joined.insert(joined.end(), of_rank.begin(), of_rank.end());
                   }
                   return joined;
                 },
             .texts =
                 [this, r](std::string_view mine) {
                   const auto joined = exchange(texts_, r, std::string(mine));
-                  return std::vector<std::string>(joined.begin(), joined.end());
+                  return r == 0 ? std::vector<std::string>(joined.begin(), joined.end()) : std::vector<std::string>();
                 },
             .broadcast = [this, r](std::string& text,
                                    int rank) { text = exchange(texts_, r, text)[static_cast<std::size_t>(rank)]; }};

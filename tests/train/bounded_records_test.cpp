@@ -16,6 +16,7 @@
 #include "profile/report_files.hpp"
 #include "profile/step_timer.hpp"
 #include "profile/totals.hpp"
+#include "tests/profile/synthetic.hpp"
 #include "train/verify.hpp"
 
 // What a run keeps of its steps takes as much memory after a million steps as after a thousand.
@@ -59,11 +60,8 @@ class Records {
     judge_.add(s, loss);
   }
   Report report() {
-    Gather one;
-    one.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
-    one.texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; };
-    one.broadcast = [](std::string&, int) {};
-    return make_report(timer_.steps(), log_, {.tokens_per_step = 64, .host = "node", .issues = &timer_.issues()}, one);
+    return make_report(timer_.steps(), log_, {.tokens_per_step = 64, .host = "node", .issues = &timer_.issues()},
+                       profile::tests::one_rank());
   }
   const train::LossJudge& judge() const { return judge_; }
 
