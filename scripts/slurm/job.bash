@@ -61,7 +61,7 @@ case "$launcher" in
 esac
 launch+=(${options[@]+"${options[@]}"})
 
-say "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST, $SLURM_NTASKS tasks of $cores cores," \
+say "job $SLURM_JOB_ID on ${SLURM_JOB_NODELIST:-${SLURM_NODELIST:-unknown nodes}}, $SLURM_NTASKS tasks of $cores cores," \
   "requeued $requeues of at most $max_requeues times${remembered:+, goes on from step $remembered}"
 say "$(quoted "${launch[@]}" "$SHARD8_PROGRAM" run "$@")"
 

@@ -116,7 +116,7 @@ class Run {
     at(
         Stage::output_lock, [&] { output_.hold(say()); }, Files::unlimited);
     at(Stage::gold, [&] {
-      comm::agree(world(), [&] {
+      comm::agree_on_root(world(), 0, [&] {  // rank 0 judges
         if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
       });
     });
@@ -366,20 +366,19 @@ class Run {
                     input_of("initial_weights", config().model.init_file, run_.inputs.weights)};
     input.totals = output_.totals();
     input.end = {.reason = train::name_of(stop_),
-                 .next_step = loop.steps.back().step + 1,
+                 .next_step = loop.last.step + 1,
                  .steps = steps_.end,
                  .checkpoint = loop.saved};
     input.overlap = overlap_.choice;
-    input.final_loss = loop.steps.back().loss;
+    input.final_loss = loop.last.loss;
     input.unigram_entropy = entropy_;
     return input;
   }
 
   int report(const train::LoopResult& loop) {
     profile::ReportInput input;
-    const auto& results = loop.steps;
+    const train::StepResult& last = loop.last;
     input.first_step = steps_.first;
-    input.timing_skip = steps_.timing_skip;
     input.tokens_per_step = static_cast<double>(assembly_->loader().tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     const double given = config().precision.peak_tflops;
@@ -391,9 +390,9 @@ class Run {
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
-    input.verification = verdict(results.back().step + 1, !stop_);
+    input.verification = verdict(last.step + 1, !stop_);
     world().record_device_calls();
-    input.every_rank = !config().output.timing_ranks.empty() && world().rank() == 0;
+    input.every_rank = !config().output.timing_ranks.empty();
     auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
     const MemoryFigures memory = memory_figures();
     const profile::SummaryInput what_ran = summary(memory, loop);
@@ -401,16 +400,17 @@ class Run {
       output_.write(report, what_ran);  // the run's figures are there even if the comparison fails
       report.compare_off = compare();
     }
-    const double loss = results.back().loss;
+    const double loss = last.loss;
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) {
-      const auto text = stop_text(stop_, results.back().step + 1, steps_.end, loop.saved, earlier_checkpoint());
+      const auto text = stop_text(stop_, last.step + 1, steps_.end, loop.saved, earlier_checkpoint());
       logger_.info("{}", text);
       if (quiet_ && logger_.speaks()) logger_.warn("{}", text);
     }
-    logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals), profile::to_text(report));
+    logger_.info("\n{}{}{}", to_text(memory), profile::to_text(what_ran.totals),
+                 world().rank() == 0 ? profile::to_text(report) : std::string());
     if (quiet_) warn_of(logger_, report);
     output_.write(report, what_ran);
     end_leg(loop);
@@ -422,7 +422,7 @@ class Run {
 
   void end_leg(const train::LoopResult& loop) {
     train::Leg leg;
-    leg.next_step = loop.steps.back().step + 1;
+    leg.next_step = loop.last.step + 1;
     if (checkpoints_) leg.checkpoint = checkpoints_->last();
     leg.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     leg.end = stop_ ? train::name_of(stop_) : "finished";
@@ -465,8 +465,8 @@ class Run {
   train::Stopping::Sources stop_sources_;
   train::Stopping stopping_;
   train::StopReason stop_;
-  std::vector<double> gold_;
-  train::LossJudge judge_;  ///< on rank 0
+  std::vector<double> gold_;  ///< on rank 0
+  train::LossJudge judge_;    ///< on rank 0
   train::RunDescription run_;
   double loss_ = 0;                                ///< of the last step
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none

@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <istream>
 #include <limits>
 #include <optional>
 
@@ -109,17 +111,40 @@ void move_file(const fs::path& from, const fs::path& to) {
                from.string(), to.string(), error.message());
 }
 
+profile::MetricsOwners owners_of(const fs::path& file) {
+  profile::MetricsOwners owners;
+  io::read_stream(file.string(), [&](std::istream& in) { owners = profile::owners_of_metrics(in); });
+  return owners;
+}
+
+/// What stays of a metrics.jsonl: see profile::metrics_before. Whatever the file's length, one line is in memory.
+profile::KeptMetrics kept_of(const fs::path& file, std::int64_t first, std::string_view id, std::int64_t begin,
+                             const std::function<void(const profile::RecordedStep&)>& each, const io::Sink& keep = {}) {
+  profile::KeptMetrics kept;
+  io::read_stream(file.string(),
+                  [&](std::istream& in) { kept = profile::metrics_before(in, first, id, begin, each, keep); });
+  return kept;
+}
+
+/// The file has the lines alone that stay.
+void cut(const fs::path& file, std::int64_t first, std::string_view id) {
+  const fs::path itself = fs::canonical(file);  // behind a link
+  io::write_durably(itself.string(), [&](const io::Sink& sink) { kept_of(itself, first, id, 0, {}, sink); });
+}
+
+constexpr std::int64_t kAllSteps = std::numeric_limits<std::int64_t>::max();
+
 /// metrics.jsonl without the lines of a training goes to `to`, and its own lines stay.
 void move_metrics(const fs::path& from, const fs::path& to, std::string_view id) {
-  const std::string text = io::text_of(from.string());
-  const auto owners = profile::owners_of_metrics(text);
-  if (owners.trainings.contains(id)) {
-    const auto own = profile::metrics_before(text, std::numeric_limits<std::int64_t>::max(), id);
-    io::write_durably(to.string(), text);
-    io::write_durably(fs::canonical(from).string(), own.text);
-  } else {
-    move_file(from, to);
-  }
+  if (!owners_of(from).trainings.contains(id)) return move_file(from, to);
+  io::write_durably(to.string(), [&](const io::Sink& sink) {
+    io::read_stream(from.string(), [&](std::istream& in) {
+      std::array<char, 65536> piece;
+      while (in.read(piece.data(), piece.size()) || in.gcount() > 0)
+        sink({piece.data(), static_cast<std::size_t>(in.gcount())});
+    });
+  });
+  cut(from, kAllSteps, id);
 }
 
 }  // namespace
@@ -158,7 +183,7 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
     moved.push_back(file);
   }
   if (fs::is_regular_file(path(config_.metrics), ignored)) {
-    const auto owners = profile::owners_of_metrics(io::text_of(path(config_.metrics).string()));
+    const auto owners = owners_of(path(config_.metrics));
     const bool others = owners.has_unnamed || owners.trainings.size() > (owners.trainings.contains(id) ? 1U : 0U);
     if (others) {
       fs::create_directories(aside, ignored);
@@ -196,15 +221,17 @@ void RunOutput::keep_reports() {
 void RunOutput::cut_back(const LegStart& start, Told& told) {
   const fs::path file = path(config_.metrics);
   train::Leg& leg = training_.legs.back();
-  std::string text;
+  const auto each = [&](const profile::RecordedStep& step) {
+    totals_.add(step);
+    if (start.recorded) start.recorded(step);
+  };
+  const std::string& id = training_.identity.id;
+  const std::int64_t begin = training_.identity.first_step();
   std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) text = io::text_of(file.string());
-  const auto kept = profile::metrics_before(text, start.first_step, training_.identity.id,
-                                            training_.identity.first_step(), [&](const profile::RecordedStep& step) {
-                                              totals_.add(step);
-                                              if (start.recorded) start.recorded(step);
-                                            });
-  if (kept.text != text) io::write_durably(fs::canonical(file).string(), kept.text);  // the file itself behind a link
+  const bool is_there = fs::is_regular_file(file, ignored);
+  const auto kept = is_there ? kept_of(file, start.first_step, id, begin, each)
+                             : profile::metrics_before("", start.first_step, id, begin);
+  if (!kept.whole) cut(file, start.first_step, id);
   leg.trained_again = kept.cut_back;
   if (const std::string said = kept.warning(); !said.empty())
     told.warnings.push_back(fmt::format("{}: {}", file.string(), said));
@@ -248,8 +275,7 @@ void RunOutput::read_recorded(std::string_view id,
                               const std::function<void(const profile::RecordedStep&)>& each) const {
   std::error_code ignored;
   if (!fs::is_regular_file(path(config_.metrics), ignored)) return;
-  profile::metrics_before(io::text_of(path(config_.metrics).string()), std::numeric_limits<std::int64_t>::max(), id, 0,
-                          each);
+  kept_of(path(config_.metrics), kAllSteps, id, 0, each);
 }
 
 /// Whether a file that informs was written. Warns of each reason once.

@@ -33,8 +33,9 @@ std::string utc_now() {
 }
 
 profile::Gather gather_over(const comm::Communicator& world) {
-  return {world.size(), [&world](std::span<const double> values) { return world.all_gather(values); },
-          [&world](std::string_view text) { return world.all_gather(text); },
+  return {world.size(), [&world](std::span<const double> values) { return world.over_ranks(values); },
+          [&world](std::span<const double> values) { return world.gather(values, 0); },
+          [&world](std::string_view text) { return world.gather(text, 0); },
           [&world](std::string& text, int rank) { world.broadcast(text, rank); }};
 }
 

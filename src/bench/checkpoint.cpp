@@ -172,7 +172,7 @@ class Bench {
   void save_while_training(CheckpointRun& run) {
     train();  // takes on what its phase has of the save before
     world_.barrier();
-    const std::size_t first = assembly_.timer().steps().size();
+    const double stalled_before = stalled();
     const auto counts = written([&] {
       const std::int64_t written = checkpoints_.counts().written;
       checkpoints_.between_steps(done_, 0);
@@ -182,12 +182,15 @@ class Bench {
       }
     });
     run.async = transfer(counts);
-    double held_up = checkpoints_.counts().after_last_s;
-    const auto& steps = assembly_.timer().steps();
-    for (std::size_t s = first; s < steps.size(); ++s)
-      held_up += steps[s].phase[static_cast<std::size_t>(profile::Phase::checkpoint_stall)];
-    run.held_up_s = slowest(held_up);
+    run.held_up_s = slowest(checkpoints_.counts().after_last_s + stalled() - stalled_before);
     settle();
+  }
+
+  /// Seconds of all steps so far in which this rank was held up.
+  double stalled() {
+    const auto phase = static_cast<std::size_t>(profile::Phase::checkpoint_stall);
+    const profile::StepRecord& steps = assembly_.timer().steps();
+    return steps.skipped_sum().phase[phase] + steps.sum().phase[phase];
   }
 
   Transfer plain() {

@@ -35,21 +35,21 @@ std::optional<std::int64_t> step_with(std::string_view name, std::string_view en
   return step_of(name);
 }
 
-/// What is wrong with a shard file, as the end of a message; empty if it has the right length.
-std::string problem_of_file(const std::string& path, const ShardSummary& shard) {
+/// What is wrong with a shard file, as the end of a message; empty if it has the right length, or any if there is none.
+std::string problem_of_file(const std::string& path, std::optional<std::uint64_t> length) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0)
     return errno == ENOENT ? "is missing" : "cannot examine it: " + std::generic_category().message(errno);
   if (!S_ISREG(status.st_mode)) return "is no regular file";
-  if (static_cast<std::uint64_t>(status.st_size) != shard.length)
-    return fmt::format("has {} bytes; its manifest says {}", status.st_size, shard.length);
+  if (length && static_cast<std::uint64_t>(status.st_size) != *length)
+    return fmt::format("has {} bytes; its manifest says {}", status.st_size, *length);
   return {};
 }
 
 void check_lengths(const std::string& folder, const Manifest& manifest) {
   for (const ShardSummary& shard : manifest.files) {
     const std::string path = folder + "/" + shard.file;
-    const std::string wrong = problem_of_file(path, shard);
+    const std::string wrong = problem_of_file(path, shard.length);
     if (!wrong.empty()) {
       base::fail(base::ExitCode::checkpoint, "'{}': {}; restart from another checkpoint, or copy this one again", path,
                  wrong);
@@ -292,17 +292,14 @@ std::string Directory::begin(std::int64_t step) const {
   return folder;
 }
 
-void Directory::require_files(std::int64_t step, const std::vector<ShardSummary>& files) const {
-  const std::string folder = folder_of(step) + std::string(kTemporary);
-  for (const ShardSummary& shard : files) {
-    const std::string path = folder + "/" + shard.file;
-    const std::string wrong = problem_of_file(path, shard);
-    if (wrong.empty()) continue;
-    base::fail(base::ExitCode::environment,
-               "checkpoint.dir is not shared: another rank wrote '{}', and for rank 0 it {}; set checkpoint.dir to a "
-               "folder that all nodes see",
-               path, wrong);
-  }
+void Directory::require_file(std::int64_t step, const std::string& name, std::optional<std::uint64_t> length) const {
+  const std::string path = fmt::format("{}{}/{}", folder_of(step), kTemporary, name);
+  const std::string wrong = problem_of_file(path, length);
+  if (wrong.empty()) return;
+  base::fail(base::ExitCode::environment,
+             "checkpoint.dir is not shared: a rank wrote '{}', and for this rank it {}; set checkpoint.dir to a folder "
+             "that all nodes see",
+             path, wrong);
 }
 
 Directory::Done Directory::commit(std::int64_t step) const {

@@ -106,9 +106,9 @@ class Directory {
   /// Error also if a name of this step is taken by something that is no folder.
   std::string begin(std::int64_t step) const;
 
-  /// Error(environment) "checkpoint.dir is not shared" unless every file is in DIR/step_N.tmp with its length. Before
-  /// commit(), because other ranks wrote the files.
-  void require_files(std::int64_t step, const std::vector<ShardSummary>& files) const;
+  /// Error(environment) "checkpoint.dir is not shared" unless the file of this name, which some rank has written, is in
+  /// DIR/step_N.tmp, with `length` bytes if it is given. Before commit().
+  void require_file(std::int64_t step, const std::string& name, std::optional<std::uint64_t> length) const;
 
   /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
   /// older checkpoint of the step is moved aside first and removed afterwards. If it cannot be removed, or `latest`

@@ -26,6 +26,7 @@ using nlohmann::json;
 constexpr int kDeepest = 8;                                    // chosen; a manifest has four levels
 constexpr std::uint64_t kMostInteger = 2147483647;             // as in decks: steps, extents of the mesh
 constexpr std::uint64_t kMostSigned = 9223372036854775807ULL;  // 2^63 - 1: bytes and elements
+constexpr std::uint64_t kMostSequences = kMostSigned / 2;      // as many may follow: steps times the largest batch
 constexpr std::size_t kLongestName = 4096;                     // chosen
 constexpr std::size_t kHexDigits = 32;
 
@@ -260,7 +261,7 @@ class Parser {
       return m;
     }
     const auto [sequences, seed, input] = values(*v.data, "data", {"sequences", "seed", "input"});
-    m.sequences = integer(*sequences, "data.sequences", 0, kMostSigned);
+    m.sequences = integer(*sequences, "data.sequences", 0, kMostSequences);
     m.data_seed = number(*seed, "data.seed", 0, std::numeric_limits<std::uint64_t>::max());
     m.data = input_of(*input, "data.input");
     m.weights = input_of(*v.weights, "weights");

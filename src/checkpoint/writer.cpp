@@ -128,8 +128,14 @@ struct Writer::Work {
 
   static void index(Work& w) { w.summary = w.file->finish(); }
 
+  /// For a rank that made a file: it has its length, and the rank sees what the next one made. So each rank looks for
+  /// two files, and ranks that see different folders are found in the ring, whatever their number.
+  static void check(Work& w) {
+    w.directory->require_file(w.identity.step, w.summary->file, w.summary->length);
+    w.directory->require_file(w.identity.step, w.next_file, std::nullopt);
+  }
+
   static void commit(Work& w) {
-    w.directory->require_files(w.manifest.step, w.manifest.files);
     w.manifest.serial = w.directory->next_serial();
     write_manifest(w.folder, w.manifest);
     if (const std::string why = w.lost ? w.lost() : ""; !why.empty()) base::fail(base::ExitCode::checkpoint, "{}", why);
@@ -156,12 +162,13 @@ struct Writer::Work {
   std::unique_ptr<io::ShardWriter> file;        ///< of the rank that makes the file
   std::unique_ptr<io::ShardBlockWriter> guest;  ///< of another rank of the node
   std::optional<io::ShardSummary> summary;
+  std::string next_file;  ///< that the next rank or node makes
+  std::string folder;
+  std::optional<Directory> directory;
 
   // Of rank 0, for the commit.
   Clock::time_point durable;
   Manifest manifest;
-  std::string folder;
-  std::optional<Directory> directory;
   std::function<std::string()> lost;
   std::int64_t keep = 1;
   std::vector<std::string> warnings;
@@ -189,12 +196,16 @@ Writer::Writer(const comm::Communicator& world, const comm::Communicator* node, 
   std::array<double, 1> index{0};
   for (int r = 0; r < world.rank(); ++r) index[0] += leaders[static_cast<std::size_t>(r)];
   node_index_ = static_cast<int>(node == nullptr ? index[0] : node->all_gather(index)[0]);
+  files_ = static_cast<int>(std::count(leaders.begin(), leaders.end(), 1.0));
 }
 
 /// Waits for the thread that writes, which uses the tensors.
 Writer::~Writer() = default;
 
-std::string Writer::file_name() const { return node_ == nullptr ? rank_file(world_.rank()) : node_file(node_index_); }
+std::string Writer::file_name(int next) const {
+  const int file = (node_index_ + next) % files_;
+  return node_ == nullptr ? rank_file(file) : node_file(file);
+}
 
 std::vector<io::ShardBox> Writer::own_boxes() const {
   std::vector<io::ShardBox> boxes;
@@ -223,6 +234,8 @@ void Writer::begin(const tensor::Exec& exec, const Moment& moment) {
   snapshot_.take(exec);
   work_ = std::make_unique<Work>(io_, snapshot_);
   work_->folder = directory_.folder_of(moment.step) + ".tmp";
+  work_->directory = directory_;
+  work_->next_file = file_name(1);
   work_->path = work_->folder + "/" + file_name();
   work_->identity = {common_.run, moment.step};
   work_->direct_io = direct_io_;
@@ -281,22 +294,27 @@ void Writer::begin_index() {
   work_->start(Work::index);
 }
 
+/// All files are written.
+void Writer::begin_check() {
+  stage_ = Stage::check;
+  own_seconds_ = seconds_between(began_, work_->ended);
+  if (leads_node()) work_->start(Work::check);
+}
+
 void Writer::begin_commit() {
   stage_ = Stage::commit;
-  own_seconds_ = seconds_between(began_, work_->ended);
-  const auto texts = world_.all_gather(leads_node() ? pack(*work_->summary) : std::string());
+  const auto texts = world_.gather(leads_node() ? pack(*work_->summary) : std::string(), 0);
+  std::array<std::uint64_t, 1> bytes{leads_node() ? work_->summary->length : 0};
+  world_.all_reduce(bytes, comm::Communicator::Reduce::sum);
+  bytes_ = bytes[0];
+  if (world_.rank() != 0) return;
   Manifest manifest = common_;
   manifest.step = moment_.step;
   manifest.sequences = moment_.sequences;
   manifest.loss = moment_.loss;
-  for (const std::string& text : texts) {
-    if (text.empty()) continue;
-    manifest.files.push_back(unpack(text));
-    bytes_ += manifest.files.back().length;
-  }
-  if (world_.rank() != 0) return;
+  for (const std::string& text : texts)
+    if (!text.empty()) manifest.files.push_back(unpack(text));
   work_->manifest = std::move(manifest);
-  work_->directory = directory_;
   work_->lost = lost_;
   work_->keep = keep_;
   work_->start(Work::commit);
@@ -307,8 +325,10 @@ void Writer::begin_stage_after() {
     case Stage::layout:
       return begin_write();
     case Stage::write:
-      return node_ == nullptr ? begin_commit() : begin_index();
+      return node_ == nullptr ? begin_check() : begin_index();
     case Stage::index:
+      return begin_check();
+    case Stage::check:
       return begin_commit();
     case Stage::none:
     case Stage::commit:

@@ -46,7 +46,8 @@ struct Moment {
 /// threads agree on what these threads have done whenever all ranks call advance(): then the next stage begins.
 ///
 /// Stages: with a file for each node the node's first rank lays the file out; every rank writes its tensors and fsyncs;
-/// with a file for each node the first rank writes the index; rank 0 writes the manifest and commits.
+/// with a file for each node the first rank writes the index; each rank that made a file looks for it and for the next
+/// rank's; rank 0 writes the manifest and commits.
 class Writer {
  public:
   /// `world` has all ranks, `node` those of this node if one file serves a node, else null. `common` is the manifest of
@@ -75,15 +76,17 @@ class Writer {
   Outcome finish();
 
  private:
-  enum class Stage { none, layout, write, index, commit };
+  enum class Stage { none, layout, write, index, check, commit };
   struct Work;
 
   bool leads_node() const { return node_ == nullptr || node_->rank() == 0; }
-  std::string file_name() const;
+  /// Of the file that this rank or its node makes, or of the one that the next rank or node makes.
+  std::string file_name(int next = 0) const;
   std::vector<io::ShardBox> own_boxes() const;
   void begin_layout();
   void begin_write();
   void begin_index();
+  void begin_check();
   void begin_commit();
   void begin_stage_after();
   Outcome end_failed();
@@ -100,6 +103,7 @@ class Writer {
   std::function<std::string()> lost_;
   bool direct_io_ = false;
   int node_index_ = 0;  ///< this node's number among the nodes
+  int files_ = 1;       ///< of a checkpoint
 
   Stage stage_ = Stage::none;
   Moment moment_;

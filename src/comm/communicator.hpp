@@ -16,6 +16,7 @@
 #include "comm/request.hpp"
 #include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
+#include "profile/over_ranks.hpp"
 #include "tensor/summands.hpp"
 #include "tensor/tensor.hpp"
 
@@ -209,6 +210,12 @@ class Communicator {
   std::vector<double> all_gather(std::span<const double> values) const;
   std::vector<std::string> all_gather(std::string_view value) const;
   void broadcast(std::string& value, int root) const;
+  /// Each value over all ranks, on every rank. A reduction: takes memory and time of the values, and of the logarithm
+  /// of the ranks.
+  std::vector<profile::OverRanks> over_ranks(std::span<const double> values) const;
+  /// As all_gather, on rank `root` alone; other ranks get nothing.
+  std::vector<double> gather(std::span<const double> values, int root) const;
+  std::vector<std::string> gather(std::string_view value, int root) const;
   void barrier() const;
   /// Compares this rank's clock with that of rank 0, by messages to and fro. Collective. No collective may be under
   /// way.

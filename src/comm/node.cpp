@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -53,6 +53,32 @@ std::optional<int> cpu_quota(const std::string& file) {
   return static_cast<int>((quota + period - 1) / period);
 }
 
+int cores_of_cpus(std::span<const int> cpus, const std::string& root) {
+  std::set<std::string> cores;
+  for (const int cpu : cpus) {
+    const std::string topology = root + "/cpu" + std::to_string(cpu) + "/topology/";
+    std::string siblings;  // "0,64" or "0-1": all CPUs of the core, the same text for each of them
+    for (const char* const name : {"core_cpus_list", "thread_siblings_list"}) {  // the second one before Linux 5.3
+      std::ifstream file(topology + name);
+      if (std::getline(file, siblings) && !siblings.empty()) break;
+    }
+    cores.insert(siblings.empty() ? "cpu " + std::to_string(cpu) : siblings);
+  }
+  return static_cast<int>(cores.size());
+}
+
+namespace {
+
+/// Of the CPUs in a mask.
+int cores_of(const Mask& mask) {
+  std::vector<int> cpus;
+  for (std::size_t cpu = 0; cpu < 64 * mask.size(); ++cpu)
+    if ((mask[cpu / 64] >> cpu % 64 & 1) != 0) cpus.push_back(static_cast<int>(cpu));
+  return cores_of_cpus(cpus);
+}
+
+}  // namespace
+
 Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
   const HostWaits::Wait wait(waits, {.operation = "surveying the node"});
   Node node;
@@ -73,10 +99,10 @@ Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
   check_mpi(MPI_Allgather(&group, 1, MPI_UINT64_T, groups.data(), 1, MPI_UINT64_T, local), "MPI_Allgather",
             "surveying the node", nullptr);
   node.group_ranks = static_cast<int>(std::count(groups.begin(), groups.end(), group));
+  int cores = node.rank == 0 ? cores_of(mask) : 0;
+  check_mpi(MPI_Bcast(&cores, 1, MPI_INT, 0, local), "MPI_Bcast", "surveying the node", nullptr);
   check_mpi(MPI_Comm_free(&local), "MPI_Comm_free", "surveying the node", nullptr);
 
-  int cores = 0;
-  for (const std::uint64_t word : mask) cores += std::popcount(word);
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
   if (const auto quota = cpu_quota()) cores = std::min(cores, *quota);
   node.cores = std::max(cores, 1);

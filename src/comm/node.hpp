@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace shard8::comm {
@@ -19,7 +20,9 @@ struct Node {
   int rank = 0;   ///< this rank among them
   /// Of these ranks, those that survey_node() was called with the same group as this one.
   int group_ranks = 1;
-  int cores = 1;  ///< cores that these ranks together may use, by their affinity masks and the cgroup's quota
+  /// Cores that these ranks together may use, by their affinity masks and the cgroup's quota. Hyperthreads of a core
+  /// are one core: two threads that compute there are each half as fast.
+  int cores = 1;
 };
 
 /// Collective over `comm`. Ranks of one node get the same answer, but for group_ranks. `waits`, which may be null, is
@@ -35,5 +38,9 @@ std::string device_node_identity();
 
 /// The CPU time that the cgroup (version 2) allows, in cores, rounded up. Nothing without a limit.
 std::optional<int> cpu_quota(const std::string& file = "/sys/fs/cgroup/cpu.max");
+
+/// How many cores the CPUs of this process's kernel with these numbers are: hyperthreads count once. Where the kernel
+/// does not tell which CPUs are a core, each CPU counts.
+int cores_of_cpus(std::span<const int> cpus, const std::string& root = "/sys/devices/system/cpu");
 
 }  // namespace shard8::comm

@@ -16,8 +16,8 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 }  // namespace
 
 Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
-               std::int64_t data_rank, io::IoThread& io)
-    : io_(io), dataset_(open_dataset(config, seq, vocab, io)) {
+               std::int64_t data_rank, io::IoThread& io, const std::string& listing)
+    : io_(io), dataset_(open_dataset(config, seq, vocab, io, listing)) {
   SHARD8_REQUIRE(data_rank >= 0 && data_rank < data_ranks, "data rank {} of {}", data_rank, data_ranks);
   SHARD8_REQUIRE(config.micro_batch >= 0, "data.micro_batch = {}", config.micro_batch);
   const std::int64_t most = divide_up(config.batch, data_ranks);

@@ -30,9 +30,10 @@ struct MicroBatch {
 class Loader {
  public:
   /// Opens the data, and reads none of it yet. config.micro_batch = 0 means all sequences of the rank. `io` must
-  /// outlive it. Errors are those of open_dataset(), and Error(failed) unless 0 <= data_rank < data_ranks.
+  /// outlive it. `listing` as for open_dataset(). Errors are those of open_dataset(), and Error(failed) unless 0 <=
+  /// data_rank < data_ranks.
   Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
-         std::int64_t data_rank, io::IoThread& io);
+         std::int64_t data_rank, io::IoThread& io, const std::string& listing = {});
   /// Waits for the end of the read that is under way.
   ~Loader();
   Loader(const Loader&) = delete;

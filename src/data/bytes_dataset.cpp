@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -65,20 +67,35 @@ const deck::DataConfig& require_bytes_fit(const deck::DataConfig& config, std::i
 
 BytesDataset::Parts BytesDataset::find_parts(const std::string& path) {
   Parts parts;
-  const auto names = files_of(path);
-  const bool keep = names.size() <= kKeptOpen;
-  for (const auto& name : names) {
-    io::InputFile file(name);
-    Part part{name, parts.length, file.size(), std::nullopt};
-    if (keep) part.file = std::move(file);
-    parts.length += part.size;
-    if (part.size > 0) parts.list.push_back(std::move(part));
+  for (const auto& name : files_of(path)) {
+    const std::int64_t size = io::InputFile(name).size();
+    if (size > 0) parts.list.push_back({name, parts.length, size});
+    parts.length += size;
   }
   return parts;
 }
 
-BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
-    : BytesDataset(config, seq, vocab, find_parts(require_bytes_fit(config, vocab).path)) {}
+BytesDataset::Parts BytesDataset::parts_of(const std::string& listing) {
+  Parts parts;
+  std::istringstream in(listing);
+  std::string size, name;
+  while (std::getline(in, size, '\0') && std::getline(in, name, '\0')) {
+    parts.list.push_back({name, parts.length, std::stoll(size)});
+    parts.length += parts.list.back().size;
+  }
+  return parts;
+}
+
+std::string BytesDataset::listing() const {
+  std::string text;
+  for (const Part& part : parts_) text += std::to_string(part.size) + '\0' + part.path + '\0';
+  return text;
+}
+
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+                           const std::string& listing)
+    : BytesDataset(config, seq, vocab,
+                   listing.empty() ? find_parts(require_bytes_fit(config, vocab).path) : parts_of(listing)) {}
 
 BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts)
     : StreamDataset(config, seq, vocab, parts.length, config.path), path_(config.path), parts_(std::move(parts.list)) {}
@@ -96,15 +113,29 @@ void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) cons
   while (!out.empty()) {
     const std::int64_t offset = first - part->first;
     const auto count = std::min(out.size(), static_cast<std::size_t>(part->size - offset));
-    if (part->file) {
-      part->file->read(out.first(count), offset);
-    } else {
-      io::InputFile(part->path).read(out.first(count), offset);
-    }
+    read_part(static_cast<std::size_t>(part - parts_.begin()), out.first(count), offset);
     out = out.subspan(count);
     first += static_cast<std::int64_t>(count);
     ++part;
   }
+}
+
+void BytesDataset::read_part(std::size_t part, std::span<std::byte> out, std::int64_t offset) const {
+  const auto open = [&] {
+    io::InputFile file(parts_[part].path);
+    if (file.size() != parts_[part].size)
+      base::fail(
+          base::ExitCode::failed,
+          "'{}': has {} bytes, and had {} when the run began; files of data.path must not change, and must be the "
+          "same on every node",
+          file.path(), file.size(), parts_[part].size);
+    return file;
+  };
+  if (parts_.size() > kKeptOpen) return open().read(out, offset);
+  const std::lock_guard lock(mutex_);
+  auto found = open_.find(part);
+  if (found == open_.end()) found = open_.emplace(part, open()).first;
+  found->second.read(out, offset);
 }
 
 void BytesDataset::read_tokens(std::span<std::int32_t> out, std::int64_t first) const {

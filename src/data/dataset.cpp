@@ -44,10 +44,10 @@ void input_fault(const std::function<void()>& action) {
 namespace {
 
 std::unique_ptr<Dataset> open_kind(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                   io::IoThread& io) {
+                                   io::IoThread& io, const std::string& listing) {
   switch (config.kind) {
     case deck::DataKind::bytes:
-      return std::make_unique<BytesDataset>(config, seq, vocab);
+      return std::make_unique<BytesDataset>(config, seq, vocab, listing);
     case deck::DataKind::tokens:
       return open_token_dataset(config, seq, vocab, io);
     case deck::DataKind::synthetic:
@@ -59,11 +59,11 @@ std::unique_ptr<Dataset> open_kind(const deck::DataConfig& config, std::int64_t 
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                      io::IoThread& io) {
+                                      io::IoThread& io, const std::string& listing) {
   SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
                  "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1", config.batch, seq, vocab);
   std::unique_ptr<Dataset> out;
-  input_fault([&] { out = open_kind(config, seq, vocab, io); });
+  input_fault([&] { out = open_kind(config, seq, vocab, io, listing); });
   return out;
 }
 

@@ -60,6 +60,10 @@ class Dataset {
   /// nothing but the HDF5 fill value. Call it on one rank. Errors are those of read().
   virtual Inspection inspect() const { return {}; }
 
+  /// What this rank found out about many files when it opened them, for other ranks (open_dataset()). Empty for data
+  /// that every rank opens.
+  virtual std::string listing() const { return {}; }
+
   /// inspect().fingerprint.
   std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
 
@@ -88,11 +92,12 @@ class Dataset {
 };
 
 /// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. `io` must outlive the dataset.
+/// `listing` is that of another rank's dataset of this deck; empty: this rank looks itself.
 /// Error(deck) when the data do not fit the deck (bytes with vocab < 256, fewer than seq+1 tokens, slabs of another
 /// shape), and when they are missing, cannot be opened or have another format: input_fault() is around all of it.
 /// Error(failed) when a size is below 1.
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                      io::IoThread& io);
+                                      io::IoThread& io, const std::string& listing = {});
 
 /// Runs `action` and throws its Error(failed) as Error(deck) with the same words: before the first step, what is wrong
 /// with data is a fault of the input. Other errors pass.

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,8 +49,11 @@ class StreamDataset : public Dataset {
 class BytesDataset final : public StreamDataset {
  public:
   /// Error(deck) when vocab < 256, config.path does not exist, the folder holds anything but regular files, or the text
-  /// is too short. Error(failed) when a file or the folder cannot be read.
-  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
+  /// is too short. Error(failed) when a file or the folder cannot be read. With `listing`, what listing() gave on
+  /// another rank, the constructor looks at no file: a rank opens those that it reads.
+  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, const std::string& listing = {});
+  /// The names and sizes of the files, as text.
+  std::string listing() const override;
 
   std::string description() const override;
   /// The digest is that of the joined bytes.
@@ -60,21 +65,25 @@ class BytesDataset final : public StreamDataset {
     std::string path;
     std::int64_t first = 0;  ///< position in the stream of the part's first byte
     std::int64_t size = 0;
-    std::optional<io::InputFile> file;  ///< open all the time if there are few files; otherwise opened for each read
   };
   struct Parts {
     std::vector<Part> list;
     std::int64_t length = 0;
   };
   static Parts find_parts(const std::string& path);
+  static Parts parts_of(const std::string& listing);
 
   BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts);
 
   void read_tokens(std::span<std::int32_t> out, std::int64_t first) const override;
   void read_bytes(std::span<std::byte> out, std::int64_t first) const;
 
+  void read_part(std::size_t part, std::span<std::byte> out, std::int64_t offset) const;
+
   std::string path_;
   std::vector<Part> parts_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::size_t, io::InputFile> open_;  ///< by part, those that were read and stay open
 };
 
 /// Opens an HDF5 dataset of one dimension (a stream) or of three (slabs). Error(deck) for any other number.

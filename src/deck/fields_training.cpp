@@ -323,7 +323,7 @@ constexpr Field kOutput[] = {
      .slot = slot<&Config::output, &OutputConfig::timing_ranks>(),
      .help =
          "file in dir, a name without '/': seconds of each step's phases on every rank, which rank 0 keeps in memory, "
-         "72 bytes a step and rank; empty: none"},
+         "72 bytes a step and rank, 256 MiB at most; empty: none"},
     {.key = "summary",
      .slot = slot<&Config::output, &OutputConfig::summary>(),
      .not_empty = true,

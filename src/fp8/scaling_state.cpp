@@ -3,6 +3,8 @@
 
 #include "fp8/scaling_state.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -108,6 +110,16 @@ void ScalingState::update(const tensor::Exec& exec, Role role) {
 }
 
 Tensor ScalingState::history_entries() { return {reinterpret_cast<std::byte*>(entries_.data()), {kRoles}, DType::i32}; }
+
+std::string ScalingState::problem_of_entries(std::span<const std::int32_t> entries, std::int64_t steps) {
+  for (std::size_t role = 0; role < entries.size(); ++role) {
+    // Weights have one more, of their initial values.
+    const std::int64_t least = role == static_cast<std::size_t>(Role::weight) ? 1 : 0, most = steps + least;
+    if (entries[role] >= least && entries[role] <= most) continue;
+    return fmt::format("element {} is {}; after {} steps it is from {} to {}", role, entries[role], steps, least, most);
+  }
+  return {};
+}
 
 CastCounts* ScalingState::counts(const Site& site) const {
   return reinterpret_cast<CastCounts*>(counts_.data) + kind_of(site);

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -77,6 +79,13 @@ class ScalingState {
   /// (3) i32 in host memory, by role: how many steps have entered amaxes in the history since training began. A view of
   /// the state, which a restart overwrites.
   tensor::Tensor history_entries();
+  /// What is wrong with entries (3) that were read, after `steps` steps; empty if nothing is. Recipes that begin anew
+  /// have fewer entries than steps.
+  static std::string problem_of_entries(std::span<const std::int32_t> entries, std::int64_t steps);
+  /// The same of this state's.
+  std::string problem_of_entries(std::int64_t steps) const {
+    return recipe_.delayed() ? problem_of_entries(entries_, steps) : std::string();
+  }
 
  private:
   std::int64_t index(const Site& site) const;

@@ -78,6 +78,30 @@ void write_durably(const std::string& path, std::string_view bytes) {
   sync_folder(std::filesystem::path(path).parent_path().string());
 }
 
+void write_durably(const std::string& path, const std::function<void(const Sink& sink)>& produce) {
+  constexpr std::size_t kPiece = 65536;  // chosen: few system calls
+  Temporary temporary(path);
+  std::string held;
+  produce([&](std::string_view bytes) {
+    held += bytes;
+    if (held.size() < kPiece) return;
+    temporary.write(held);
+    held.clear();
+  });
+  temporary.write(held);
+  temporary.finish(path);
+  sync_folder(std::filesystem::path(path).parent_path().string());
+}
+
+void read_stream(const std::string& path, const std::function<void(std::istream& in)>& read) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) cannot_read(errno, path);
+  errno = 0;
+  read(in);
+  if (in.bad()) cannot_read(errno, path);
+}
+
 void sync_folder(const std::string& folder) {
   const std::string name = folder.empty() ? "." : folder;
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +15,14 @@ namespace shard8::io {
 /// the system's reason and what is needed; path.tmp is then removed. After an error of the last step `path` already
 /// holds `bytes`.
 void write_durably(const std::string& path, std::string_view bytes);
+/// The same of a file that need not be in memory: `produce` is called with a function that takes its bytes piece by
+/// piece. If `produce` throws, the file keeps its old content.
+using Sink = std::function<void(std::string_view bytes)>;
+void write_durably(const std::string& path, const std::function<void(const Sink& sink)>& produce);
+
+/// Calls `read` with the stream of a file. Error(environment) if it cannot be opened, or `read` has met an error of the
+/// file.
+void read_stream(const std::string& path, const std::function<void(std::istream& in)>& read);
 
 /// The name path.tmp, which write_durably() gives the file until it is complete.
 std::string temporary_of(const std::string& path);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/checkpoint_figures.hpp"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -20,19 +19,12 @@ CheckpointFigures checkpoints_over_ranks(const CheckpointCounts& mine, double st
   // A rank that writes nothing, because another one holds the same boxes, is no slow rank.
   constexpr double kNothing = std::numeric_limits<double>::infinity();
   const double own = mine.own_bytes > 0 && mine.own_s > 0 ? static_cast<double>(mine.own_bytes) / mine.own_s : kNothing;
-  for_each_gathered(std::array{steps_s + mine.after_last_s, own}, gather,
-                    [&](std::size_t i, std::span<const double> by_rank) {
-                      if (i == 0) {
-                        const Spread held_up = spread_of(by_rank);
-                        f.held_up_s = held_up.max;
-                        f.worst_rank = held_up.worst_rank;
-                        return;
-                      }
-                      const auto slowest = std::min_element(by_rank.begin(), by_rank.end());
-                      if (*slowest == kNothing) return;
-                      f.slowest_bytes_per_s = *slowest;
-                      f.slowest_rank = static_cast<int>(slowest - by_rank.begin());
-                    });
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(std::array{steps_s + mine.after_last_s, -own});
+  f.held_up_s = of_ranks[0].max;
+  f.worst_rank = of_ranks[0].max_rank;
+  if (of_ranks[1].max == -kNothing) return f;
+  f.slowest_bytes_per_s = -of_ranks[1].max;
+  f.slowest_rank = of_ranks[1].max_rank;
   return f;
 }
 

@@ -7,26 +7,24 @@
 
 namespace shard8::profile {
 
-std::vector<ExchangeRow> exchange_rows(std::span<const StepTimes> mine, const ExchangeMethods& methods,
+std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps, const ExchangeMethods& methods,
                                        const Gather& gather) {
   std::vector<ExchangeRow> rows;
-  if (mine.empty()) return rows;
+  if (steps == 0) return rows;
   constexpr std::size_t kOther = kExchanges, kAll = kExchanges + 1;
   std::array<double, kExchanges + 2> means{};
-  for (const StepTimes& step : mine) {
-    for (std::size_t e = 0; e < step.exchange.size(); ++e) {
-      const double seconds = step.exchange[e] / static_cast<double>(mine.size());
-      means[e] += seconds;
-      means[kAll] += seconds;
-    }
+  for (std::size_t e = 0; e < sum.exchange.size(); ++e) {
+    means[e] = sum.exchange[e] / static_cast<double>(steps);
+    means[kAll] += means[e];
   }
-  for_each_gathered(means, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    const Spread exposed = spread_of(by_rank);
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(means);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const Spread exposed = spread_of(of_ranks[i], gather.ranks);
     if (i < kOther)
       rows.push_back({std::string(name_of(static_cast<Exchange>(i))), methods[i], exposed});
     else if (i == kAll || exposed.max > 0)
       rows.push_back({i == kAll ? "all" : "other", "", exposed});
-  });
+  }
   return rows;
 }
 

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "profile/exchange.hpp"
 #include "profile/spread.hpp"
-#include "profile/step_timer.hpp"
+#include "profile/step_times.hpp"
 
 namespace shard8::profile {
 
@@ -20,9 +20,9 @@ struct ExchangeRow {
 };
 
 /// A row for each exchange in the order of Exchange, one for "other" unless it is 0 on every rank, and one for "all",
-/// which is tensor_comm of forward plus backward. `mine` are the measured steps of this rank; without steps there are
-/// no rows. Collective: every rank passes the same number of steps.
-std::vector<ExchangeRow> exchange_rows(std::span<const StepTimes> mine, const ExchangeMethods& methods,
+/// which is tensor_comm of forward plus backward. `sum` is that of the measured steps of this rank; without steps
+/// there are no rows. Collective: every rank passes the same number of steps.
+std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps, const ExchangeMethods& methods,
                                        const Gather& gather);
 
 }  // namespace shard8::profile

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <istream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -123,11 +125,12 @@ namespace {
 
 /// Calls visit(line, step, run) for each line that ends with a newline. `step` is null where the line is no JSON object
 /// with a step, `run` where it names no training.
+/// Returns whether the text ends with a newline or is empty.
 template <class Visit>
-void for_each_line(std::string_view text, Visit&& visit) {
-  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-    const std::string_view line = text.substr(0, end + 1);
-    text.remove_prefix(end + 1);
+bool for_each_line(std::istream& in, Visit&& visit) {
+  for (std::string line; std::getline(in, line);) {
+    if (in.eof()) return false;
+    line += '\n';
     const auto read = nlohmann::json::parse(line, nullptr, false);
     const nlohmann::json* step = nullptr;
     const nlohmann::json* run = nullptr;
@@ -137,6 +140,7 @@ void for_each_line(std::string_view text, Visit&& visit) {
     }
     visit(line, read, step, run);
   }
+  return true;
 }
 
 RecordedStep recorded(const nlohmann::json& line, std::int64_t step) {
@@ -151,8 +155,13 @@ RecordedStep recorded(const nlohmann::json& line, std::int64_t step) {
 }  // namespace
 
 MetricsOwners owners_of_metrics(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  return owners_of_metrics(in);
+}
+
+MetricsOwners owners_of_metrics(std::istream& in) {
   MetricsOwners owners;
-  for_each_line(text,
+  for_each_line(in,
                 [&](std::string_view, const nlohmann::json&, const nlohmann::json* step, const nlohmann::json* run) {
                   if (step == nullptr) return;
                   if (run == nullptr) {
@@ -183,6 +192,16 @@ std::string KeptMetrics::warning() const {
 
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin,
                            const std::function<void(const RecordedStep&)>& each) {
+  std::istringstream in{std::string(text)};
+  std::string lines;
+  KeptMetrics kept = metrics_before(in, first, run, begin, each, [&](std::string_view line) { lines += line; });
+  kept.text = std::move(lines);
+  return kept;
+}
+
+KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_view run, std::int64_t begin,
+                           const std::function<void(const RecordedStep&)>& each,
+                           const std::function<void(std::string_view line)>& keep) {
   KeptMetrics kept;
   std::int64_t next = begin;  // the step whose line should come
   const auto skip_to = [&](std::int64_t step) {
@@ -190,27 +209,28 @@ KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::strin
     if (kept.missing == 0) kept.first_missing = next;
     kept.missing += step - next;
   };
-  for_each_line(text, [&](std::string_view line, const nlohmann::json& read, const nlohmann::json* step,
-                          const nlohmann::json* of) {
-    if (step == nullptr) {
-      ++kept.unreadable;
-      return;
-    }
-    if (of != nullptr && *of != run) {
-      ++kept.of_others;
-      return;
-    }
-    const auto number = step->get<std::int64_t>();
-    if (number >= first) {
-      ++kept.cut_back;
-      return;
-    }
-    skip_to(number);
-    next = std::max(next, number + 1);
-    kept.text += line;
-    if (each) each(recorded(read, number));
-  });
+  const bool ended = for_each_line(
+      in, [&](std::string_view line, const nlohmann::json& read, const nlohmann::json* step, const nlohmann::json* of) {
+        if (step == nullptr) {
+          ++kept.unreadable;
+          return;
+        }
+        if (of != nullptr && *of != run) {
+          ++kept.of_others;
+          return;
+        }
+        const auto number = step->get<std::int64_t>();
+        if (number >= first) {
+          ++kept.cut_back;
+          return;
+        }
+        skip_to(number);
+        next = std::max(next, number + 1);
+        if (keep) keep(line);
+        if (each) each(recorded(read, number));
+      });
   skip_to(first);
+  kept.whole = ended && kept.cut_back + kept.of_others + kept.unreadable == 0;
   return kept;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,6 +62,8 @@ struct MetricsOwners {
   std::map<std::string, Steps, std::less<>> trainings;  ///< by the lines' `run`
   bool has_unnamed = false;                             ///< lines without `run`, which early versions wrote
 };
+/// Reads a metrics.jsonl line by line. The caller looks whether `in` could be read to its end.
+MetricsOwners owners_of_metrics(std::istream& in);
 MetricsOwners owners_of_metrics(std::string_view text);
 
 /// A step of a training that an earlier leg has recorded.
@@ -73,7 +76,8 @@ struct RecordedStep {
 
 /// The part of a metrics.jsonl that stays when a run restarts from a checkpoint, and what was found on the way.
 struct KeptMetrics {
-  std::string text;            ///< the lines that stay, unchanged and in their order
+  std::string text;            ///< the lines that stay, unchanged and in their order; empty where `keep` took them
+  bool whole = true;           ///< all of the file stays
   std::int64_t cut_back = 0;   ///< lines of the training that were dropped: of step `first` and later ones
   std::int64_t of_others = 0;  ///< lines that were dropped because their `run` is that of another training
   std::int64_t unreadable =
@@ -87,7 +91,12 @@ struct KeptMetrics {
 
 /// Drops from the text of a metrics.jsonl the lines of step `first` and later ones, lines whose `run` is another one,
 /// and lines that are no JSON object with a step. A line without the key `run` stays: early versions wrote none. The
-/// training began with step `begin`. `each` is called for every line that stays.
+/// training began with step `begin`. `each` is called for the step of every line that stays, and `keep` with the line
+/// and its end. One line is in memory at a time. The caller looks whether `in` could be read to its end.
+KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_view run, std::int64_t begin,
+                           const std::function<void(const RecordedStep&)>& each,
+                           const std::function<void(std::string_view line)>& keep = {});
+/// The same of a text.
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin = 0,
                            const std::function<void(const RecordedStep&)>& each = {});
 

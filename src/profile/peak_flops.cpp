@@ -39,6 +39,7 @@ bool has(std::string_view name, std::string_view word) {
 }  // namespace
 
 double peak_flops(std::string_view device, Products products) {
+  if (has(device, "MIG")) return 0;  // a slice of a device: "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
   for (const Peaks& peaks : kPeaks)
     if (has(device, peaks.words[0]) && has(device, peaks.words[1]))
       return 1e12 * peaks.tera_flops[static_cast<std::size_t>(products)];

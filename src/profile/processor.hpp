@@ -37,7 +37,7 @@ struct MeasuredUse {
   double without_core() const;
 };
 
-/// Over the ranks, each value by rank. The same on every rank.
+/// Over the ranks, each value by rank. On rank 0; empty on others.
 struct ProcessorFigures {
   std::vector<double> cpu{}, switches_per_s{}, without_core{};
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "base/error.hpp"
@@ -20,13 +19,6 @@ double mean_of(const Spreads& spreads, std::string_view phase, std::string_view 
     if (timed_rows()[i].phase == phase && timed_rows()[i].part == part) return spreads[i].mean;
   }
   base::fail(base::ExitCode::failed, "no phase '{}' with part '{}' is timed", phase, part);
-}
-
-double sum_of(std::span<const double> by_rank) { return std::accumulate(by_rank.begin(), by_rank.end(), 0.0); }
-
-/// The values must not be negative.
-double max_of(std::span<const double> by_rank) {
-  return std::accumulate(by_rank.begin(), by_rank.end(), 0.0, [](double a, double x) { return std::max(a, x); });
 }
 
 std::string encode(const std::vector<CollectiveKey>& keys) {
@@ -52,15 +44,11 @@ std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Ga
     std::vector<CollectiveKey> unknown;
     for (const auto& [key, stats] : log.entries())
       if (!known.contains(key)) unknown.push_back(key);
-    const auto count = static_cast<double>(unknown.size());
-    int root = gather.ranks;
-    for_each_gathered({&count, 1}, gather, [&](std::size_t, std::span<const double> by_rank) {
-      const auto first = std::find_if(by_rank.begin(), by_rank.end(), [](double n) { return n > 0; });
-      root = static_cast<int>(first - by_rank.begin());
-    });
-    if (root == gather.ranks) return {known.begin(), known.end()};
+    const double has_unknown = unknown.empty() ? 0 : 1;
+    const OverRanks any = gather.over_ranks({&has_unknown, 1}).at(0);
+    if (any.max == 0) return {known.begin(), known.end()};
     std::string text = encode(unknown);
-    gather.broadcast(text, root);
+    gather.broadcast(text, any.max_rank);
     for (CollectiveKey& key : decode(text)) known.insert(std::move(key));
   }
 }
@@ -75,12 +63,11 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::
     mine.insert(mine.end(), {found == log.entries().end() ? 0.0 : 1.0, static_cast<double>(stats.calls), stats.total_s,
                              stats.exposed_s});
   }
-  std::vector<double> sums(mine.size());
-  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) { sums[i] = sum_of(by_rank); });
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(mine);
   std::vector<CollectiveRow> rows;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
-    const double* const sum = sums.data() + kFigures * k;
-    const double ranks = sum[0], calls = sum[1], total_s = sum[2], exposed_s = sum[3];
+    const OverRanks* const of_kind = of_ranks.data() + kFigures * k;
+    const double ranks = of_kind[0].sum, calls = of_kind[1].sum, total_s = of_kind[2].sum, exposed_s = of_kind[3].sum;
     const double per_step = 1 / (ranks * std::max(steps, 1.0));
     rows.push_back({.key = kinds[k],
                     .calls_per_step = calls * per_step,
@@ -115,39 +102,41 @@ std::vector<InFlightRow> in_flight_rows(const CollectiveLog& log, const std::vec
                 {called ? 1.0 : 0.0, found == log.in_flight().end() ? 0.0 : found->second.seconds(), of_group});
   }
   mine.insert(mine.end(), {1.0, log.any_in_flight().seconds(), exposed});
-  std::vector<double> sums(mine.size());
-  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) { sums[i] = sum_of(by_rank); });
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(mine);
   std::vector<InFlightRow> rows;
   for (const CollectiveGroup& group : groups)
     rows.push_back({.operation = std::string(name_of(group.op)), .group = group.group, .group_size = group.group_size});
   rows.push_back({.operation = "any"});
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double* const sum = sums.data() + kFigures * i;
-    const double per_step = 1 / (sum[0] * std::max(steps, 1.0));
-    rows[i].seconds = std::min(sum[1] * per_step, step_s);
-    rows[i].exposed_s = std::min(sum[2] * per_step, rows[i].seconds);
+    const OverRanks* const of_row = of_ranks.data() + kFigures * i;
+    const double per_step = 1 / (of_row[0].sum * std::max(steps, 1.0));
+    rows[i].seconds = std::min(of_row[1].sum * per_step, step_s);
+    rows[i].exposed_s = std::min(of_row[2].sum * per_step, rows[i].seconds);
   }
   return rows;
 }
 
 /// Every rank passes the same tensors in the same order.
 std::vector<CastFigures> sum_casts(std::vector<CastFigures> casts, const Gather& gather) {
-  constexpr std::size_t kFigures = 4;
+  constexpr std::size_t kCounts = 3, kFigures = 2 * kCounts + 1;
   std::vector<double> mine;
   for (const CastFigures& c : casts) {
-    mine.insert(mine.end(), {static_cast<double>(c.elements), static_cast<double>(c.saturated),
-                             static_cast<double>(c.flushed), c.scale_change});
-  }
-  for_each_gathered(mine, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    CastFigures& sum = casts[i / kFigures];
-    if (i % kFigures == 3) {
-      sum.scale_change = max_of(by_rank);
-      return;
+    // Counts in two halves, so that their sums in double are exact.
+    for (const std::uint64_t count : {c.elements, c.saturated, c.flushed}) {
+      mine.push_back(static_cast<double>(count >> 32));
+      mine.push_back(static_cast<double>(count & 0xffffffffu));
     }
-    std::uint64_t count = 0;
-    for (const double x : by_rank) count += static_cast<std::uint64_t>(x);
-    (i % kFigures == 0 ? sum.elements : i % kFigures == 1 ? sum.saturated : sum.flushed) = count;
-  });
+    mine.push_back(c.scale_change);
+  }
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(mine);
+  for (std::size_t i = 0; i < casts.size(); ++i) {
+    const OverRanks* const of_tensor = of_ranks.data() + kFigures * i;
+    std::array<std::uint64_t*, kCounts> counts{&casts[i].elements, &casts[i].saturated, &casts[i].flushed};
+    for (std::size_t c = 0; c < kCounts; ++c)
+      *counts[c] = (static_cast<std::uint64_t>(of_tensor[2 * c].sum) << 32) +
+                   static_cast<std::uint64_t>(of_tensor[2 * c + 1].sum);
+    casts[i].scale_change = of_tensor[2 * kCounts].max;
+  }
   return casts;
 }
 
@@ -155,20 +144,16 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
   std::vector<IssueRow> rows;
   if (issues == nullptr || steps <= 0) return rows;
   for (int i = 0; i < kIssues; ++i) {
-    const auto& mine = issues->seconds(static_cast<Issue>(i));
-    const std::array<double, 4> figures{
-        static_cast<double>(mine.size()), std::accumulate(mine.begin(), mine.end(), 0.0),
-        mine.empty() ? 0.0 : *std::max_element(mine.begin(), mine.end()), percentile(mine, 50)};
+    const CallTimes& mine = issues->calls(static_cast<Issue>(i));
+    const std::array<double, 4> figures{static_cast<double>(mine.calls()), mine.sum_s(), mine.longest_s(),
+                                        mine.median_s()};
     IssueRow row{.what = std::string(name_of(static_cast<Issue>(i)))};
-    double calls = 0, sum = 0;
-    for_each_gathered(figures, gather, [&](std::size_t figure, std::span<const double> by_rank) {
-      (figure == 0   ? calls
-       : figure == 1 ? sum
-       : figure == 2 ? row.max_s
-                     : row.p50_s) = figure < 2 ? sum_of(by_rank) : max_of(by_rank);
-    });
+    const std::vector<OverRanks> of_ranks = gather.over_ranks(figures);
+    const double calls = of_ranks[0].sum, sum = of_ranks[1].sum;
+    row.max_s = of_ranks[2].max;
+    row.p50_s = of_ranks[3].max;
     if (calls == 0) continue;
-    row.calls_per_step = static_cast<double>(mine.size()) / steps;
+    row.calls_per_step = static_cast<double>(mine.calls()) / steps;
     row.mean_s = sum / calls;
     rows.push_back(std::move(row));
   }
@@ -177,17 +162,14 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
 
 }  // namespace
 
-Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
-                   const Gather& gather) {
+Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather) {
   Report report;
-  const auto done = static_cast<std::int64_t>(steps.size());
-  report.skipped = std::clamp<std::int64_t>(input.timing_skip, 0, done);
+  report.skipped = steps.skipped();
   report.first_step = input.first_step + report.skipped;
   report.hosts = gather.texts(input.host);
   report.ranks = gather.ranks;
-  const auto timed = std::span(steps).subspan(static_cast<std::size_t>(report.skipped));
-  report.times = spread_over_ranks(timed, gather, input.every_rank);
-  if (input.methods) report.exchanges = exchange_rows(timed, *input.methods, gather);
+  report.times = spread_over_ranks(steps, gather, input.every_rank);
+  if (input.methods) report.exchanges = exchange_rows(steps.sum(), steps.measured(), *input.methods, gather);
   const auto measured = static_cast<double>(report.measured_steps());
   const std::vector<CollectiveKey> kinds = kinds_of_all_ranks(log, gather);
   report.collectives = collective_rows(log, kinds, measured, gather);
@@ -199,16 +181,14 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
   report.issues = issue_rows(input.issues, measured, gather);
   if (input.processor) report.processor = processor_over_ranks(*input.processor, gather);
   if (input.checkpoints) {
-    double held_up = 0;
-    for (const StepTimes& step : steps) held_up += step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)];
-    report.checkpoints = checkpoints_over_ranks(*input.checkpoints, held_up, gather);
+    const auto stall = static_cast<std::size_t>(Phase::checkpoint_stall);
+    report.checkpoints =
+        checkpoints_over_ranks(*input.checkpoints, steps.skipped_sum().phase[stall] + steps.sum().phase[stall], gather);
   }
 
-  std::vector<double> step_s;
-  for (const Spreads& step : report.times.steps) step_s.push_back(step.back().max);
-  report.p50_s = percentile(step_s, 50);
-  report.p95_s = percentile(step_s, 95);
-  report.p99_s = percentile(step_s, 99);
+  report.p50_s = percentile(report.times.drawn_s, 50);
+  report.p95_s = percentile(report.times.drawn_s, 95);
+  report.p99_s = percentile(report.times.drawn_s, 99);
 
   const Spreads& mean = report.times.mean;
   const double step = mean.back().mean;
@@ -220,12 +200,9 @@ Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log
         step;
   }
   if (report.times.longest_s > 0) {
-    double timed_s = 0;  // what the ranks waited for checkpoints behind the last step, too
-    for (const StepTimes& times : timed) timed_s += times.total;
+    double timed_s = steps.sum().total;  // what the ranks waited for checkpoints behind the last step, too
     if (input.checkpoints) timed_s += input.checkpoints->after_last_s;
-    for_each_gathered({&timed_s, 1}, gather,
-                      [&](std::size_t, std::span<const double> by_rank) { timed_s = max_of(by_rank); });
-    const double steps_per_s = measured / timed_s;
+    const double steps_per_s = measured / gather.over_ranks({&timed_s, 1}).at(0).max;
     report.tokens_per_s = input.tokens_per_step * steps_per_s;
     report.flops_per_s_per_rank = input.flops_per_step * steps_per_s / report.ranks;
   }

@@ -12,9 +12,10 @@
 #include "profile/collective_log.hpp"
 #include "profile/compare_off.hpp"
 #include "profile/exchange_figures.hpp"
+#include "profile/issue_times.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
-#include "profile/step_timer.hpp"
+#include "profile/step_times.hpp"
 
 namespace shard8::profile {
 
@@ -41,18 +42,18 @@ struct CastFigures {
 enum class Products : std::uint8_t { fp32, bf16, fp8 };
 
 /// Peak FLOP/s of dense matrix products on an NVIDIA device. `device` is the name that CUDA reports ("NVIDIA H200").
-/// 0 for an unknown device, or if the device has no products of this format. Source: NVIDIA's data sheets.
+/// 0 for an unknown device, a MIG slice of a device, or if the device has no products of this format. Source: NVIDIA's
+/// data sheets.
 double peak_flops(std::string_view device, Products products);
 
 /// What a report needs besides the times and the collectives.
 struct ReportInput {
-  std::int64_t first_step = 0;   ///< number of the first step that this process timed
-  std::int64_t timing_skip = 0;  ///< steps left out at the start
-  double tokens_per_step = 0;    ///< of the whole job
-  double flops_per_step = 0;     ///< model FLOPs of the whole job
-  double peak_flops = 0;         ///< FLOP/s of one rank; 0: not known, and the report has no MFU
-  std::string host{};            ///< of this rank
-  bool every_rank = false;       ///< keep the seconds of each step on each rank; may differ between ranks
+  std::int64_t first_step = 0;  ///< number of the first step that this process timed
+  double tokens_per_step = 0;   ///< of the whole job
+  double flops_per_step = 0;    ///< model FLOPs of the whole job
+  double peak_flops = 0;        ///< FLOP/s of one rank; 0: not known, and the report has no MFU
+  std::string host{};           ///< of this rank
+  bool every_rank = false;      ///< keep the seconds of each row of steps on each rank; the same on every rank
   Verification verification{};
   std::vector<CastFigures> casts{};               ///< of this rank; the same tensors in the same order on every rank
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
@@ -66,7 +67,7 @@ struct ReportInput {
 struct IssueRow {
   std::string what;
   double calls_per_step = 0;                ///< on this rank
-  double mean_s = 0, p50_s = 0, max_s = 0;  ///< p50_s: the largest of the ranks' medians
+  double mean_s = 0, p50_s = 0, max_s = 0;  ///< p50_s: the largest of the ranks' medians (CallTimes)
 };
 
 /// One kind of collective. Figures are means over the ranks that called it.
@@ -88,16 +89,17 @@ struct InFlightRow {
   double exposed_s = 0;  ///< in which the rank only waited
 };
 
-/// The figures of a whole job, the same on every rank.
+/// The figures of a whole job: the same on every rank, but for lists by rank, which rank 0 alone has.
 struct Report {
   int ranks = 1;
   std::vector<std::string> hosts;  ///< of each rank
   std::int64_t first_step = 0;     ///< number of the first measured step
   std::int64_t skipped = 0;        ///< steps left out before the first measured step
   StepSpreads times;
-  double coverage = 0;                     ///< share of the step in phases other than `other`
-  double p50_s = 0, p95_s = 0, p99_s = 0;  ///< percentiles of the steps; a step's time is that of its slowest rank
-  std::vector<ExchangeRow> exchanges;      ///< empty where the tensor group has one rank
+  double coverage = 0;  ///< share of the step in phases other than `other`
+  /// Percentiles of the steps (StepSpreads::drawn_s); a step's time is that of its slowest rank.
+  double p50_s = 0, p95_s = 0, p99_s = 0;
+  std::vector<ExchangeRow> exchanges;  ///< empty where the tensor group has one rank
   std::vector<CollectiveRow> collectives;
   std::vector<InFlightRow> in_flight;  ///< by operation and group, then of all; empty without collectives
   /// Of the whole job: tokens of the measured steps over the time of these steps and of what the slowest rank waited
@@ -114,15 +116,15 @@ struct Report {
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
 
-  std::int64_t measured_steps() const { return static_cast<std::int64_t>(times.steps.size()); }
+  std::int64_t measured_steps() const { return times.steps; }
 };
 
-/// Makes the report from this rank's steps and collectives, without the first `timing_skip` steps. `log` must have
-/// measured in the remaining steps only. Collective: every rank passes the same number of steps.
-Report make_report(const std::vector<StepTimes>& steps, const CollectiveLog& log, const ReportInput& input,
-                   const Gather& gather);
+/// Makes the report from this rank's steps and collectives. `log` must have measured in the measured steps only.
+/// Collective: every rank passes the same number of steps.
+Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather);
 
-/// The text printed at the end of a run: the tables, then the block of figures. Rows of emulated products are labelled.
+/// The text printed at the end of a run, from the report of rank 0: the tables, then the block of figures. Rows of
+/// emulated products are labelled.
 std::string to_text(const Report& report);
 
 /// The lines of the printed report that warn of its figures, each without its line end.

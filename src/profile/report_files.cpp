@@ -262,12 +262,12 @@ Json verification_of(const Verification& v) {
 void write_timing(const std::filesystem::path& path, const Report& report) {
   OutputFile file(path);
   file.write("step,phase,part,min_s,mean_s,max_s,worst_rank\n");
-  for (std::size_t step = 0; step < report.times.steps.size(); ++step) {
+  for (std::size_t at = 0; at < report.times.rows.size(); ++at) {
     std::string rows;
     for (std::size_t i = 0; i < kTimedRows; ++i) {
-      const Spread& s = report.times.steps[step][i];
+      const Spread& s = report.times.rows[at][i];
       fmt::format_to(std::back_inserter(rows), "{},{},{},{},{},{},{}\n",
-                     report.first_step + static_cast<std::int64_t>(step), timed_rows()[i].phase,
+                     report.first_step + static_cast<std::int64_t>(at) * report.times.row_steps, timed_rows()[i].phase,
                      part_label(timed_rows()[i], !report.emulated.empty()), s.min, s.mean, s.max, s.worst_rank);
     }
     file.write(rows);
@@ -291,8 +291,10 @@ void write_ranks(const std::filesystem::path& path, const Report& report) {
 void write_timing_ranks(const std::filesystem::path& path, const Report& report) {
   const auto ranks = static_cast<std::size_t>(report.ranks);
   const std::vector<float>& every = report.times.every;
-  SHARD8_REQUIRE(every.size() == report.times.steps.size() * kTimedRows * ranks, "{} values of {} steps on {} ranks",
-                 every.size(), report.times.steps.size(), ranks);
+  const auto of_steps = static_cast<std::size_t>((report.times.steps + report.times.every_steps - 1) /
+                                                 report.times.every_steps);  // rows of the record
+  SHARD8_REQUIRE(every.size() == of_steps * kTimedRows * ranks, "{} values of {} rows of steps on {} ranks",
+                 every.size(), of_steps, ranks);
   OutputFile file(path);
   std::string rows = "step,rank";
   for (const TimedRow& row : timed_rows()) {
@@ -300,12 +302,13 @@ void write_timing_ranks(const std::filesystem::path& path, const Report& report)
     if (!row.part.empty()) rows += '.' + part_label(row, !report.emulated.empty());
   }
   file.write(rows + '\n');
-  for (std::size_t step = 0; step < report.times.steps.size(); ++step) {
+  for (std::size_t at = 0; at < of_steps; ++at) {
     rows.clear();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      fmt::format_to(std::back_inserter(rows), "{},{}", report.first_step + static_cast<std::int64_t>(step), rank);
+      fmt::format_to(std::back_inserter(rows), "{},{}",
+                     report.first_step + static_cast<std::int64_t>(at) * report.times.every_steps, rank);
       for (std::size_t i = 0; i < kTimedRows; ++i)
-        fmt::format_to(std::back_inserter(rows), ",{}", every[(step * kTimedRows + i) * ranks + rank]);
+        fmt::format_to(std::back_inserter(rows), ",{}", every[(at * kTimedRows + i) * ranks + rank]);
       rows += '\n';
     }
     file.write(rows);
@@ -363,6 +366,8 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   steps["p50_s"] = report.p50_s;
   steps["p95_s"] = report.p95_s;
   steps["p99_s"] = report.p99_s;
+  steps["drawn"] = report.times.drawn_s.size();
+  steps["per_row"] = report.times.row_steps;
   summary["steps"] = std::move(steps);
   summary["phases"] = report.measured_steps() > 0 ? phases_of(report) : Json::array();
   summary["coverage"] = report.coverage;

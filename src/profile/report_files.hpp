@@ -17,8 +17,9 @@
 
 namespace shard8::profile {
 
-/// Writes timing.csv with the columns step,phase,part,min_s,mean_s,max_s,worst_rank. Every measured step has the rows
-/// of timed_rows(). The part of emulated products is "gemm (emulated)". Throws the errors of OutputFile.
+/// Writes timing.csv with the columns step,phase,part,min_s,mean_s,max_s,worst_rank. Every measured step, or every
+/// StepSpreads::row_steps of them as one, has the rows of timed_rows(). `step` is the first of them. The part of
+/// emulated products is "gemm (emulated)". Throws the errors of OutputFile.
 void write_timing(const std::filesystem::path& path, const Report& report);
 
 /// The version of summary.json's layout. Readers take this one and those before it. Version 1 has neither the objects
@@ -33,7 +34,8 @@ std::optional<std::int64_t> leg_of_summary(const std::string& text);
 /// timed_rows(). Throws the errors of OutputFile.
 void write_ranks(const std::filesystem::path& path, const Report& report);
 
-/// Writes a table with a row for each measured step and rank: the step, the rank, then seconds in the order of
+/// Writes a table with a row for each measured step, or each StepSpreads::every_steps of them as one, and rank: the
+/// first step, the rank, then seconds in the order of
 /// timed_rows(), with columns like "data", "forward.gemm" and "total" (the whole step). The caller guarantees that the
 /// report was made with ReportInput::every_rank. Throws the errors of OutputFile.
 void write_timing_ranks(const std::filesystem::path& path, const Report& report);

@@ -44,9 +44,10 @@ void phases(Out out, const Report& report) {
   }
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
   fmt::format_to(out, "{}\n", coverage_text(report));
-  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} ({} left out)\n",
+  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} ({} left out){}\n",
                  1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s,
-                 base::count(static_cast<std::int64_t>(report.measured_steps()), "step", "steps"), report.skipped);
+                 base::count(static_cast<std::int64_t>(report.measured_steps()), "step", "steps"), report.skipped,
+                 report.times.row_steps > 1 ? fmt::format(", of which {} were drawn", report.times.drawn_s.size()) : "");
 }
 
 void exchanges(Out out, const Report& report) {

@@ -40,6 +40,7 @@ void for_each_gathered(std::span<const double> mine, const Gather& gather,
   for (std::size_t first = 0; first < mine.size(); first += block_length) {
     const auto block = mine.subspan(first, std::min(block_length, mine.size() - first));
     const std::vector<double> all = gather.doubles(block);
+    if (all.empty()) continue;  // not rank 0
     SHARD8_REQUIRE(all.size() == ranks * block.size(), "{} values of {} ranks were gathered as {}", block.size(), ranks,
                    all.size());
     for (std::size_t i = 0; i < block.size(); ++i) {
@@ -47,6 +48,10 @@ void for_each_gathered(std::span<const double> mine, const Gather& gather,
       use(first + i, by_rank);
     }
   }
+}
+
+Spread spread_of(const OverRanks& value, int ranks) {
+  return {.min = value.min, .mean = value.sum / ranks, .max = value.max, .worst_rank = value.max_rank};
 }
 
 Spread spread_of(std::span<const double> by_rank) {
@@ -91,31 +96,64 @@ std::string part_label(const TimedRow& row, bool emulated) {
   return emulated && row.part == name_of(Part::gemm) ? row.part + " (emulated)" : row.part;
 }
 
-StepSpreads spread_over_ranks(std::span<const StepTimes> mine, const Gather& gather, bool every) {
-  StepSpreads result;
-  if (mine.empty()) return result;
-  std::vector<double> values, sums(kTimedRows, 0.0);
-  values.reserve(mine.size() * kTimedRows);
-  for (const StepTimes& times : mine) {
-    for (std::size_t i = 0; i < kTimedRows; ++i) {
-      values.push_back(timed_rows()[i].seconds(times));
-      sums[i] += values.back();
+namespace {
+
+/// Appends the seconds of a step, as the mean of `steps`, in the order of timed_rows().
+void append_means(std::vector<double>& values, const StepTimes& sum, std::int64_t steps) {
+  for (const TimedRow& row : timed_rows()) values.push_back(row.seconds(sum) / static_cast<double>(steps));
+}
+
+void gather_every(StepSpreads& result, const StepRecord& mine, const Gather& gather, std::size_t most) {
+  const auto blocks = mine.blocks();
+  const auto fit = std::max<std::size_t>(most / (kTimedRows * static_cast<std::size_t>(gather.ranks)), 1);
+  std::size_t joined = 1;  // blocks of a row
+  while ((blocks.size() + joined - 1) / joined > fit) joined *= 2;
+  result.every_steps = mine.block_steps() * static_cast<std::int64_t>(joined);
+  std::vector<double> values;
+  for (std::size_t first = 0; first < blocks.size(); first += joined) {
+    StepTimes sum;
+    std::int64_t steps = 0;
+    for (const StepRecord::Block& block : blocks.subspan(first, std::min(joined, blocks.size() - first))) {
+      sum += block.sum;
+      steps += block.steps;
     }
+    append_means(values, sum, steps);
   }
-  result.steps.resize(mine.size());
-  for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    result.steps[i / kTimedRows][i % kTimedRows] = spread_of(by_rank);
-    if (!every) return;
+  for_each_gathered(values, gather, [&](std::size_t, std::span<const double> by_rank) {
     for (const double x : by_rank) result.every.push_back(static_cast<float>(x));
   });
-  result.by_rank.resize(kTimedRows);
+}
+
+}  // namespace
+
+StepSpreads spread_over_ranks(const StepRecord& mine, const Gather& gather, bool every, std::size_t most_every) {
+  StepSpreads result;
+  if (mine.measured() == 0) return result;
+  const auto steps = static_cast<double>(mine.measured());
+  result.row_steps = mine.block_steps();
+  result.steps = mine.measured();
+  std::vector<double> values, drawn, sums;
+  values.reserve(mine.blocks().size() * kTimedRows);
+  for (const StepRecord::Block& block : mine.blocks()) {
+    append_means(values, block.sum, block.steps);
+    if (block.steps == mine.block_steps()) drawn.push_back(block.drawn_s);
+  }
+  result.rows.resize(mine.blocks().size());
+  const std::vector<OverRanks> of_rows = gather.over_ranks(values);
+  for (std::size_t i = 0; i < of_rows.size(); ++i)
+    result.rows[i / kTimedRows][i % kTimedRows] = spread_of(of_rows[i], gather.ranks);
+  for (const OverRanks& step : gather.over_ranks(drawn)) result.drawn_s.push_back(step.max);
+  if (every) gather_every(result, mine, gather, most_every);
+  for (const TimedRow& row : timed_rows()) sums.push_back(row.seconds(mine.sum()));
+  const std::vector<OverRanks> of_sums = gather.over_ranks(sums);
+  for (std::size_t i = 0; i < kTimedRows; ++i) result.mean[i] = spread_of(of_sums[i], gather.ranks);
   for_each_gathered(sums, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    result.mean[i] = spread_of(by_rank);
-    for (const double sum : by_rank) result.by_rank[i].push_back(sum / static_cast<double>(mine.size()));
+    result.by_rank.resize(kTimedRows);
+    for (const double sum : by_rank) result.by_rank[i].push_back(sum / steps);
   });
   result.longest_s = result.mean.back().max;
   for (Spread& s : result.mean) {
-    for (double* const x : {&s.min, &s.mean, &s.max}) *x /= static_cast<double>(mine.size());
+    for (double* const x : {&s.min, &s.mean, &s.max}) *x /= steps;
   }
   return result;
 }

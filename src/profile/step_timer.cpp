@@ -52,11 +52,6 @@ double HostClock::finish() {
   return seconds(start, marks_.back());
 }
 
-std::string_view name_of(Issue issue) {
-  constexpr std::string_view names[] = {"gather", "layer forward", "layer backward", "optimizer"};
-  return names[static_cast<std::size_t>(issue)];
-}
-
 void StepTimer::mark() {
   owners_.push_back(std::exchange(unmarked_part_, std::nullopt).value_or(owner_));
   clock_->mark();
@@ -90,8 +85,7 @@ double StepTimer::end_step() {
   uncollected_ = true;
   if (tracing_) ended_step_ = recorder_->step();
   if (const auto steps = std::exchange(reserved_steps_, 0); steps > 0) {
-    steps_.reserve(steps_.size() + static_cast<std::size_t>(steps));
-    issues_.reserve(steps);
+    steps_.reserve(steps);
     // Twice as many intervals as the first step has: the number differs between steps.
     for (auto* owners : {&owners_, &ended_}) owners->reserve(2 * ended_.size());
   }
@@ -111,7 +105,7 @@ bool StepTimer::collect_timings() {
     times.part[backward ? 1 : 0][at(part)] += seconds[i];
     if (part == static_cast<int>(Part::tensor_comm)) times.exchange[at(exchange)] += seconds[i];
   }
-  steps_.push_back(times);
+  steps_.add(times);
   if (ended_step_) trace_step(seconds);
   return true;
 }

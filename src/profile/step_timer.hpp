@@ -16,7 +16,9 @@
 
 #include "base/progress.hpp"
 #include "profile/exchange.hpp"
+#include "profile/issue_times.hpp"
 #include "profile/phase.hpp"
+#include "profile/step_times.hpp"
 #include "profile/trace_recorder.hpp"
 
 namespace shard8::profile {
@@ -70,62 +72,6 @@ class HostClock final : public StepClock {
   std::vector<double> seconds_;
 };
 
-/// Work that a host issues to a device. The host's own clock times it. On hosts issuing is the work itself.
-enum class Issue : std::uint8_t { gather, layer_forward, layer_backward, optimizer };
-inline constexpr int kIssues = 4;
-std::string_view name_of(Issue issue);
-
-/// Host seconds of every call, in the order of the calls.
-class IssueTimes {
- public:
-  using Clock = std::chrono::steady_clock;
-  /// Times one call from construction to destruction.
-  class Scope {
-   public:
-    /// `trace` is told of the call; it may be null.
-    Scope(IssueTimes& times, Issue issue, TraceRecorder* trace = nullptr)
-        : times_(times), issue_(issue), trace_(trace), began_(Clock::now()) {}
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    ~Scope() {
-      const auto end = Clock::now();
-      times_.add(issue_, std::chrono::duration<double>(end - began_).count());
-      if (trace_ != nullptr) trace_->add_issue(issue_, nanoseconds(began_), nanoseconds(end));
-    }
-
-   private:
-    static std::int64_t nanoseconds(Clock::time_point time) {
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-    }
-    IssueTimes& times_;
-    Issue issue_;
-    TraceRecorder* trace_;
-    Clock::time_point began_;
-  };
-
-  void add(Issue issue, double seconds) { seconds_[static_cast<std::size_t>(issue)].push_back(seconds); }
-  const std::vector<double>& seconds(Issue issue) const { return seconds_[static_cast<std::size_t>(issue)]; }
-  /// Reserves memory for `steps` steps, each with as many calls as were added so far.
-  void reserve(std::int64_t steps) {
-    for (auto& seconds : seconds_) seconds.reserve(seconds.size() * static_cast<std::size_t>(steps));
-  }
-  void clear() {
-    for (auto& seconds : seconds_) seconds.clear();
-  }
-
- private:
-  std::array<std::vector<double>, kIssues> seconds_;
-};
-
-/// Seconds of one step on this rank.
-struct StepTimes {
-  double total = 0;
-  std::array<double, kPhases> phase{};
-  std::array<std::array<double, kParts>, 2> part{};  ///< [0] inside forward, [1] inside backward
-  /// tensor_comm of forward plus backward, by exchange; [kExchanges]: what counts as no exchange.
-  std::array<double, kExchanges + 1> exchange{};
-};
-
 /// Times the phases of each step on this rank. Opens a Kokkos Tools region for each phase and part
 /// ("shard8::step::forward", "shard8::forward::gemm"), which Kokkos connectors (NVTX, Caliper, Perfetto) show.
 class StepTimer {
@@ -145,9 +91,12 @@ class StepTimer {
 
   /// From now on `progress` is told of every phase and part; null: nobody. It must outlive the timer.
   void set_progress(base::Progress* progress) { progress_ = progress; }
-  /// Announces about how many steps follow. Their memory is allocated at the end of the first step, so that no later
-  /// step allocates any.
-  void reserve(std::int64_t steps) { reserved_steps_ = steps; }
+  /// Forgets the steps so far. About `steps` steps follow, of which figures leave out the first `skip`. Their memory,
+  /// which is bounded, is allocated at the end of the first step, so that no later step allocates any.
+  void record(std::int64_t steps, std::int64_t skip) {
+    steps_ = StepRecord(skip);
+    reserved_steps_ = steps;
+  }
   /// Begins a step, unless begin_early() has begun it.
   void begin_step();
   /// Begins the next step before its begin_step(): phases between two steps belong to the step after them.
@@ -183,7 +132,7 @@ class StepTimer {
   TraceNote* note() { return tracing_ && owner_.note >= 0 ? &recorder_->note(owner_.note) : nullptr; }
 
   /// The times of all steps that have ended.
-  const std::vector<StepTimes>& steps() {
+  const StepRecord& steps() {
     collect_timings();
     return steps_;
   }
@@ -222,7 +171,7 @@ class StepTimer {
   double ended_total_ = 0;
   bool begun_early_ = false;
   bool uncollected_ = false;  ///< the times of the step that ended last are not in steps_ yet
-  std::vector<StepTimes> steps_;
+  StepRecord steps_;
   IssueTimes issues_;
   std::int64_t reserved_steps_ = 0;  ///< steps whose memory is not allocated yet
   TraceRecorder* recorder_ = nullptr;

@@ -76,12 +76,23 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
   if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
 }
 
+/// Rank 0 looks at the files, and tells the other ranks: a folder may have thousands, and a job as many ranks.
 void Assembly::open_data() {
   const deck::Config& config = setup_.config;
-  agree_alone(mesh_.world, [&] {
+  const comm::Communicator& world = mesh_.world;
+  std::string listing;
+  const auto open = [&] {
     loader_ = std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab,
-                                             mesh_.shape.data_ranks(), mesh_.data_rank(), io_);
+                                             mesh_.shape.data_ranks(), mesh_.data_rank(), io_, listing);
     check_steps(loader_->dataset(), config);
+  };
+  comm::agree_on_root(world, 0, [&] {
+    open();
+    listing = loader_->dataset().listing();
+  });
+  world.broadcast(listing, 0);
+  agree_alone(world, [&] {
+    if (world.rank() != 0) open();
   });
 }
 

@@ -44,7 +44,8 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
       break;
     }
     if (hooks.before) hooks.before(s);
-    const StepResult& result = loop.steps.emplace_back(trainer.step(s));
+    const StepResult& result = loop.last = trainer.step(s);
+    ++loop.steps;
     if (hooks.after) hooks.after(result);
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw comm::AgreedError(base::ExitCode::failed,

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "train/trainer.hpp"
 
@@ -40,7 +39,8 @@ enum class Stop : std::uint8_t {
 };
 
 struct LoopResult {
-  std::vector<StepResult> steps;  ///< one for each step that was trained
+  std::int64_t steps = 0;  ///< that were trained
+  StepResult last{};       ///< of the last one
   Stop why = Stop::finished;
   bool saved = false;  ///< what LoopHooks::save said
 };

@@ -136,6 +136,13 @@ bool starts_fp8_from(const Manifest& manifest, const Setup& setup, const RunDesc
   return setup.weights.recipe.on() && changes_fp8(deck_changes(manifest.deck, run.deck));
 }
 
+/// The histories of amaxes have as many entries as steps can have entered.
+void require_history(const fp8::ScalingState& scaling, const RestartPoint& point) {
+  if (const std::string why = scaling.problem_of_entries(point.manifest.step); !why.empty())
+    base::fail(ExitCode::checkpoint, "{}: tensor scaling_state, {}: {}; restart from another checkpoint", point.folder,
+               name_of(checkpoint::Content::fp8_history_entries), why);
+}
+
 void tell_of_fallback(const base::Error& error, const std::string& next, const Say& say) {
   say(fmt::format("{}\n  going on from the checkpoint before it, {}", error.what(), next));
 }
@@ -179,6 +186,7 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
         reader.require(tensors);
         reader.restore(assembly.exec(), tensors);
         reader.verify_rest(world.rank(), world.size());
+        if (!starts_fp8) require_history(assembly.trainer().state().scaling, *point);
       });
       if (starts_fp8) assembly.trainer().start();
       assembly.begin_at(point->manifest.step, point->manifest.sequences);

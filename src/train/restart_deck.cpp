@@ -124,7 +124,9 @@ std::optional<std::int64_t> saved_decay(const std::vector<ManifestKey>& saved, c
   std::int64_t steps = 0;
   const char* const end = before->value.data() + before->value.size();
   const auto [rest, error] = std::from_chars(before->value.data(), end, steps);
-  return error == std::errc() && rest == end ? std::optional(steps) : std::nullopt;
+  constexpr std::int64_t kMost = 2147483647;  // as in decks
+  const bool sound = error == std::errc() && rest == end && steps >= 1 && steps <= kMost;
+  return sound ? std::optional(steps) : std::nullopt;
 }
 
 std::string text_of(const DeckChange& change) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <istream>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -258,9 +260,10 @@ namespace {
 /// The trainings whose lines a metrics.jsonl has, but for `id`; `known` says that the run goes on with `id`, whose
 /// lines early versions did not name.
 std::string others_in_metrics(const fs::path& path, const std::string& id, bool known) {
-  const auto text = io::text_if_there(path.string());
-  if (!text || text->empty()) return {};
-  const auto owners = profile::owners_of_metrics(*text);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  profile::MetricsOwners owners;
+  io::read_stream(path.string(), [&](std::istream& in) { owners = profile::owners_of_metrics(in); });
   std::string found;
   for (const auto& [run, steps] : owners.trainings)
     if (run != id)

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "fp8/scaling_state.hpp"
 #include "model/parameters.hpp"
 #include "tensor/operand.hpp"
 #include "train/weight_scales.hpp"
@@ -122,6 +123,8 @@ class Verifier {
     if (!recipe_.delayed()) return;
     read_whole(Content::fp8_amax_history, fp8::kRoles * recipe_.amax_history, columns, history_);
     read_whole(Content::fp8_history_entries, fp8::kRoles, 1, entries_);
+    if (const auto why = fp8::ScalingState::problem_of_entries(entries_, checkpoint_.manifest.step); !why.empty())
+      problem("scaling_state", Content::fp8_history_entries, why);
   }
   template <class T>
   void read_whole(Content content, std::int64_t rows, std::int64_t cols, std::vector<T>& out) {
@@ -311,8 +314,7 @@ class Verifier {
     const auto length = static_cast<std::size_t>(recipe_.amax_history);
     const auto columns = static_cast<std::size_t>(recipe_.layers * fp8::kLinears);
     const std::int32_t entries = entries_[kWeights];
-    if (entries <= 0)
-      return problem("scaling_state", Content::fp8_history_entries, fmt::format("element {} is {}", kWeights, entries));
+    if (entries <= 0) return;  // read_state() has said so
     const auto at = [&](std::size_t row) {
       return static_cast<std::uint32_t>(history_[(kWeights * length + row) * columns + column]);
     };

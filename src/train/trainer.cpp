@@ -42,7 +42,7 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
                &quantizer_} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
-  timer_.reserve(setup_.config.run.steps);
+  timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
   model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);

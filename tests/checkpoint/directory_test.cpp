@@ -110,17 +110,16 @@ TEST(Directory, SeesTheFilesOfOthersBeforeACommit) {
   const test::TempFolder folder;
   const Directory directory(folder.path());
   test::write_bytes(directory.begin(7) + "/shard_r0000.h5", "0123");
-  std::vector<checkpoint::ShardSummary> files = {{"shard_r0000.h5", 4, 0, 0, "00", "00"}};
-  directory.require_files(7, files);
-  const auto refused = [&](const std::string& why) {
-    expect_error([&] { directory.require_files(7, files); }, ExitCode::environment,
-                 {"checkpoint.dir is not shared: another rank wrote", why, "set checkpoint.dir to a folder that"});
+  directory.require_file(7, "shard_r0000.h5", 4);
+  directory.require_file(7, "shard_r0000.h5", {});
+  const auto refused = [&](const std::string& name, std::optional<std::uint64_t> length, const std::string& why) {
+    expect_error([&] { directory.require_file(7, name, length); }, ExitCode::environment,
+                 {"checkpoint.dir is not shared: a rank wrote", name + "', and for this rank it " + why,
+                  "set checkpoint.dir to a folder that"});
   };
-  files.front().length = 5;
-  refused("shard_r0000.h5', and for rank 0 it has 4 bytes; its manifest says 5");
-  files.front().length = 4;
-  files.push_back({"shard_r0001.h5", 4, 0, 0, "00", "00"});
-  refused("shard_r0001.h5', and for rank 0 it is missing");
+  refused("shard_r0000.h5", 5, "has 4 bytes; its manifest says 5");
+  refused("shard_r0001.h5", 4, "is missing");
+  refused("shard_r0001.h5", {}, "is missing");
 }
 
 TEST(Directory, SaysWhyACheckpointIsUnusable) {

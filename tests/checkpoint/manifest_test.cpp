@@ -191,5 +191,61 @@ TEST(ManifestParse, ValuesOutOfBounds) {
   expect_refused(changed("\"deck\": [", "\"deck\": {\"a\": ["), {"parse error"});
 }
 
+/// Where numbers stand in JSON, outside of texts: begins and lengths.
+std::vector<std::pair<std::size_t, std::size_t>> numbers_of(const std::string& text) {
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  bool in_text = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (in_text && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      in_text = !in_text;
+    } else if (!in_text && std::isdigit(static_cast<unsigned char>(text[at])) != 0) {
+      const std::size_t end = text.find_first_not_of("0123456789.e+-", at);
+      found.emplace_back(at, end - at);
+      at = end - 1;
+    }
+  }
+  return found;
+}
+
+// Every number of a manifest, one after the other. The loss may be any number; seeds may have 64 bits.
+TEST(ManifestParse, CraftedNumbers) {
+  const std::string text = checkpoint::manifest_text(test::small_manifest());
+  const auto numbers = numbers_of(text);
+  ASSERT_GE(numbers.size(), 25u);
+  const auto with = [&](const std::pair<std::size_t, std::size_t>& number, const char* value) {
+    return test::with_digest(std::string(text).replace(number.first, number.second, value));
+  };
+  for (const auto& number : numbers) {
+    const std::string line = text.substr(text.rfind('\n', number.first) + 1, 40);
+    SCOPED_TRACE(line);
+    const bool is_loss = line.starts_with("\"loss\"");
+    for (const char* const value : {"-1", "-9223372036854775808", "1.5", "1e300", "18446744073709551616", "\"1\"",
+                                    "[1]", "{}", "true", "NaN", "Infinity", "1e999"}) {
+      const bool is_number = std::string_view(value).find_first_not_of("-0123456789.e") == std::string_view::npos &&
+                             std::string_view(value) != "1e999";
+      if (is_loss && is_number) {
+        checkpoint::parse_manifest(with(number, value), "m");
+        continue;
+      }
+      expect_refused(with(number, value), {});
+    }
+    // Huge ones are refused, or stay what they are: no sum or product of them overflows.
+    for (const char* const value : {"0", "2147483647", "2147483648", "4611686018427387904", "9223372036854775807",
+                                    "9223372036854775808", "18446744073709551615"}) {
+      try {
+        const auto manifest = checkpoint::parse_manifest(with(number, value), "m");
+        EXPECT_EQ(checkpoint::parse_manifest(checkpoint::manifest_text(manifest), "m"), manifest);
+        EXPECT_GE(manifest.sequences, 0);
+        EXPECT_LE(manifest.sequences, std::int64_t{1} << 62);
+        EXPECT_LE(manifest.replicate * manifest.shard * manifest.tensor, 2147483647);
+      } catch (const base::Error& error) {
+        EXPECT_EQ(error.code(), base::ExitCode::checkpoint) << error.what();
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shard8

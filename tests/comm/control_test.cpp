@@ -73,6 +73,46 @@ TEST(Control, gathers_values_and_texts) {
   for (std::size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], std::string(r * 3, 'x'));
 }
 
+// More values than are reduced at once, so that there are several calls.
+TEST(Control, values_over_ranks) {
+  const Communicator group = world();
+  const int n = group.size();
+  std::vector<double> mine;
+  for (int i = 0; i < 70000; ++i) mine.push_back(i + 10 * ((group.rank() + i) % n));
+  const auto all = group.over_ranks(mine);
+  ASSERT_EQ(all.size(), mine.size());
+  for (int i = 0; i < 70000; ++i) {
+    const auto& value = all[static_cast<std::size_t>(i)];
+    ASSERT_EQ(value.min, i);
+    ASSERT_EQ(value.max, i + 10 * (n - 1));
+    ASSERT_EQ(value.sum, n * i + 10 * n * (n - 1) / 2);
+    ASSERT_EQ(value.max_rank, ((n - 1 - i) % n + n) % n);
+  }
+  EXPECT_EQ(group.over_ranks(std::vector<double>(3, 1.0))[2].max_rank, 0);
+  EXPECT_TRUE(group.over_ranks({}).empty());
+}
+
+TEST(Control, gathers_to_one_rank) {
+  const Communicator group = world();
+  for (int root = 0; root < group.size(); ++root) {
+    const std::array<double, 2> mine{1.5 * group.rank(), -1};
+    const std::vector<double> all = group.gather(mine, root);
+    const auto texts = group.gather(std::string(static_cast<std::size_t>(group.rank()) * 3, 'x'), root);
+    if (group.rank() != root) {
+      EXPECT_TRUE(all.empty());
+      EXPECT_TRUE(texts.empty());
+      continue;
+    }
+    ASSERT_EQ(all.size(), 2u * static_cast<unsigned>(group.size()));
+    ASSERT_EQ(texts.size(), static_cast<std::size_t>(group.size()));
+    for (std::size_t r = 0; r < texts.size(); ++r) {
+      EXPECT_EQ(all[2 * r], 1.5 * static_cast<double>(r));
+      EXPECT_EQ(all[2 * r + 1], -1);
+      EXPECT_EQ(texts[r], std::string(r * 3, 'x'));
+    }
+  }
+}
+
 TEST(Control, broadcasts_in_pieces) {
   const Communicator group = world(Limits{.message_bytes = 7});
   for (int root = 0; root < group.size(); ++root) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -17,6 +18,7 @@
 #include "comm/mesh.hpp"
 #include "comm/node.hpp"
 #include "tests/comm/buffer.hpp"
+#include "tests/io/files.hpp"
 
 namespace shard8::comm::tests {
 namespace {
@@ -250,6 +252,26 @@ TEST(Node, counts_the_ranks_and_their_cores) {
   EXPECT_EQ(node.ranks, ranks);  // the tests run on one node
   EXPECT_GE(node.cores, 1);
   EXPECT_FALSE(node.host.empty());
+}
+
+// 4 cores of 2 hyperthreads as newer kernels tell, a core of 2 as older ones do, and 2 CPUs of which nothing is known.
+TEST(Node, hyperthreads_are_one_core) {
+  const test::TempFolder root;
+  const auto tell = [&](int cpu, const char* name, const std::string& siblings) {
+    const auto folder = std::filesystem::path(root.path()) / ("cpu" + std::to_string(cpu)) / "topology";
+    std::filesystem::create_directories(folder);
+    test::write_bytes((folder / name).string(), siblings + "\n");
+  };
+  for (int cpu = 0; cpu < 8; ++cpu)
+    tell(cpu, "core_cpus_list", std::to_string(cpu % 4) + ',' + std::to_string(cpu % 4 + 4));
+  for (int cpu = 8; cpu < 10; ++cpu) tell(cpu, "thread_siblings_list", "8-9");
+  const auto cores = [&](const std::vector<int>& cpus) { return cores_of_cpus(cpus, root.path()); };
+  EXPECT_EQ(cores({0, 1, 2, 3, 4, 5, 6, 7}), 4);
+  EXPECT_EQ(cores({0, 1}), 2);
+  EXPECT_EQ(cores({1, 5}), 1);  // a job that has one core
+  EXPECT_EQ(cores({0, 4, 8, 9}), 2);
+  EXPECT_EQ(cores({0, 20, 21}), 3);
+  EXPECT_EQ(cores({}), 0);
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(Loader, ReadsTheNextStepAhead) {
   std::filesystem::resize_file(folder / "text", 0);
   const auto ahead = loader.get(1, 0);
   EXPECT_EQ(ahead.sequences, 4);
-  test::expect_error([&] { untouched.get(1, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});
+  test::expect_error([&] { untouched.get(1, 0); }, base::ExitCode::failed, {"has 0 bytes, and had 1000 when"});
   // Step 2 is read after the change: each call for it throws the error.
   test::expect_error([&] { loader.get(2, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});
   test::expect_error([&] { loader.get(2, 0); }, base::ExitCode::failed, {"but it has 0 (it had 1000"});

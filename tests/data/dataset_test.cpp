@@ -244,7 +244,41 @@ TEST(Bytes, SaysWhatIsWrong) {
   const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 5), 2, 256, io);
   std::filesystem::resize_file(folder / "text", 4);
   test::expect_error([&] { read_step(*dataset, 0); }, base::ExitCode::failed,
-                     {"text': bytes", "but it has 4 (it had 10"});
+                     {"text': has 4 bytes, and had 10 when the run began"});
+}
+
+// Other ranks than the one that looked at a folder open the files that they read, and no others.
+TEST(Bytes, ARankOpensTheFilesThatItReads) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  for (int i = 0; i < 200; ++i)
+    test::write_bytes(folder / std::to_string(1000 + i), std::string(30, static_cast<char>(i)));
+  test::write_bytes(folder / "a\nb", "0123456789");
+  for (const bool few : {false, true}) {
+    if (few)
+      for (int i = 20; i < 200; ++i) std::filesystem::remove(folder / std::to_string(1000 + i));
+    const auto looked = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 29, 256, io);
+    const std::string listing = looked->listing();
+    const auto told = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 29, 256, io, listing);
+    EXPECT_EQ(told->description(), looked->description());
+    EXPECT_EQ(told->listing(), listing);
+    for (std::int64_t step = 0; step < 10; ++step) EXPECT_EQ(read_step(*told, step), read_step(*looked, step));
+    const auto moved = folder / "moved";
+    std::filesystem::rename(folder / "1005", moved);
+    const auto late = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 29, 256, io, listing);
+    int failed = 0;
+    for (std::int64_t step = 0; step < 100; ++step) {
+      try {
+        read_step(*late, step);
+      } catch (const base::Error& error) {
+        EXPECT_NE(std::string(error.what()).find("1005'"), std::string::npos) << error.what();
+        ++failed;
+      }
+    }
+    EXPECT_GT(failed, 0);
+    EXPECT_LT(failed, 50);
+    std::filesystem::rename(moved, folder / "1005");
+  }
 }
 
 TEST(Slabs, AreConsumedAsTheyAre) {

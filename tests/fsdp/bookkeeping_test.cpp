@@ -107,7 +107,7 @@ TEST(Bookkeeping, AStepAfterTheFirstAllocatesNothing) {
       hooks.after = [&](int, std::span<const fsdp::GatherHooks::Arrived> arrived) { given += arrived.size(); };
       fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks);
       const auto order = step_of(kLayers);
-      units.timer.reserve(4);
+      units.timer.record(4, 0);
       std::size_t before = 0;
       for (int step = 0; step < 4; ++step) {
         before = calls;

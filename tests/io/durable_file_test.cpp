@@ -7,6 +7,8 @@
 
 #include <array>
 #include <filesystem>
+#include <istream>
+#include <string>
 
 #include "io/input_file.hpp"
 #include "tests/io/files.hpp"
@@ -24,6 +26,38 @@ TEST(DurableFile, WritesAndReplaces) {
   io::write_durably(path, "");
   EXPECT_EQ(test::read_bytes(path), "");
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST(DurableFile, TakesBytesPieceByPiece) {
+  const test::TempFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  std::string whole;
+  io::write_durably(path, [&](const io::Sink& sink) {
+    for (int i = 0; i < 30000; ++i) {
+      const std::string line = std::to_string(i) + '\n';
+      sink(line);
+      whole += line;
+    }
+  });
+  EXPECT_EQ(test::read_bytes(path), whole);
+  // The file may be read while its successor is made of it, and stays what it was if that fails.
+  const auto half = [&](const io::Sink& sink) {
+    io::read_stream(path, [&](std::istream& in) {
+      for (std::string line; std::getline(in, line);)
+        if (line.size() == 5) sink(line);
+    });
+  };
+  const auto failing = [&](const io::Sink& sink) {
+    half(sink);
+    base::fail(base::ExitCode::failed, "no more");
+  };
+  EXPECT_THROW(io::write_durably(path, failing), base::Error);
+  EXPECT_EQ(test::read_bytes(path), whole);
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  io::write_durably(path, half);
+  EXPECT_EQ(test::read_bytes(path).size(), 20000u * 5);
+  test::expect_error([&] { io::read_stream(folder / "none", [](std::istream&) {}); }, base::ExitCode::environment,
+                     {"none'", "cannot read: No such file"});
 }
 
 TEST(DurableFile, NamesPathAndReason) {

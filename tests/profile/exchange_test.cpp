@@ -81,14 +81,14 @@ void expect_exchanges(const StepTimes& t) {
 TEST(StepTimer, exchanges_of_forward_and_backward) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
   exchange_in_a_step(timer);
-  expect_exchanges(timer.steps().back());
+  expect_exchanges(timer.steps().blocks().back().sum);
 }
 
 TEST(StepTimer, exchanges_with_costly_marks) {
   int marks = 0;
   StepTimer timer(std::make_unique<CostlyClock>(marks));
   exchange_in_a_step(timer);
-  expect_exchanges(timer.steps().back());
+  expect_exchanges(timer.steps().blocks().back().sum);
 }
 
 // An exchange needs as many marks as a part, and one more where another exchange follows at once.

@@ -170,10 +170,10 @@ TEST(Timing, a_row_for_each_step_and_rank) {
   Report report = synthetic_report();
   EXPECT_TRUE(report.times.every.empty());
   EXPECT_THROW(write_timing_ranks(folder / "every.csv", report), base::Error);
-  report = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .host = "", .every_rank = true})[0];
+  report = Job().reports(12, {.tokens_per_step = 1e6, .host = "", .every_rank = true}, 2)[0];
   write_timing_ranks(folder / "every.csv", report);
   const auto lines = lines_of(folder / "every.csv");
-  const auto steps = report.times.steps.size();
+  const auto steps = report.times.rows.size();
   ASSERT_EQ(lines.size(), 1u + steps * kRanks);
   EXPECT_EQ(lines[0].substr(0, 52), "step,rank,data,gather_wait,forward,forward.attention");
   EXPECT_EQ(lines[0].substr(lines[0].size() - 12), ",other,total");
@@ -187,7 +187,7 @@ TEST(Timing, a_row_for_each_step_and_rank) {
       EXPECT_EQ(std::count(line.begin(), line.end(), ','), 1 + kTimedRows);
       longest = std::max(longest, std::stod(line.substr(line.rfind(',') + 1)));
     }
-    EXPECT_NEAR(longest, report.times.steps[s].back().max, 1e-6 * longest);  // a float has 7 digits
+    EXPECT_NEAR(longest, report.times.rows[s].back().max, 1e-6 * longest);  // a float has 7 digits
   }
 }
 
@@ -250,7 +250,7 @@ TEST(Summary, holds_casts_and_what_is_emulated) {
 }
 
 TEST(Summary, holds_the_checkpoints) {
-  const Report report = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1})[0];
+  const Report report = Job(false, true).reports(12, {.tokens_per_step = 1}, 2)[0];
   const auto c = ordered_json::parse(to_json(report, {}))["checkpoints"];
   EXPECT_EQ(c["written"], 2);
   EXPECT_EQ(c["failed"], 1);

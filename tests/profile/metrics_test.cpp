@@ -93,6 +93,41 @@ TEST(Metrics, steps_whose_lines_are_missing_or_broken_are_told) {
   EXPECT_EQ(metrics_before(cut, 5, "a").text, lines(0, 4, "a"));
 }
 
+// A restart reads a file of any length: here from a stream that makes 100 000 lines when they are read.
+TEST(Metrics, are_read_line_by_line) {
+  struct Lines : std::streambuf {
+    int_type underflow() override {
+      if (step == 100000) return traits_type::eof();
+      line = lines(step, step + 1, "a");
+      ++step;
+      setg(line.data(), line.data(), line.data() + line.size());
+      return traits_type::to_int_type(line.front());
+    }
+    std::int64_t step = 0;
+    std::string line;
+  };
+  Lines source;
+  std::istream in(&source);
+  std::int64_t recorded = 0, kept_lines = 0, behind = 0;
+  const KeptMetrics kept = metrics_before(
+      in, 90000, "a", 0, [&](const RecordedStep&) { ++recorded; },
+      [&](std::string_view line) {
+        EXPECT_TRUE(line.ends_with('\n'));
+        ++kept_lines;
+        behind = std::max(behind, source.step - kept_lines);
+      });
+  EXPECT_EQ(recorded, 90000);
+  EXPECT_EQ(kept_lines, 90000);
+  EXPECT_EQ(kept.cut_back, 10000);
+  EXPECT_EQ(kept.text, "");
+  EXPECT_LE(behind, 1) << "lines are read before they are used";
+  EXPECT_FALSE(kept.whole);
+  EXPECT_TRUE(metrics_before(lines(0, 5, "a"), 5, "a").whole);
+  EXPECT_FALSE(metrics_before(lines(0, 5, "a") + "{\"step\"", 5, "a").whole) << "a line that was cut";
+  EXPECT_FALSE(metrics_before(lines(0, 6, "a"), 5, "a").whole);
+  EXPECT_TRUE(metrics_before("", 5, "a").whole);
+}
+
 TEST(Metrics, lines_say_whose_they_are) {
   const auto owners = owners_of_metrics(lines(3, 9, "a") + lines(7, 8, "b") + "rubbish\n" + lines(1, 2, "a"));
   ASSERT_EQ(owners.trainings.size(), 2U);

@@ -26,12 +26,6 @@ MeasuredUse use_of(double cpu_s, std::int64_t switches, std::optional<double> wa
   return use;
 }
 
-Gather one_rank() {
-  Gather gather;
-  gather.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
-  return gather;
-}
-
 TEST(Processor, shares_of_threads_and_wall_time) {
   const MeasuredUse use = use_of(15, 200, 4);
   EXPECT_DOUBLE_EQ(use.cpu(), 0.75);
@@ -57,7 +51,7 @@ TEST(Processor, only_threads_with_work_and_no_core_make_a_machine_busy) {
 TEST(Processor, is_reported_over_ranks) {
   ReportInput input{.tokens_per_step = 1};
   input.processor = use_of(15, 200, 4);
-  const Report r = Job().reports(3, input)[1];
+  const Report r = Job().reports(3, input)[0];
   ASSERT_TRUE(r.processor);
   EXPECT_EQ(r.processor->cpu, (std::vector{0.75, 0.75, 0.75, 0.75}));
   EXPECT_EQ(r.processor->worst_rank(), 0);

@@ -81,22 +81,18 @@ TEST(CollectiveLog, time_in_flight_is_the_union_of_intervals) {
 // Eight gathers of 100 ms each, all in flight at once, in a step of 100 to 110 ms; and calls whose times overlap so
 // much that their sum would be longer than the step.
 TEST(CollectiveLog, no_step_is_shorter_than_its_time_in_flight) {
-  Gather one;
-  one.doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); };
-  one.texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; };
-  one.broadcast = [](std::string&, int) {};
   CollectiveLog log;
   const CollectiveGroup gather{Collective::all_gather, "shard", 4}, reduce{Collective::reduce_scatter, "world", 4};
-  std::vector<StepTimes> steps;
+  StepRecord steps;
   for (int step = 0; step < 3; ++step) {
-    steps.push_back(synthetic_step(0, 0));
+    steps.add(synthetic_step(0, 0));
     for (int i = 0; i < 8; ++i) log.began(gather, at(100 * step + i));
     for (int i = 0; i < 8; ++i) log.ended(gather, at(100 * step + 80 + i));
     for (int i = 0; i < 8; ++i) log.record(key(Collective::all_gather, 4), 0.080, 0.002);
     log.add_in_flight(reduce, 0.5);  // of a device
     log.record({Collective::reduce_scatter, "world", 4, "fp32", 8}, 0.5, 0);
   }
-  const Report r = make_report(steps, log, {}, one);
+  const Report r = make_report(steps, log, {}, one_rank());
   ASSERT_EQ(r.in_flight.size(), 3u);
   EXPECT_EQ(r.in_flight[0].operation, "all_gather");
   EXPECT_NEAR(r.in_flight[0].seconds, 0.087, kTolerance);
@@ -134,13 +130,22 @@ TEST(PeakFlops, of_devices_by_their_names) {
 }
 
 TEST(PeakFlops, of_others_are_not_guessed) {
-  for (const char* device : {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000"})
+  for (const char* device :
+       {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H200 MIG 7g.141gb"})
     EXPECT_EQ(peak_flops(device, Products::bf16), 0) << device;
 }
 
-TEST(Reports, are_the_same_on_every_rank) {
-  const auto all = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15});
-  for (const Report& report : all) EXPECT_EQ(to_text(report), to_text(all[0]));
+TEST(Reports, are_the_same_on_every_rank_but_for_lists_by_rank) {
+  auto all = Job().reports(12, {.tokens_per_step = 1e6, .flops_per_step = 1e15, .every_rank = true}, 2);
+  for (int r = 1; r < kRanks; ++r) {
+    Report& report = all[static_cast<std::size_t>(r)];
+    EXPECT_TRUE(report.hosts.empty());
+    EXPECT_TRUE(report.times.by_rank.empty());
+    EXPECT_TRUE(report.times.every.empty());
+    report.hosts = all[0].hosts;
+    EXPECT_EQ(to_text(report), to_text(all[0]));
+  }
 }
 
 TEST(Reports, phases_over_ranks) {
@@ -170,32 +175,32 @@ TEST(Reports, steps_by_their_slowest_rank) {
   // One of ten steps takes 160 ms. The 95th percentile is at index 0.95 · 9 = 8.55, the 99th at 8.91.
   EXPECT_NEAR(r.p95_s, 0.110 + 0.55 * 0.050, kTolerance);
   EXPECT_NEAR(r.p99_s, 0.110 + 0.91 * 0.050, kTolerance);
-  EXPECT_NEAR(row(r.times.steps[1], "gather_wait").max, 0.054, kTolerance);
-  EXPECT_EQ(row(r.times.steps[1], "step").worst_rank, 2);
+  EXPECT_NEAR(row(r.times.rows[1], "gather_wait").max, 0.054, kTolerance);
+  EXPECT_EQ(row(r.times.rows[1], "step").worst_rank, 2);
   // The slowest rank takes 10 · 110 + 50 ms.
   EXPECT_NEAR(r.tokens_per_s, 1e7 / 1.15, 1e-3);
   EXPECT_NEAR(r.flops_per_s_per_rank, 1e16 / 1.15 / 4, 1e6);
 }
 
 TEST(Reports, more_steps_than_are_gathered_at_once) {
-  const Report r = Job().reports(200, {.timing_skip = 3, .tokens_per_step = 1})[0];
+  const Report r = Job().reports(200, {.tokens_per_step = 1}, 3)[0];
   ASSERT_EQ(r.measured_steps(), 197);
   for (std::size_t s = 0; s < 197; ++s) {
     const double stall = s == 0 ? 0.050 : 0;  // step 3
-    ASSERT_NEAR(row(r.times.steps[s], "gather_wait").mean, 0.004 + stall, kTolerance) << s;
-    ASSERT_NEAR(row(r.times.steps[s], "step").max, 0.110 + stall, kTolerance) << s;
+    ASSERT_NEAR(row(r.times.rows[s], "gather_wait").mean, 0.004 + stall, kTolerance) << s;
+    ASSERT_NEAR(row(r.times.rows[s], "step").max, 0.110 + stall, kTolerance) << s;
   }
 }
 
 ReportInput with_methods() {
-  ReportInput input{.timing_skip = 2, .tokens_per_step = 1};
+  ReportInput input{.tokens_per_step = 1};
   input.methods = all_off();
   (*input.methods)[static_cast<std::size_t>(Exchange::qkv_dgrad)] = "bulk";
   return input;
 }
 
 TEST(Reports, exchanges_over_ranks) {
-  for (const Report& r : Job().reports(12, with_methods())) {
+  for (const Report& r : Job().reports(12, with_methods(), 2)) {
     ASSERT_EQ(r.exchanges.size(), static_cast<std::size_t>(kExchanges + 2));
     double sum = 0;
     for (std::size_t e = 0; e < kExchanges; ++e) {
@@ -224,15 +229,11 @@ TEST(Reports, exchanges_over_ranks) {
 TEST(Reports, no_row_for_other_exchanges_that_take_no_time) {
   StepTimes step;
   step.exchange[static_cast<std::size_t>(Exchange::embedding)] = 2;
-  const Gather one_rank{
-      .doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); },
-      .texts = {},
-      .broadcast = {}};
-  const std::vector<ExchangeRow> rows = exchange_rows({&step, 1}, all_off(), one_rank);
+  const std::vector<ExchangeRow> rows = exchange_rows(step, 1, all_off(), one_rank());
   ASSERT_EQ(rows.size(), static_cast<std::size_t>(kExchanges + 1));
   EXPECT_EQ(rows.back().name, "all");
   EXPECT_EQ(rows.back().exposed.mean, 2);
-  EXPECT_TRUE(exchange_rows({}, all_off(), one_rank).empty());
+  EXPECT_TRUE(exchange_rows({}, 0, all_off(), one_rank()).empty());
 }
 
 TEST(Reports, collectives_per_step) {
@@ -258,7 +259,7 @@ TEST(Reports, host_time_to_issue) {
   IssueTimes issues;
   for (int i = 0; i < 39; ++i) issues.add(Issue::gather, 10e-6);
   issues.add(Issue::gather, 410e-6);  // 40 calls in 10 steps: the mean is twice the median
-  const Report r = Job().reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .issues = &issues})[0];
+  const Report r = Job().reports(12, {.tokens_per_step = 1e6, .issues = &issues}, 2)[0];
   ASSERT_EQ(r.issues.size(), 1u);
   EXPECT_EQ(r.issues[0].what, "gather");
   EXPECT_NEAR(r.issues[0].calls_per_step, 4, kTolerance);
@@ -288,7 +289,7 @@ TEST(Reports, casts_over_ranks) {
 
 // Of all 12 steps, the two that are left out of the other figures included.
 TEST(Reports, checkpoints_over_ranks) {
-  const auto all = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1});
+  const auto all = Job(false, true).reports(12, {.tokens_per_step = 1}, 2);
   for (const Report& r : all) {
     ASSERT_TRUE(r.checkpoints);
     EXPECT_EQ(r.checkpoints->written, 2);
@@ -310,7 +311,7 @@ TEST(Reports, checkpoints_over_ranks) {
 
 // Ranks 2 and 3 take 1.15 and 1.05 s for their steps, and wait 0.2 and 0.3 s for the checkpoint behind the last one.
 TEST(Reports, the_last_checkpoint_counts_for_the_figure_of_merit) {
-  const auto all = Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1e6, .flops_per_step = 1e15});
+  const auto all = Job(false, true).reports(12, {.tokens_per_step = 1e6, .flops_per_step = 1e15}, 2);
   for (const Report& r : all) {
     EXPECT_NEAR(r.tokens_per_s, 1e7 / 1.35, 1e-3);
     EXPECT_NEAR(r.flops_per_s_per_rank, 1e16 / 1.35 / 4, 1e6);
@@ -350,7 +351,7 @@ TEST(Text, has_the_tables) {
 }
 
 TEST(Text, has_the_exchanges_before_the_collectives) {
-  const std::string text = to_text(Job().reports(12, with_methods())[0]);
+  const std::string text = to_text(Job().reports(12, with_methods(), 2)[0]);
   expect_line(text, "exchanges of the tensor group +method +exposed ms +max ms +share % +worst rank");
   expect_line(text, R"(fc1_fprop +off +1\.500 +3\.000 +1\.40  2 \(node01\))");
   expect_line(text, R"(qkv_dgrad +bulk +4\.000 +4\.000 +3\.72  0 \(node00\))");
@@ -402,7 +403,7 @@ TEST(Text, has_quantize_after_the_optimizer) {
 }
 
 TEST(Text, has_the_checkpoints_before_the_figures) {
-  const std::string text = to_text(Job(false, true).reports(12, {.timing_skip = 2, .tokens_per_step = 1})[0]);
+  const std::string text = to_text(Job(false, true).reports(12, {.tokens_per_step = 1}, 2)[0]);
   expect_line(text, "checkpoints: 2   failed: 1   bytes: 8000000000   waited for the one before: 1");
   expect_line(text, R"(checkpoint hold-up: 0\.800 s   per checkpoint: 0\.267 s   worst rank: 2 \(node01\))");
   expect_line(text, R"(checkpoint durable after: 2\.500 s   longest: 3\.000 s)");
@@ -462,8 +463,7 @@ TEST(Text, ends_with_the_verification) {
 }
 
 TEST(Text, says_when_nothing_was_measured) {
-  const Report r = Job().reports(
-      3, {.timing_skip = 5, .tokens_per_step = 1e6, .verification = {Verification::Status::passed, ""}})[0];
+  const Report r = Job().reports(3, {.tokens_per_step = 1e6, .verification = {Verification::Status::passed, ""}}, 5)[0];
   EXPECT_EQ(to_text(r), "no step was measured: all 3 were left out (run.timing_skip)\nVERIFICATION: PASSED\n");
   EXPECT_EQ(r.tokens_per_s, 0);
 }

@@ -79,40 +79,67 @@ inline CheckpointCounts synthetic_checkpoints(int rank) {
           .own_s = rank == 1 ? 4.0 : 2.0};
 }
 
+/// The communication of a job of one rank.
+inline Gather one_rank() {
+  return {.ranks = 1,
+          .over_ranks =
+              [](std::span<const double> mine) {
+                std::vector<OverRanks> all;
+                for (const double x : mine) all.push_back(OverRanks::of(x, 0));
+                return all;
+              },
+          .doubles = [](std::span<const double> mine) { return std::vector<double>(mine.begin(), mine.end()); },
+          .texts = [](std::string_view text) { return std::vector<std::string>{std::string(text)}; },
+          .broadcast = [](std::string&, int) {}};
+}
+
 /// A job whose ranks are threads.
 class Job {
  public:
   explicit Job(bool with_casts = false, bool with_checkpoints = false)
       : with_casts_(with_casts), with_checkpoints_(with_checkpoints) {}
 
-  std::array<Report, kRanks> reports(int steps, ReportInput input) {
+  /// Figures leave out the first `skip` of `steps` steps.
+  std::array<Report, kRanks> reports(int steps, ReportInput input, int skip = 0) {
     std::array<Report, kRanks> all;
     std::vector<std::thread> ranks;
     for (int r = 0; r < kRanks; ++r) {
-      ranks.emplace_back([this, r, steps, &all, input]() mutable {
-        std::vector<StepTimes> times;
-        for (int s = 0; s < steps; ++s) times.push_back(synthetic_step(r, s));
+      ranks.emplace_back([this, r, steps, skip, &all, input]() mutable {
+        StepRecord times(skip);
+        for (int s = 0; s < steps; ++s) {
+          StepTimes step = synthetic_step(r, s);
+          if (with_checkpoints_) step.phase[static_cast<std::size_t>(Phase::checkpoint_stall)] = r == 2 ? 0.05 : 0.01;
+          times.add(step);
+        }
         input.host = "node0" + std::to_string(r / 2);
         if (with_casts_) input.casts = synthetic_casts(r);
-        if (with_checkpoints_) {
-          input.checkpoints = synthetic_checkpoints(r);
-          for (StepTimes& t : times) t.phase[static_cast<std::size_t>(Phase::checkpoint_stall)] = r == 2 ? 0.05 : 0.01;
-        }
-        const int measured = steps - static_cast<int>(input.timing_skip);
+        if (with_checkpoints_) input.checkpoints = synthetic_checkpoints(r);
+        const int measured = steps - skip;
         const Gather gather{
             .ranks = kRanks,
+            .over_ranks =
+                [this, r](std::span<const double> mine) {
+                  const auto of_ranks = exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()));
+                  std::vector<OverRanks> joined;
+                  for (std::size_t i = 0; i < mine.size(); ++i) {
+                    joined.push_back(OverRanks::of(of_ranks[0][i], 0));
+                    for (int other = 1; other < kRanks; ++other)
+                      joined[i].join(OverRanks::of(of_ranks[static_cast<std::size_t>(other)][i], other));
+                  }
+                  return joined;
+                },
             .doubles =
                 [this, r](std::span<const double> mine) {
                   std::vector<double> joined;
                   for (const auto& of_rank : exchange(doubles_, r, std::vector<double>(mine.begin(), mine.end()))) {
-                    joined.insert(joined.end(), of_rank.begin(), of_rank.end());
+                    if (r == 0) joined.insert(joined.end(), of_rank.begin(), of_rank.end());
                   }
                   return joined;
                 },
             .texts =
                 [this, r](std::string_view mine) {
                   const auto joined = exchange(texts_, r, std::string(mine));
-                  return std::vector<std::string>(joined.begin(), joined.end());
+                  return r == 0 ? std::vector<std::string>(joined.begin(), joined.end()) : std::vector<std::string>();
                 },
             .broadcast = [this, r](std::string& text,
                                    int rank) { text = exchange(texts_, r, text)[static_cast<std::size_t>(rank)]; }};
@@ -141,22 +168,22 @@ class Job {
 
 /// Rank 0's report of 12 steps, the first 2 left out. A step has 10^6 tokens and 10^15 FLOPs.
 inline Report synthetic_report(Verification verification = {}, double peak_flops = 0) {
-  return Job().reports(12, {.first_step = 0,
-                            .timing_skip = 2,
-                            .tokens_per_step = 1e6,
-                            .flops_per_step = 1e15,
-                            .peak_flops = peak_flops,
-                            .host = "",
-                            .verification = std::move(verification)})[0];
+  return Job().reports(12,
+                       {.first_step = 0,
+                        .tokens_per_step = 1e6,
+                        .flops_per_step = 1e15,
+                        .peak_flops = peak_flops,
+                        .host = "",
+                        .verification = std::move(verification)},
+                       2)[0];
 }
 
 /// Every rank's report, the first 2 steps left out, with casts to 8 bits and emulated matrix products of mxfp8.
 inline std::array<Report, kRanks> synthetic_fp8_reports(int steps = 12) {
   ReportInput input;
-  input.timing_skip = 2;
   input.tokens_per_step = 1e6;
   input.emulated = "mxfp8";
-  return Job(true).reports(steps, std::move(input));
+  return Job(true).reports(steps, std::move(input), 2);
 }
 
 }  // namespace shard8::profile::tests

@@ -143,7 +143,9 @@ class Traced {
 };
 
 /// Trains from step `first` to the end of the deck, or until run.stop_after stops the training, as the program does.
-train::LoopResult train_from(Training& training, std::int64_t first, train::Checkpoints* checkpoints) {
+/// Adds the steps to `outcome`.
+train::LoopResult train_from(Training& training, std::int64_t first, train::Checkpoints* checkpoints,
+                             Outcome& outcome) {
   const deck::RunConfig& run = training.setup().config.run;
   train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
   const Traced traced(training, first);
@@ -151,7 +153,9 @@ train::LoopResult train_from(Training& training, std::int64_t first, train::Chec
   training.trainer().ask([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;
   double loss = 0;
+  std::vector<train::StepResult> results;
   hooks.after = [&](const train::StepResult& result) {
+    results.push_back(result);
     asked = result.asked;
     loss = result.loss;
   };
@@ -163,6 +167,7 @@ train::LoopResult train_from(Training& training, std::int64_t first, train::Chec
   train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = run.steps}, hooks);
   if (checkpoints != nullptr) checkpoints->finish();
   training.trainer().ask({});
+  outcome.add(results);
   return loop;
 }
 
@@ -173,10 +178,9 @@ Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_C
   outcome.first = run.first;
   if (run.first != job.first)
     base::fail(base::ExitCode::failed, "goes on from step {} instead of {}\n{}", run.first, job.first, run.said);
-  const train::LoopResult loop = train_from(run.training, run.first, &*run.checkpoints);
+  const train::LoopResult loop = train_from(run.training, run.first, &*run.checkpoints, outcome);
   if (loop.why == train::Stop::asked && !loop.saved)
     base::fail(base::ExitCode::failed, "stopped without a checkpoint\n{}", run.said);
-  outcome.add(loop.steps);
   outcome.weights = hash_of_weights(run.training);
   if (run.said.find("no checkpoint was written") != std::string::npos) outcome.error = run.said;
   return outcome;
@@ -185,7 +189,7 @@ Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_C
 Outcome train_without(const Job& job, MPI_Comm comm) {
   Outcome outcome;
   Training training(job.config, comm);
-  outcome.add(train_from(training, 0, nullptr).steps);
+  train_from(training, 0, nullptr, outcome);
   outcome.weights = hash_of_weights(training);
   return outcome;
 }

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "tests/train/checkpointed.hpp"
@@ -115,6 +118,42 @@ std::vector<Case> cases() {
     }
   }
   return all;
+}
+
+Case delayed_case() {
+  for (const auto& mesh : test::kResumedMeshes)
+    if (test::has_ranks_of(mesh)) return test::resumed_fp8_case(mesh, "delayed", "llama", false, kSteps);
+  return {};
+}
+
+// Numbers of entries in the histories, which index them, in a checkpoint whose digests are right.
+TEST(Checkpoint, HistoriesOfAnotherNumberOfStepsAreRefused) {
+  Case one = delayed_case();
+  if (one.name.empty()) GTEST_SKIP() << "no mesh has as many ranks";
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::vector<std::array<std::int32_t, 3>> crafted = {
+      {-1, kStop + 1, kStop}, {kStop, 0, kStop},         {kStop, kLeast, kStop},        {kStop, kStop + 1, -7},
+      {kMost, kStop + 1, 0},  {kStop, kStop + 2, kStop}, {kStop, kStop + 1, kStop + 1},
+  };
+  for (const auto& entries : crafted) {
+    one.config.checkpoint.dir = empty_folder("entries");
+    one.config.checkpoint.every = kSteps;
+    {
+      Job job(one.config, MPI_COMM_WORLD);
+      job.train_to(kStop);
+      const auto held = job.training.trainer().state().scaling.history_entries();
+      std::memcpy(held.data, entries.data(), sizeof(entries));
+      ASSERT_TRUE(job.checkpoints->write_now(kStop, 1));
+    }
+    try {
+      Job job(one.config, MPI_COMM_WORLD);
+      ADD_FAILURE() << "a run goes on with " << entries[0] << ", " << entries[1] << ", " << entries[2];
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::checkpoint);
+      EXPECT_NE(std::string(error.what()).find("fp8_history_entries: element "), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Checkpoint, ARunGoesOnBitForBit) {

@@ -49,8 +49,9 @@ struct Traced {
   int products = 0;  ///< of the traced steps
 };
 
-Traced train(const deck::Config& config, TraceRecorder* recorder) {
+Traced train(deck::Config config, TraceRecorder* recorder) {
   Traced traced;
+  config.run.timing_skip = 0;
   Training training(config, MPI_COMM_WORLD);
   model::Observer observer;
   observer.product = [&](const model::operation::Product&) {
@@ -62,7 +63,7 @@ Traced train(const deck::Config& config, TraceRecorder* recorder) {
   training.timer().set_trace_origin();
   training.mesh().world.set_trace_origin();
   traced.results = training.run(0, kSteps);
-  traced.times = training.timer().steps();
+  for (const auto& block : training.timer().steps().blocks()) traced.times.push_back(block.sum);
   if (recorder != nullptr) {
     std::vector<std::string> units;
     for (std::size_t u = 0; u < training.setup().units.size(); ++u) units.push_back("unit " + std::to_string(u));

@@ -89,9 +89,12 @@ Training::Training(const deck::Config& config, MPI_Comm comm)
 }
 
 std::vector<train::StepResult> Training::run(std::int64_t first, std::int64_t steps) {
-  const train::LoopResult loop = train::train(trainer(), {.first = first, .end = first + steps}, {});
+  std::vector<train::StepResult> results;
+  train::LoopHooks hooks;
+  hooks.after = [&](const train::StepResult& result) { results.push_back(result); };
+  train::train(trainer(), {.first = first, .end = first + steps}, hooks);
   mesh().world.record_device_calls();
-  return loop.steps;
+  return results;
 }
 
 std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm,

@@ -121,8 +121,10 @@ def rank_map(run):
 def step_times(run):
     values, s = [1e3 * row[2] for row in run.steps["step"]], run.summary["steps"]
     marks = {name: 1e3 * s[f"{name}_s"] for name in ("p50", "p95", "p99") if s.get(f"{name}_s")}
-    title = "Step times"
-    return Figure("step_times", title, "Of each measured step the slowest rank, milliseconds.",
+    title, note = "Step times", "Of each measured step the slowest rank, milliseconds."
+    if (s.get("per_row") or 1) > 1:
+        note = f"Means of {s['per_row']} consecutive steps on the slowest rank, milliseconds. The percentiles are those of steps."
+    return Figure("step_times", title, note,
                   lambda width: charts.histogram(title, values, marks, "ms", width),
                   (["percentile", "ms"], [[name, number(value)] for name, value in marks.items()]))
 

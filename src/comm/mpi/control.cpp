@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -37,8 +38,22 @@ std::span<const T> gather_equal(Group& group, std::span<const T> mine) {
   return {reinterpret_cast<const T*>(group.control.data()), group.control.size() / sizeof(T)};
 }
 
-template <class T>
-void reduce_values(Group& group, std::span<T> values, Communicator::Reduce reduce) {
+// Integers have the same sum in any order.
+void reduce_values(Group& group, std::span<std::uint64_t> values, Communicator::Reduce reduce) {
+  if (group.size == 1) return;
+  constexpr std::size_t kMost = kControlBytes / sizeof(std::uint64_t);
+  for (; !values.empty(); values = values.subspan(std::min(kMost, values.size()))) {
+    const std::span<std::uint64_t> block = values.first(std::min(kMost, values.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, block.data(), static_cast<int>(block.size()), MPI_UINT64_T,
+                             reduce == Communicator::Reduce::sum ? MPI_SUM : MPI_MAX, group.comm, &request),
+              "MPI_Iallreduce", "control values", &group);
+    group.wait(request, "MPI_Iallreduce", "control values");
+  }
+}
+
+void reduce_values(Group& group, std::span<double> values, Communicator::Reduce reduce) {
+  using T = double;
   if (group.size == 1) return;
   const std::size_t most = at_once(group, sizeof(T));
   for (; !values.empty(); values = values.subspan(std::min(most, values.size()))) {
@@ -96,6 +111,94 @@ std::vector<std::string> Communicator::all_gather(std::string_view value) const 
       if (first < lengths[rank])
         values[rank].append(all.data() + rank * piece.size(),
                             std::min<std::uint64_t>(lengths[rank] - first, piece.size()));
+  }
+  return values;
+}
+
+namespace {
+
+extern "C" void join_over_ranks(void* others, void* mine, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i)
+    static_cast<profile::OverRanks*>(mine)[i].join(static_cast<const profile::OverRanks*>(others)[i]);
+}
+
+/// What MPI needs to reduce OverRanks.
+class Reduction {
+ public:
+  explicit Reduction(const Group& group) {
+    check_mpi(MPI_Type_contiguous(sizeof(profile::OverRanks), MPI_BYTE, &type), "MPI_Type_contiguous", "reduction",
+              &group);
+    check_mpi(MPI_Type_commit(&type), "MPI_Type_commit", "reduction", &group);
+    check_mpi(MPI_Op_create(join_over_ranks, 1, &op), "MPI_Op_create", "reduction", &group);
+  }
+  ~Reduction() {
+    if (op != MPI_OP_NULL) MPI_Op_free(&op);
+    if (type != MPI_DATATYPE_NULL) MPI_Type_free(&type);
+  }
+  Reduction(const Reduction&) = delete;
+  Reduction& operator=(const Reduction&) = delete;
+
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_OP_NULL;
+};
+
+// Bytes of all ranks on `root`, in rank order; nothing elsewhere. Every rank gives as many.
+std::vector<char> gather_bytes(const Group& group, std::span<const char> mine, int root) {
+  std::vector<char> all(group.rank == root ? mine.size() * static_cast<std::size_t>(group.size) : 0);
+  const auto bytes = static_cast<int>(mine.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Igather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, root, group.comm, &request),
+            "MPI_Igather", "control values", &group);
+  group.wait(request, "MPI_Igather", "control values");
+  return all;
+}
+
+}  // namespace
+
+std::vector<profile::OverRanks> Communicator::over_ranks(std::span<const double> values) const {
+  std::vector<profile::OverRanks> all;
+  all.reserve(values.size());
+  for (const double value : values) all.push_back(profile::OverRanks::of(value, rank_));
+  if (size_ == 1 || all.empty()) return all;
+  const Reduction reduction(*group_);
+  constexpr std::size_t kMost = kControlBytes / sizeof(profile::OverRanks);
+  for (std::size_t first = 0; first < all.size(); first += kMost) {
+    const auto count = static_cast<int>(std::min(kMost, all.size() - first));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(
+        MPI_Iallreduce(MPI_IN_PLACE, all.data() + first, count, reduction.type, reduction.op, group_->comm, &request),
+        "MPI_Iallreduce", "control values", group_.get());
+    group_->wait(request, "MPI_Iallreduce", "control values");
+  }
+  return all;
+}
+
+std::vector<double> Communicator::gather(std::span<const double> values, int root) const {
+  SHARD8_REQUIRE(values.size_bytes() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                 "gather of control values in group '{}': {} bytes are too many, use tensors", name(),
+                 values.size_bytes());
+  const auto bytes = gather_bytes(*group_, {reinterpret_cast<const char*>(values.data()), values.size_bytes()}, root);
+  std::vector<double> all(bytes.size() / sizeof(double));
+  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+std::vector<std::string> Communicator::gather(std::string_view value, int root) const {
+  std::array<std::uint64_t, 1> longest{value.size()};
+  all_reduce(longest, Reduce::max);
+  const double length = static_cast<double>(value.size());
+  const std::vector<double> lengths = gather({&length, 1}, root);
+  std::vector<std::string> values(lengths.size());
+  std::vector<char> piece;
+  for (std::uint64_t first = 0; first < longest[0]; first += piece.size()) {
+    piece.assign(std::min<std::uint64_t>(longest[0] - first, at_once(*group_, 1)), '\0');
+    if (first < value.size()) value.substr(first, piece.size()).copy(piece.data(), piece.size());
+    const auto all = gather_bytes(*group_, piece, root);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto end = static_cast<std::uint64_t>(lengths[rank]);
+      if (first < end)
+        values[rank].append(all.data() + rank * piece.size(), std::min<std::uint64_t>(end - first, piece.size()));
+    }
   }
   return values;
 }

@@ -52,16 +52,15 @@ double mean_of(const std::vector<double>& values) {
 
 /// The file's losses, and the times of its steps from `first` on.
 std::vector<double> read_metrics(const fs::path& path, std::int64_t first, RecordedRun& run) {
-  const std::string text = text_of(path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file || fs::is_directory(path)) refuse(path, "cannot be read; give an output folder of a run that is over");
   std::vector<double> step_s;
   std::int64_t line = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
+  for (std::string text; std::getline(file, text);) {  // not all at once: a long run has 200 bytes for each step
     ++line;
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos)
-      refuse(path, "line {} is cut short: the run is not over or was killed; run it again", line);
+    if (file.eof()) refuse(path, "line {} is cut short: the run is not over or was killed; run it again", line);
     try {
-      const Json step = Json::parse(text.substr(begin, end - begin));
+      const Json step = Json::parse(text);
       const auto index = step.at("step").get<std::int64_t>();
       run.loss[index] = number(step.at("loss"));
       run.tokens_per_step = step.at("tokens").get<std::int64_t>();
@@ -69,8 +68,8 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
     } catch (const Json::exception&) {
       refuse(path, "line {} is not a step's metrics: the file is damaged or no metrics.jsonl of a run", line);
     }
-    begin = end + 1;
   }
+  if (file.bad()) refuse(path, "cannot be read behind line {}; copy it again", line);
   if (run.loss.empty()) refuse(path, "has no steps: the run is not over or failed at its start; run it again");
   return step_s;
 }

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/step_times.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/mix64.hpp"
+
+namespace shard8::profile {
+namespace {
+
+template <std::size_t n>
+void add(std::array<double, n>& sum, const std::array<double, n>& more) {
+  for (std::size_t i = 0; i < n; ++i) sum[i] += more[i];
+}
+
+/// True with the probability 1/n. Another number `draw` is another draw.
+bool one_of(std::int64_t n, std::uint64_t draw) { return base::mix64(draw) % static_cast<std::uint64_t>(n) == 0; }
+
+}  // namespace
+
+StepTimes& StepTimes::operator+=(const StepTimes& other) {
+  total += other.total;
+  add(phase, other.phase);
+  for (std::size_t direction = 0; direction < part.size(); ++direction) add(part[direction], other.part[direction]);
+  add(exchange, other.exchange);
+  return *this;
+}
+
+void StepRecord::reserve(std::int64_t steps) {
+  const auto more = static_cast<std::size_t>(std::max<std::int64_t>(steps, 0));
+  blocks_.reserve(std::min(more, most_blocks_ - blocks_.size()) + blocks_.size());
+}
+
+void StepRecord::add(const StepTimes& step) {
+  if (skipped_ < skip_) {
+    ++skipped_;
+    skipped_sum_ += step;
+    return;
+  }
+  if (blocks_.empty() || blocks_.back().steps == block_steps_) {
+    if (blocks_.size() == most_blocks_) merge_neighbours();
+    blocks_.emplace_back();
+  }
+  sum_ += step;
+  Block& block = blocks_.back();
+  block.sum += step;
+  ++block.steps;
+  if (one_of(block.steps, static_cast<std::uint64_t>(measured_))) block.drawn_s = step.total;
+  ++measured_;
+}
+
+void StepRecord::merge_neighbours() {
+  SHARD8_REQUIRE(most_blocks_ > 0 && most_blocks_ % 2 == 0, "{} blocks cannot be merged in pairs", most_blocks_);
+  for (std::size_t i = 0; i < blocks_.size() / 2; ++i) {
+    const Block second = blocks_[2 * i + 1];
+    Block& block = blocks_[i] = blocks_[2 * i];
+    block.sum += second.sum;
+    block.steps += second.steps;
+    // The number is that of no step: steps draw with small ones.
+    const auto draw = static_cast<std::uint64_t>(block_steps_) << 48 | i;
+    if (one_of(2, ~draw)) block.drawn_s = second.drawn_s;
+  }
+  blocks_.resize(blocks_.size() / 2);
+  block_steps_ *= 2;
+}
+
+}  // namespace shard8::profile
