@@ -184,7 +184,10 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
   }
   if (fs::is_regular_file(path(config_.metrics), ignored)) {
     const auto owners = owners_of(path(config_.metrics));
-    const bool others = owners.has_unnamed || owners.trainings.size() > (owners.trainings.contains(id) ? 1U : 0U);
+    const bool own = owners.trainings.contains(id);
+    // Lines that cannot be read are nobody's: they go with the rest, unless there are lines of this training.
+    const bool others = owners.has_unnamed || owners.trainings.size() > (own ? 1U : 0U) ||
+                        (!own && fs::file_size(path(config_.metrics)) > 0);
     if (others) {
       fs::create_directories(aside, ignored);
       move_metrics(path(config_.metrics), aside / config_.metrics, id);

@@ -53,7 +53,12 @@ class Finder {
   Start find() {
     const bool named = question_.config.checkpoint.restarts_from_path();
     const bool none = restart_ == deck::CheckpointConfig::kNoRestart;
-    if (!named && !none) return go_on();
+    if (!named && !none) {
+      Start start = go_on();
+      // Who was cut off while it moved another training's files aside goes on moving them.
+      start.is_later = is_requeued() && record_->replacing == 0;
+      return start;
+    }
     if (was_cut_off()) {
       // While another training's files are moved aside, what is left of checkpoints is that one's.
       if (record_->replacing == 0 && scan_.usable.empty()) {
@@ -62,7 +67,11 @@ class Finder {
       }
       return begin_again();
     }
-    if (is_later_leg()) return go_on();
+    if (is_later_leg()) {
+      Start start = go_on();
+      start.is_later = true;
+      return start;
+    }
     return named ? start_from_path() : anew();
   }
 
@@ -314,7 +323,7 @@ Others find_others(const StartQuestion& question, const Start& start) {
 
 void refuse_others(const StartQuestion& question, const Start& start, const Others& others) {
   const deck::Config& config = question.config;
-  if (!others.any() || config.output.replace) return;
+  if (!others.any() || (config.output.replace && !start.is_later)) return;
   std::string what, keys;
   const auto add = [&](const char* key, const std::string& folder, const std::string& holds) {
     if (holds.empty()) return;
@@ -325,10 +334,11 @@ void refuse_others(const StartQuestion& question, const Start& start, const Othe
   add("output.dir", config.output.dir, others.in_output);
   add("checkpoint.dir", question.folder, others.in_checkpoints);
   const bool both = !others.in_output.empty() && !others.in_checkpoints.empty();
-  base::fail(ExitCode::deck,
-             "this run is {}, and {}: set {} to {}, or output.replace to true, which moves what is there aside{}",
+  base::fail(ExitCode::deck, "this run is {}, and {}: set {} to {}{}{}",
              start.identity.parent || !start.points.empty() ? text_of(start.identity) : "a new training", what, keys,
              both ? "other folders" : "another folder",
+             config.output.replace ? "; output.replace acts when a job starts first, and this is a later start"
+                                   : ", or output.replace to true, which moves what is there aside",
              start.is_child ? "" : "; to go on with a training, set checkpoint.restart to its last checkpoint");
 }
 

@@ -37,6 +37,7 @@ struct Start {
   /// The training has no checkpoint of its own yet and begins once more, from the same checkpoint or from step 0.
   bool begins_again = false;
   bool is_child = false;    ///< the identity is new, and the points belong to its parent
+  bool is_later = false;    ///< a later leg goes on, which output.replace does not concern
   bool has_others = false;  ///< find_start_of(): the folders hold files of other trainings
 
   /// Whether what cannot be read, or does not say whose it is, may belong to this run's training.

@@ -234,6 +234,27 @@ TEST_F(Requeue, GoesOnWithWhatTheFirstLegBegan) {
   EXPECT_FALSE(fs::exists(at("out/replaced_2")));
 }
 
+TEST_F(Requeue, FindsNothingToGoOnWith) {
+  expect_ends(75, {"run.stop_after=4"});
+  const std::vector<std::string> plain = {"checkpoint.every=0", "output.dir=plain"};
+  expect_ends(0, plain);
+  const auto again = with(plain, {"--restart", "out/checkpoints/step_00000004", "output.replace=true"});
+  const auto end = run(again, requeued);
+  EXPECT_EQ(end.code, 2) << end.output;
+  EXPECT_NE(end.output.find("output.replace acts when a job starts first, and this is a later start"),
+            std::string::npos)
+      << end.output;
+  EXPECT_FALSE(fs::exists(at("plain/replaced_1")));
+  expect_ends(0, again, {"moved to plain/replaced_1", "restart    from out/checkpoints/step_00000004"});
+}
+
+TEST_F(Anew, MovesLinesThatCannotBeRead) {
+  expect_ends(0, {"checkpoint.every=0"});
+  test::write_bytes(at("out/metrics.jsonl"), "{\"step\": 0, \"lo");
+  expect_ends(0, {"checkpoint.every=0", "output.replace=true"}, {"metrics.jsonl of out moved to out/replaced_1"});
+  EXPECT_EQ(test::read_bytes(at("out/replaced_1/metrics.jsonl")), "{\"step\": 0, \"lo");
+}
+
 TEST_F(Legs, HaveASummaryEachAndTotals) {
   expect_ends(75, {"run.stop_after=3"});
   expect_ends(75, {"run.stop_after=3"});
@@ -284,6 +305,20 @@ TEST_F(Nearly, ACheckpointIsNotNothing) {
   }
   fs::copy(at("kept"), at("out/checkpoints"), fs::copy_options::recursive);  // its files without its folder
   expect_refused(4, {}, {"what is left of some: manifest.json, shard_r0000.h5"});
+}
+
+TEST_F(Nearly, ACutOffTrainingDoesNotBeginAgainBesideIt) {
+  const std::vector<std::string> none = {"--restart", "none"};
+  expect_ends(75, with(none, {"run.stop_after=4"}));
+  std::string file = test::read_bytes(at("out/training.json"));  // as a kill behind the checkpoint leaves it
+  const auto key = file.find("\"checkpoint\": 4");
+  ASSERT_NE(key, std::string::npos) << file;
+  file.replace(key, 15, "\"checkpoint\": null");
+  test::write_bytes(at("out/training.json"), file);
+  fs::remove_all(at("out/checkpoints/step_00000002"));
+  fs::remove_all(at("out/checkpoints/step_00000004"));
+  expect_refused(4, none,
+                 {"there is no checkpoint in out/checkpoints that can be used", "what is left of some: latest"});
 }
 
 TEST_F(Nearly, GoingBackIsTold) {
