@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
+#include "app/process.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "tensor/exec.hpp"
@@ -67,18 +67,10 @@ std::uint64_t rank_bytes(const deck::Config& config, int threads) {
 
 MemoryLimits read_memory_limits(const std::string& root) {
   MemoryLimits limits;
-  std::uint64_t swap = 0;
-  std::ifstream information(fs::path(root) / "proc/meminfo");
-  for (std::string line; std::getline(information, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t kib = 0;
-    words >> name >> kib;
-    if (name == "MemTotal:") limits.total = kib * 1024;
-    if (name == "MemAvailable:") limits.available = kib * 1024;
-    if (name == "SwapTotal:") swap = kib * 1024;
-  }
-  limits.total += swap;
+  auto machine = kilobytes_in(fs::path(root) / "proc/meminfo");
+  const std::uint64_t swap = machine["SwapTotal"];
+  limits.total = machine["MemTotal"] + swap;
+  limits.available = machine["MemAvailable"];
   const fs::path mount = fs::path(root) / "sys/fs/cgroup";
   std::ifstream groups(fs::path(root) / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/a/b" of version 1, "0::/a/b" of version 2

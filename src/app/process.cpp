@@ -54,17 +54,22 @@ void require_pools(int threads, int kokkos) {
     refuse("the BLAS", found, "unset OPENBLAS_NUM_THREADS and GOTO_NUM_THREADS");
 }
 
-ProcessMemory process_memory() {
-  ProcessMemory memory;
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
+std::map<std::string, std::uint64_t, std::less<>> kilobytes_in(const std::string& file) {
+  std::map<std::string, std::uint64_t, std::less<>> numbers;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
-    std::string name;
-    std::uint64_t kib = 0;
-    words >> name >> kib;
-    if (name == "VmRSS:") memory.resident = kib * 1024;
-    if (name == "VmHWM:") memory.peak = kib * 1024;
+    std::string name, unit;
+    std::uint64_t number = 0;
+    if (words >> name >> number >> unit && unit == "kB" && name.ends_with(':'))
+      numbers[name.substr(0, name.size() - 1)] = number * 1024;
   }
+  return numbers;
+}
+
+ProcessMemory process_memory() {
+  auto status = kilobytes_in("/proc/self/status");
+  const ProcessMemory memory{.resident = status["VmRSS"], .peak = status["VmHWM"]};
   if (memory.peak == 0)
     base::fail(base::ExitCode::environment, "/proc/self/status does not tell the memory of this process");
   return memory;

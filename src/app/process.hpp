@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +36,10 @@ struct ProcessMemory {
   std::uint64_t resident = 0;  ///< now
   std::uint64_t peak = 0;      ///< the most so far
 };
+
+/// The numbers in a file with lines "name: number kB", as /proc/meminfo and /proc/self/status have them, in bytes and
+/// by name. Other lines are left out. Empty if the file cannot be read.
+std::map<std::string, std::uint64_t, std::less<>> kilobytes_in(const std::string& file);
 
 /// Reads /proc/self/status. Error(environment) if the file is missing or does not have the numbers.
 ProcessMemory process_memory();

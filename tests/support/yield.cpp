@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // This library is loaded before all others into the ranks of tests that start more ranks than a machine may have cores.
 // A rank that waits in a blocking call of MPI (MPI_Init, MPI_Comm_split) asks UCX for progress over and over; here it
-// leaves its core to another rank after some vain attempts, so that three ranks on one core start in 0.3 s, not 0.6 s.
+// leaves its core to another rank after some vain attempts, so that ranks that share a core start in less time.
 // MPI libraries without UCX are as they were.
 
 #include <dlfcn.h>
