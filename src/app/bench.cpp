@@ -46,10 +46,7 @@ std::string remedy_of(const char* option) { return fmt::format("give {} a file i
 
 /// Writes a file, unless `path` is empty.
 void write_file(const std::string& path, const std::string& text, const char* option) {
-  if (path.empty()) return;
-  profile::OutputFile file(path, profile::OutputFile::Existing::replaced, remedy_of(option));
-  file.write(text);
-  file.close();
+  if (!path.empty()) profile::write_output(path, text, remedy_of(option));
 }
 
 bench::Measured measured_by(const Job& job) {

@@ -268,7 +268,7 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
     keep_reports();
     cut_back(start, told);
     train::write_training_file(config_.dir, training_);
-    metrics_ = std::make_unique<profile::MetricsFile>(path(config_.metrics), profile::OutputFile::Existing::continued);
+    metrics_ = std::make_unique<profile::MetricsFile>(path(config_.metrics));
   });
   if (!config_.trace.empty()) comm::agree(world_, [&] { profile::remove_output(trace_file(config_, world_.rank())); });
   return told;

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <system_error>
 
 #include "app/commands.hpp"
 #include "base/error.hpp"
-#include "io/durable_file.hpp"
 #include "profile/output_file.hpp"
 #include "trace/chakra.hpp"
 #include "trace/kineto.hpp"
@@ -20,26 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Writes a file as a whole: what is at `path` stays if this fails. A device is written to. `option` names the file.
+/// Writes a file and says its name. `option` names the file.
 void write(const fs::path& path, const std::string& text, const std::string& option) {
-  const std::string remedy = fmt::format("give {}", option);
-  std::error_code ignored;
-  const bool special = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-  const fs::path file = fs::is_symlink(path, ignored) && !special ? fs::weakly_canonical(path) : path;
-  const fs::path whole = special ? path : fs::path(io::temporary_of(file.string()));
-  try {
-    profile::OutputFile out(whole, profile::OutputFile::Existing::replaced, remedy);
-    out.write(text);
-    out.close();
-    if (!special) fs::rename(whole, file);
-  } catch (const fs::filesystem_error& e) {
-    fs::remove(whole, ignored);
-    base::fail(base::ExitCode::environment, "cannot write '{}': {}; {} a folder that can be written to and has room",
-               path.string(), e.code().message(), remedy);
-  } catch (const base::Error&) {
-    if (!special) fs::remove(whole, ignored);
-    throw;
-  }
+  profile::write_output(path, text, fmt::format("give {}", option));
   fmt::print("{}\n", path.string());
 }
 

@@ -37,13 +37,11 @@ std::string to_json_line(const StepMetrics& metrics) {
   return line.dump();
 }
 
-MetricsFile::MetricsFile(std::filesystem::path path, OutputFile::Existing existing) : path_(std::move(path)) {
-  open(existing);
-}
+MetricsFile::MetricsFile(std::filesystem::path path) : path_(std::move(path)) { open(); }
 
-void MetricsFile::open(OutputFile::Existing existing) {
+void MetricsFile::open() {
   std::error_code ignored;
-  file_.emplace(path_, existing);
+  file_.emplace(path_, OutputFile::Existing::continued);
   if (!std::filesystem::is_regular_file(path_, ignored)) return;
   if (!size_) size_ = std::filesystem::file_size(path_, ignored);
   std::filesystem::resize_file(path_, *size_, ignored);
@@ -53,7 +51,7 @@ bool MetricsFile::write(const StepMetrics& metrics) {
   const std::string line = to_json_line(metrics) + '\n';
   if (!file_ && std::chrono::steady_clock::now() - failed_ < kRetry) return false;
   try {
-    if (!file_) open(OutputFile::Existing::continued);
+    if (!file_) open();
     file_->write(line);
     if (size_) *size_ += line.size();
     return true;

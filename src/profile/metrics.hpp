@@ -39,14 +39,15 @@ class MetricsFile {
   /// After a failed write the file is tried again when so much time has passed. Chosen: not felt on a slow file system.
   static constexpr std::chrono::milliseconds kRetry{1000};
 
-  explicit MetricsFile(std::filesystem::path path, OutputFile::Existing existing = OutputFile::Existing::replaced);
+  /// Lines go to the end of a file that is there.
+  explicit MetricsFile(std::filesystem::path path);
   /// Writes a line. After an error the file, unless it is no regular one, ends with its last whole line, and later
   /// calls write theirs once there is room again. Returns false if the line was left out without another try.
   bool write(const StepMetrics& metrics);
   void close();
 
  private:
-  void open(OutputFile::Existing existing);
+  void open();
 
   std::filesystem::path path_;
   std::optional<OutputFile> file_;      ///< none after an error

@@ -41,12 +41,44 @@ std::FILE* open_file(const fs::path& path, const char* mode, const std::string& 
   return file;
 }
 
+bool is_special(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+}
+
+/// The file to which a path leads through links, whether or not it is there; the path itself where they lead in a
+/// circle.
+fs::path behind_links(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path target = fs::weakly_canonical(path, error);
+  if (error) return path;
+  return fs::is_symlink(target, error) ? behind_links(target.parent_path() / fs::read_symlink(target, error)) : target;
+}
+
+/// The name that a file has until it is complete. A link of a circle keeps its own, for which the system has an error.
+fs::path incomplete(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_symlink(file, ignored) ? file : fs::path(file.string() + ".tmp");
+}
+
 }  // namespace
 
 OutputFile::OutputFile(fs::path path, Existing existing, std::string remedy)
-    : path_(std::move(path)), remedy_(std::move(remedy)) {
+    : path_(std::move(path)), target_(path_), written_(path_), remedy_(std::move(remedy)) {
   create_folder_of(path_, remedy_);
-  file_.reset(open_file(path_, existing == Existing::replaced ? "w" : "a", remedy_));
+  if (existing == Existing::replaced && !is_special(path_)) {
+    target_ = behind_links(path_);
+    written_ = incomplete(target_);
+  }
+  file_.reset(open_file(written_, existing == Existing::replaced ? "w" : "a", remedy_));
+}
+
+OutputFile::~OutputFile() {
+  if (file_ == nullptr || written_ == target_) return;
+  file_.reset();
+  std::error_code ignored;
+  fs::remove(written_, ignored);
 }
 
 void OutputFile::write(std::string_view text) {
@@ -60,7 +92,19 @@ void OutputFile::write(std::string_view text) {
 void OutputFile::close() {
   if (file_ == nullptr) return;
   errno = 0;
-  if (std::fclose(file_.release()) != 0) fail_with(path_, "close", std::strerror(errno), remedy_);
+  std::error_code error;
+  if (std::fclose(file_.release()) != 0) error = {errno, std::generic_category()};
+  if (!error && written_ != target_) fs::rename(written_, target_, error);
+  if (!error) return;
+  std::error_code ignored;
+  if (written_ != target_) fs::remove(written_, ignored);
+  fail_with(path_, "close", error.message(), remedy_);
+}
+
+void write_output(const fs::path& path, std::string_view text, const std::string& remedy) {
+  OutputFile file(path, OutputFile::Existing::replaced, remedy);
+  file.write(text);
+  file.close();
 }
 
 FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy) : made_(file.parent_path()) {
@@ -70,12 +114,13 @@ FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy
 void require_writable(const fs::path& path, const std::string& remedy) {
   const FoldersForCheck folders(path, remedy);
   std::error_code ignored;  // an empty file that cannot be removed does no harm: the run replaces it
-  const bool existed = fs::exists(path, ignored);
-  std::fclose(open_file(path, "a", remedy));
-  if (existed) return;
-  // Through a dangling link, open_file created the link's target; the link itself stays.
-  const fs::path file = fs::canonical(path, ignored);
-  if (!ignored) fs::remove(file, ignored);
+  if (fs::exists(path, ignored)) {
+    std::fclose(open_file(path, "a", remedy));
+    return;
+  }
+  const fs::path file = incomplete(behind_links(path));
+  std::fclose(open_file(file, "w", remedy));
+  fs::remove(file, ignored);
 }
 
 void remove_output(const fs::path& path) {

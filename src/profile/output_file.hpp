@@ -16,14 +16,21 @@ namespace shard8::profile {
 inline constexpr const char* kOutputRemedy = "set output.dir to";
 
 /// A text file that a run writes. Every call throws Error(environment) with the path, the system's reason and what to
-/// do. The destructor closes the file without reporting errors.
+/// do. Folders that are missing are made.
 class OutputFile {
  public:
-  enum class Existing { replaced, continued };
-  /// Creates the file, and its folder if it is missing. A file that exists is replaced, or written to at its end.
-  /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room".
+  enum class Existing {
+    replaced,   ///< the path has its old content, or no file, until close(): a process that is killed leaves no part
+    continued,  ///< the text goes to the end of the file that is there, or of a new one
+  };
+  /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room". A replaced file
+  /// is written as PATH.tmp until close(); behind a link, beside the link's target. Devices and FIFOs are written to.
   explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced,
                       std::string remedy = kOutputRemedy);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  /// Without close(), a file that was to be replaced stays as it was.
+  ~OutputFile();
 
   /// Passes the text to the system before it returns.
   void write(std::string_view text);
@@ -34,9 +41,14 @@ class OutputFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
   std::filesystem::path path_;
+  std::filesystem::path target_;   ///< what is written in the end: `path_`, or what it links to
+  std::filesystem::path written_;  ///< what is written now: `target_`, or target_.tmp
   std::string remedy_;
   std::unique_ptr<std::FILE, Close> file_;
 };
+
+/// Writes a file of this text, replacing one that is there. Throws the errors of OutputFile.
+void write_output(const std::filesystem::path& path, std::string_view text, const std::string& remedy = kOutputRemedy);
 
 /// Makes the folders of a file that are missing. The destructor removes those of them that are empty. The constructor
 /// throws the error of OutputFile.
@@ -52,7 +64,7 @@ class FoldersForCheck {
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
-/// are as before.
+/// are as before. A process that is killed meanwhile leaves an empty PATH.tmp at most, which the next call removes.
 void require_writable(const std::filesystem::path& path, const std::string& remedy = kOutputRemedy);
 
 /// Removes a regular file; for a link, the file that the link points to. A file that cannot be removed is emptied; if

@@ -394,9 +394,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
 }
 
 void write_summary(const std::filesystem::path& path, const Report& report, const SummaryInput& input) {
-  OutputFile file(path);
-  file.write(to_json(report, input) + '\n');
-  file.close();
+  write_output(path, to_json(report, input) + '\n');
 }
 
 }  // namespace shard8::profile

@@ -116,7 +116,7 @@ TEST(Files, require_writable_changes_nothing) {
   const Folder folder;
   require_writable(folder / "deep/er/metrics.jsonl");
   EXPECT_FALSE(fs::exists(folder / ""));  // the folders created for the check are removed
-  OutputFile(folder / "kept").write("text");
+  write_output(folder / "kept", "text");
   require_writable(folder / "kept");
   EXPECT_EQ(lines_of(folder / "kept"), std::vector<std::string>{"text"});
   fs::create_directory(folder / "scratch");
@@ -125,21 +125,54 @@ TEST(Files, require_writable_changes_nothing) {
   require_writable(folder / "two");
   EXPECT_TRUE(fs::is_symlink(folder / "one") && fs::is_symlink(folder / "two"));
   EXPECT_TRUE(fs::is_empty(folder / "scratch"));
-  OutputFile(folder / "two").write("text");
+  write_output(folder / "two", "text");
   require_writable(folder / "two");
   EXPECT_EQ(lines_of(folder / "scratch/run"), std::vector<std::string>{"text"});
   // A link to a folder that does not exist.
   fs::create_symlink("missing", folder / "link");
   EXPECT_THROW(require_writable(folder / "link/metrics.jsonl"), base::Error);
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  fs::create_symlink("circle", folder / "circle");
+  EXPECT_THROW(require_writable(folder / "circle"), base::Error);
+  EXPECT_THROW(write_output(folder / "circle", "text"), base::Error);
+}
+
+// A process that is killed at any of these moments leaves what stands there.
+TEST(Files, that_are_replaced_appear_whole) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  {
+    OutputFile file(folder / "summary.json");
+    file.write("{");
+    EXPECT_FALSE(fs::exists(folder / "summary.json"));
+    file.write("}");
+    file.close();
+  }
+  EXPECT_EQ(lines_of(folder / "summary.json"), std::vector<std::string>{"{}"});
+  {
+    OutputFile left(folder / "summary.json");  // an error ends what writes it
+    left.write("half");
+    EXPECT_EQ(lines_of(folder / "summary.json"), std::vector<std::string>{"{}"});
+  }
+  EXPECT_EQ(lines_of(folder / "summary.json"), std::vector<std::string>{"{}"});
+  EXPECT_FALSE(fs::exists(folder / "summary.json.tmp"));
+}
+
+// While a file that is missing is tried, nothing has its name: where only it cannot be made, nobody sees it tried.
+TEST(Files, are_tried_by_another_name) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  fs::create_directories(folder / "summary.json.tmp");
+  EXPECT_THROW(require_writable(folder / "summary.json"), base::Error);
+  EXPECT_FALSE(fs::exists(folder / "summary.json"));
 }
 
 TEST(Files, remove_output_of_an_earlier_run) {
   namespace fs = std::filesystem;
   const Folder folder;
   remove_output(folder / "missing");
-  OutputFile(folder / "file").write("text");
-  OutputFile(folder / "scratch").write("text");
+  write_output(folder / "file", "text");
+  write_output(folder / "scratch", "text");
   fs::create_symlink("scratch", folder / "link");
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   for (const char* name : {"file", "link", "fifo"}) remove_output(folder / name);
