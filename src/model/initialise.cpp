@@ -23,7 +23,8 @@ constexpr std::int64_t kPanel = std::int64_t{1} << 20;
 /// Reads a box into `out`, where its elements lie as `to` says.
 void read_box(const io::TensorFile& file, const std::string& name, const io::StridedBox& to, float* out) {
   const io::Box& box = to.box;
-  if (to.col_stride == 1) return file.read_box(name, box, out + to.offset, to.row_stride);
+  // Of a transposed tensor with one row the stride of rows, which is not used, may be smaller than a row.
+  if (to.col_stride == 1) return file.read_box(name, box, out + to.offset, std::max(to.row_stride, box.cols));
   const std::int64_t rows_at_once = std::clamp(kPanel / box.cols, std::int64_t{1}, box.rows);
   std::vector<float> panel(static_cast<std::size_t>(rows_at_once * box.cols));
   for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
