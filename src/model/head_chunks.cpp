@@ -10,7 +10,9 @@ HeadChunks HeadChunks::make(const Dims& d, bool device) {
   // that reading and writing the head's gradient for each takes little time.
   const std::int64_t logits_bytes = std::int64_t{device ? 256 : 32} << 20;
   constexpr std::int64_t kFewest = 64;
-  const std::int64_t fit = std::max(kFewest, logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local));
+  const std::int64_t usual =
+      std::max(kFewest, logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local));
+  const std::int64_t fit = d.head_tokens > 0 ? d.head_tokens : usual;
   HeadChunks chunks{d.tokens(), d.tokens_local(), 0};
   if (d.tensor == 1) {
     chunks.most = std::min(fit, chunks.tokens);

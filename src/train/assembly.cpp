@@ -105,12 +105,20 @@ void Assembly::skip_initial_weights() { initial_weights_.reset(); }
 void Assembly::set_overlap(const deck::OverlapConfig& keys) {
   SHARD8_REQUIRE(state_ == nullptr, "overlap was set after the start");
   const bool overlapped = setup_.dims.overlap.any();
+  const std::int64_t head_tokens = setup_.dims.head_tokens;
   deck::Config config = setup_.config;
   config.overlap = keys;
   setup_ = Setup::make(config, mesh_.place, setup_.threads);
+  setup_.dims.head_tokens = head_tokens;
   // The groups of a mesh made for overlap have other streams.
   if (setup_.dims.overlap.any() != overlapped)
     mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.any());
+}
+
+void Assembly::set_head_tokens(std::int64_t tokens) {
+  SHARD8_REQUIRE(state_ == nullptr && tokens >= 0, "chunks of the head with {} tokens were set {}", tokens,
+                 state_ == nullptr ? "before the start" : "after the start");
+  setup_.dims.head_tokens = tokens;
 }
 
 const profile::Conditions& Assembly::find_conditions() {

@@ -45,6 +45,9 @@ class Assembly {
   void skip_initial_weights();
   /// The exchanges of the tensor group overlap as these keys say, in place of the deck's. Before start(). Collective.
   void set_overlap(const deck::OverlapConfig& keys);
+  /// Chunks of the head have at most so many tokens, in place of as many as fit the caches (model::Dims::head_tokens).
+  /// Before start(). The same on every rank.
+  void set_head_tokens(std::int64_t tokens);
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.

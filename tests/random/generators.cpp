@@ -28,8 +28,6 @@ using deck::Fp8Weights;
 using deck::Gather;
 using deck::Recipe;
 
-constexpr std::int64_t kMostRanks = 9;
-
 /// The number of which the sizes of FP8 products on a rank must be multiples (docs/fp8.md); 1 without a recipe.
 std::int64_t multiple(const Config& c) {
   switch (c.fp8.recipe) {
@@ -51,19 +49,20 @@ void draw_tensor(RandomDeck& d, Draw& draw) {
   switch (d.config.fp8.recipe) {
     case Recipe::none:
       d.config.mesh.tensor = draw.one_of({1, 1, 1, 1, 2, 2, 3, 4, 5, 7, 9});
-      return;
+      break;
     case Recipe::block:
       d.config.mesh.tensor = draw.one_of({1, 1, 2});
-      return;
+      break;
     default:
       d.config.mesh.tensor = draw.one_of({1, 1, 2, 3, 4});
   }
+  if (d.config.mesh.tensor > d.most_ranks) d.config.mesh.tensor = draw.between(1, d.most_ranks);
 }
 
-/// Draws the number of shards such that all meshes of at most nine ranks with this number of tensor ranks are equally
-/// likely.
+/// Draws the number of shards such that all meshes of at most most_ranks ranks with this number of tensor ranks are
+/// equally likely.
 void draw_shard(RandomDeck& d, Draw& draw) {
-  const std::int64_t most = kMostRanks / d.config.mesh.tensor;
+  const std::int64_t most = d.most_ranks / d.config.mesh.tensor;
   std::vector<std::int64_t> shards;
   for (std::int64_t shard = 1; shard <= most; ++shard)
     for (std::int64_t replicate = 1; replicate * shard <= most; ++replicate) shards.push_back(shard);
@@ -71,7 +70,7 @@ void draw_shard(RandomDeck& d, Draw& draw) {
 }
 
 void draw_replicate(RandomDeck& d, Draw& draw) {
-  d.config.mesh.replicate = draw.between(1, kMostRanks / (d.config.mesh.tensor * d.config.mesh.shard));
+  d.config.mesh.replicate = draw.between(1, d.most_ranks / (d.config.mesh.tensor * d.config.mesh.shard));
 }
 
 void draw_heads(RandomDeck& d, Draw& draw) {
@@ -253,7 +252,9 @@ constexpr Generator kGenerators[] = {
     {"model.recompute", [](RandomDeck& d, Draw& draw) { d.config.model.recompute = draw_recompute(draw); }},
     {"run.steps",
      [](RandomDeck& d, Draw& draw) {
-       d.config.run.steps = d.config.fp8.recipe == Recipe::block ? 3 : draw.between(3, 5);
+       // With delayed scaling so many that the short histories are full, and their entries overwritten.
+       const bool delayed = d.config.fp8.recipe == Recipe::delayed;
+       d.config.run.steps = d.config.fp8.recipe == Recipe::block ? 3 : draw.between(3, delayed ? 9 : 5);
      }},
     {"run.stop_after",
      [](RandomDeck& d, Draw& draw) {
@@ -378,7 +379,7 @@ constexpr Generator kGenerators[] = {
 };
 
 constexpr NotDrawn kNotDrawn[] = {
-    {"model.init_file", "needs a file with every weight: train.golden and io.tensor_file read such files"},
+    {"model.init_file", "a file with the weights that a training would draw, in a form that is drawn: WeightFile"},
     {"mesh.share_devices", "no effect on hosts: two ranks on one device run the tests of two devices"},
     {"run.time_limit_min", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.margin_s", "stops a run by the clock: train.stopping and train.time_left"},
@@ -386,8 +387,8 @@ constexpr NotDrawn kNotDrawn[] = {
     {"run.timing_skip", "only which steps figures count: a training does not read it"},
     {"run.hang_limit_s", "bounds how long a rank waits for others: comm.environment stops ranks"},
     {"checkpoint.dir", "the name of what a run writes: each training has a folder of its own"},
-    {"checkpoint.restart", "chosen by each training: the first part of a stopped one begins, the second goes on"},
-    {"checkpoint.allow_changes", "only whether an edited deck is refused: a training does not read it"},
+    {"checkpoint.restart", "chosen by each training: the first part of a stopped one begins, the others go on"},
+    {"checkpoint.allow_changes", "set where a change was drawn: Change"},
     {"verify.final_loss_max", "held against the losses after the run: train.verify"},
     {"verify.final_loss_min", "held against the losses after the run: train.verify"},
     {"verify.unigram_ratio_max", "held against the losses after the run: train.verify"},
@@ -427,7 +428,7 @@ Schedule draw_second(const Config& c, Draw& draw) {
   return s;
 }
 
-Restart draw_restart(const Config& c, Draw& draw) {
+Restart draw_restart(const Config& c, std::int64_t most_ranks, Draw& draw) {
   constexpr int kMostMeshes = 20;  // that are tried: few meshes fit the sizes of an FP8 deck
   Restart restart;
   restart.schedule = draw_second(c, draw);
@@ -438,14 +439,15 @@ Restart draw_restart(const Config& c, Draw& draw) {
   const auto fits = [&] {
     restart.schedule.gather = draw_gather(c, c.fp8.weights, draw);
     try {
-      loaded(restarted({.config = c, .source = {}, .second = {}, .restart = restart}));
+      loaded(restarted({.config = c, .source = {}, .second = {}, .restarts = {restart}}, 0));
       return true;
     } catch (const base::Error&) {
       return false;
     }
   };
   for (int i = 0; i < kMostMeshes && !restart.same_mesh; ++i) {
-    RandomDeck d{.config = c, .source = {}, .second = {}, .restart = {}};
+    RandomDeck d{.config = c, .source = {}, .second = {}};
+    d.most_ranks = most_ranks;
     draw_tensor(d, draw);
     draw_shard(d, draw);
     draw_replicate(d, draw);

@@ -51,22 +51,6 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   return c;
 }
 
-deck::Config restarted(const RandomDeck& deck) {
-  const Restart& r = deck.restart;
-  deck::Config c = deck.config;
-  c.run.stop_after = 0;
-  if (!r.same_mesh) {
-    c.mesh = r.mesh;
-    c.data.micro_batch = r.micro_batch;
-  }
-  Schedule schedule = r.schedule;
-  schedule.weights = c.fp8.weights;
-  c = with_schedule(c, schedule);
-  c.checkpoint.async = r.async;
-  c.checkpoint.files = r.files;
-  return c;
-}
-
 deck::Config loaded(const deck::Config& config) {
   std::string text = deck::to_yaml(config);
   const auto replace = [&text](const std::string& line, const std::string& by) {
@@ -94,8 +78,10 @@ std::string short_yaml(const deck::Config& config) {
   return text;
 }
 
-RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder) {
+RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder,
+                 std::int64_t most_ranks) {
   RandomDeck deck;
+  deck.most_ranks = most_ranks;
   deck.config.run.timing_skip = 0;  // its default depends on the steps; no training reads it
   for (const Generator& generator : generators()) {
     Draw draw(seed, number, attempt, generator.path);
@@ -108,17 +94,16 @@ RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, 
 }
 
 RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesystem::path& folder,
-                     Acceptance& acceptance) {
+                     Acceptance& acceptance, std::int64_t most_ranks) {
   constexpr std::int64_t kMostAttempts = 1000;
   for (std::int64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
-    RandomDeck deck = drawn(seed, number, attempt, folder);
+    RandomDeck deck = drawn(seed, number, attempt, folder, most_ranks);
     ++acceptance.drawn;
     try {
       const deck::Config second = with_schedule(deck.config, deck.second);
       deck.config = loaded(deck.config);
       deck.second = schedule_of(loaded(second));
-      Draw draw(seed, number, attempt, "restart");
-      deck.restart = draw_restart(deck.config, draw);
+      draw_crossings(deck, seed, number, attempt);
       return deck;
     } catch (const base::Error& error) {
       ++acceptance.rejected;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,8 +34,36 @@ struct Schedule {
   deck::OverlapConfig overlap = {};
 };
 
-/// How a training that run.stop_after stopped goes on from its checkpoint.
+/// The file of model.init_file, with the values that the training would draw without one.
+enum class WeightFile : std::uint8_t { none, hdf5, hdf5_bits, safetensors, checkpoint };
+
+/// Thresholds of the program beyond which it does something in another way (tests/train/training.hpp); 0: its own.
+struct Limits {
+  int direct_ranks = 0;            ///< comm::Limits; changes no bit
+  std::int64_t message_bytes = 0;  ///< comm::Limits; changes no bit
+  int threads = 0;                 ///< of kernels, not of the BLAS; changes no bit
+};
+
+/// What begins a training, and in which way it trains, beside the keys of its deck.
+struct Setting {
+  Limits limits;
+  WeightFile weights = WeightFile::none;
+};
+
+/// Keys with other values from a step on: a restart with checkpoint.allow_changes.
+struct Change {
+  deck::OptimizerConfig optimizer;
+  std::uint64_t data_seed = 0;
+  std::int64_t fp8_margin = 0;
+};
+
+/// How a training that run.stop_after stopped goes on from a checkpoint.
 struct Restart {
+  std::int64_t first = 0;  ///< its first step
+  std::int64_t until = 0;  ///< its last step + 1; 0: all steps of the deck
+  /// From a checkpoint that checkpoint.restart names, which may be older than the last one, into another folder.
+  bool other_folder = false;
+  Limits limits{};
   bool same_mesh = true;  ///< on the mesh of the deck, with its micro-batches; the two members below do not count
   deck::MeshConfig mesh;  ///< otherwise on this one
   std::int64_t micro_batch = 0;  ///< and with these micro-batches
@@ -44,16 +73,29 @@ struct Restart {
 };
 
 /// A deck that was drawn, its data, a second schedule that must give the same bits on the same mesh, and how a stopped
-/// training goes on, which counts only if run.stop_after is not 0.
+/// training goes on: restarts, which are there only if run.stop_after is not 0.
 struct RandomDeck {
   deck::Config config;
   DataSource source;
   Schedule second;
-  Restart restart;
+  std::vector<Restart> restarts{};
+  std::optional<Change> change{};       ///< made by the first restart
+  Setting setting{}, second_setting{};  ///< of the deck, and with the second schedule
+  std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head on the deck's mesh; 0: the program's choice
+  std::int64_t most_ranks = 9;   ///< of meshes
 };
 
-/// The deck with which a stopped training goes on. It is not loaded.
-deck::Config restarted(const RandomDeck& deck);
+/// The deck of the training that goes on with restart number `index`. It is not loaded.
+deck::Config restarted(const RandomDeck& deck, std::size_t index);
+/// The deck with the keys of its change, if it has one.
+deck::Config changed(const RandomDeck& deck, deck::Config config);
+/// The step from which on the keys of the change hold; nothing without one.
+std::optional<std::int64_t> change_step(const RandomDeck& deck);
+/// Whether each restart begins with a checkpoint that the training before it leaves.
+bool restarts_fit(const RandomDeck& deck);
+/// The settings, the chunks of the head, and the restarts in words, for those who run the deck again; "" if all is
+/// usual.
+std::string setting_text(const RandomDeck& deck);
 
 Schedule schedule_of(const deck::Config& config);
 /// The deck with these keys, but for keys of the group overlap that would change bits on its mesh: those stay.
@@ -67,7 +109,10 @@ struct Generator {
 std::span<const Generator> generators();
 Schedule draw_second(const deck::Config& config, Draw& draw);
 /// `config` must be loaded. The deck with which the training goes on passes the checks.
-Restart draw_restart(const deck::Config& config, Draw& draw);
+/// Its first and last steps are not set.
+Restart draw_restart(const deck::Config& config, std::int64_t most_ranks, Draw& draw);
+/// Draws all that is no key of the deck: settings, chunks of the head, restarts, the change. The deck must be loaded.
+void draw_crossings(RandomDeck& deck, std::uint64_t seed, std::int64_t number, std::int64_t attempt);
 
 /// A key that is not drawn, and why.
 struct NotDrawn {
@@ -83,12 +128,14 @@ struct Acceptance {
 };
 
 /// A deck as the generators draw it, before any check. Its data will lie in `folder`.
-RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder);
+/// `most_ranks`: of its meshes.
+RandomDeck drawn(std::uint64_t seed, std::int64_t number, std::int64_t attempt, const std::filesystem::path& folder,
+                 std::int64_t most_ranks = 9);
 
 /// Deck `number` of a seed, loaded (checked, with every default filled in). A deck that the checks reject is counted
 /// and drawn once more.
 RandomDeck draw_deck(std::uint64_t seed, std::int64_t number, const std::filesystem::path& folder,
-                     Acceptance& acceptance);
+                     Acceptance& acceptance, std::int64_t most_ranks = 9);
 
 /// Writes the file that the deck reads, unless it exists, and sets data.path. Several ranks may call it at the same
 /// time.

@@ -13,16 +13,20 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "base/mix64.hpp"
+#include "checkpoint/directory.hpp"
 #include "deck/layout.hpp"
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
+#include "tests/random/handover.hpp"
+#include "tests/random/weight_files.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "train/loop.hpp"
 #include "train/stopping.hpp"
@@ -54,7 +58,7 @@ Assignment assign(std::span<const Job> jobs, int size) {
   a.members.resize(jobs.size());
   std::iota(a.order.begin(), a.order.end(), std::size_t{0});
   const auto key = [&](std::size_t j) {
-    return std::tuple(jobs[j].first == 0, jobs[j].config.mesh.ranks(), cost_of(jobs[j].config));
+    return std::tuple(-jobs[j].part, jobs[j].config.mesh.ranks(), cost_of(jobs[j].config));
   };
   std::stable_sort(a.order.begin(), a.order.end(), [&](std::size_t x, std::size_t y) { return key(x) > key(y); });
   std::vector<double> free_at(static_cast<std::size_t>(size), 0.0);
@@ -142,9 +146,9 @@ class Traced {
   std::optional<profile::TraceRecorder> recorder_;
 };
 
-/// Trains from step `first` to the end of the deck, or until run.stop_after stops the training, as the program does.
+/// Trains steps `first` to `end` - 1, or until run.stop_after stops the training, as the program does.
 /// Adds the steps to `outcome`.
-train::LoopResult train_from(Training& training, std::int64_t first, train::Checkpoints* checkpoints,
+train::LoopResult train_from(Training& training, std::int64_t first, std::int64_t end, train::Checkpoints* checkpoints,
                              Outcome& outcome) {
   const deck::RunConfig& run = training.setup().config.run;
   train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
@@ -164,21 +168,28 @@ train::LoopResult train_from(Training& training, std::int64_t first, train::Chec
     hooks.between = [&](std::int64_t done) { checkpoints->between_steps(done, loss); };
     hooks.save = [&](std::int64_t done) { return checkpoints->write_now(done, loss); };
   }
-  train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = run.steps}, hooks);
+  train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = end}, hooks);
   if (checkpoints != nullptr) checkpoints->finish();
   training.trainer().ask({});
   outcome.add(results);
   return loop;
 }
 
+Thresholds thresholds_of(const Job& job) {
+  Thresholds t{.messages = {}, .head_tokens = job.head_tokens, .threads = job.limits.threads};
+  if (job.limits.direct_ranks > 0) t.messages.direct_ranks = job.limits.direct_ranks;
+  if (job.limits.message_bytes > 0) t.messages.message_bytes = static_cast<std::size_t>(job.limits.message_bytes);
+  return t;
+}
+
 /// A job that writes checkpoints to checkpoint.dir, and goes on from the last one that is there.
 Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_Comm comm) {
   Outcome outcome;
-  CheckpointedTraining run(config, comm);
+  CheckpointedTraining run(config, comm, thresholds_of(job));
   outcome.first = run.first;
   if (run.first != job.first)
     base::fail(base::ExitCode::failed, "goes on from step {} instead of {}\n{}", run.first, job.first, run.said);
-  const train::LoopResult loop = train_from(run.training, run.first, &*run.checkpoints, outcome);
+  const train::LoopResult loop = train_from(run.training, run.first, config.run.steps, &*run.checkpoints, outcome);
   if (loop.why == train::Stop::asked && !loop.saved)
     base::fail(base::ExitCode::failed, "stopped without a checkpoint\n{}", run.said);
   outcome.weights = hash_of_weights(run.training);
@@ -186,12 +197,30 @@ Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_C
   return outcome;
 }
 
-Outcome train_without(const Job& job, MPI_Comm comm) {
+Outcome train_without(const Job& job, const deck::Config& config, MPI_Comm comm) {
   Outcome outcome;
-  Training training(job.config, comm);
-  train_from(training, 0, nullptr, outcome);
-  outcome.weights = hash_of_weights(training);
+  const auto made = [&](const deck::Config& c) { return std::make_unique<Training>(c, comm, thresholds_of(job)); };
+  auto training = made(config);
+  if (job.change_at > 0) {
+    train_from(*training, 0, job.change_at, nullptr, outcome);
+    auto next = made(job.changed);
+    hand_over(*training, *next, job.change_at);
+    training = std::move(next);
+  }
+  train_from(*training, job.change_at, config.run.steps, nullptr, outcome);
+  outcome.weights = hash_of_weights(*training);
   return outcome;
+}
+
+/// What an action throws; "" if nothing.
+template <class Action>
+std::string problem_of(Action&& action) {
+  try {
+    action();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 char crash_text[512];  // names the job that runs; printed by the handler of a signal
@@ -317,9 +346,17 @@ Outcome Ranks::train_on(const Job& job, std::size_t number, const std::vector<in
   Outcome outcome;
   watch_.begin(job.name);
   try {
-    deck::Config config = job.config;
-    if (!job.checkpoints.empty()) config.checkpoint.dir = checkpoints_ / job.checkpoints;
-    outcome = job.checkpoints.empty() ? train_without(job, comm) : train_with_checkpoints(job, config, comm);
+    deck::Config config = placed(job);
+    if (job.weights != WeightFile::none) {
+      const std::string folder = checkpoints_ / ("weights_" + std::to_string(number));
+      std::string problem;
+      if (rank() == members.front()) problem = problem_of([&] { write_weights(job.weights, folder, job.config); });
+      int failed = problem.empty() ? 0 : 1;
+      MPI_Bcast(&failed, 1, MPI_INT, 0, comm);
+      if (failed != 0) base::fail(base::ExitCode::failed, "weights were not written: {}", problem);
+      config.model.init_file = weight_path(job.weights, folder);
+    }
+    outcome = job.checkpoints.empty() ? train_without(job, config, comm) : train_with_checkpoints(job, config, comm);
   } catch (const std::exception& error) {
     outcome.error = error.what();
     std::fprintf(stderr, "[rank %d] %s: %s\n", rank(), job.name.substr(0, job.name.find('\n')).c_str(), error.what());
@@ -337,10 +374,10 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
     const auto& members = assignment.members[j];
     if (std::find(members.begin(), members.end(), rank()) == members.end()) continue;
     const bool leads = rank() == members.front();
-    if (leads && jobs[j].first > 0) wait_for_end(jobs[j].checkpoints);
+    if (leads && jobs[j].part > 0) wait_for_part_before(jobs[j]);
     const Outcome outcome = train_on(jobs[j], j, members);
     if (!leads) continue;
-    if (!jobs[j].checkpoints.empty() && jobs[j].first == 0) tell_end(jobs[j].checkpoints);
+    if (!jobs[j].checkpoints.empty()) std::ofstream(end_mark(jobs[j], jobs[j].part)).put('\n');
     put(mine, &j, sizeof(j));
     put(mine, &outcome.first, sizeof(outcome.first));
     put(mine, outcome.losses);
@@ -368,15 +405,25 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
   return outcomes;
 }
 
-void Ranks::tell_end(const std::string& checkpoints) const {
+std::filesystem::path Ranks::end_mark(const Job& job, int part) const {
   std::filesystem::create_directories(checkpoints_);
-  std::ofstream(checkpoints_ / (checkpoints + ".ended")).put('\n');
+  return checkpoints_ / fmt::format("{}_part_{}.ended", job.checkpoints, part);
 }
 
-/// The job that wrote these checkpoints is before this one in the list of every rank, so it ends.
-void Ranks::wait_for_end(const std::string& checkpoints) const {
-  while (!std::filesystem::exists(checkpoints_ / (checkpoints + ".ended")))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// The part before this one is before it in the list of every rank, so it ends.
+void Ranks::wait_for_part_before(const Job& job) const {
+  const std::filesystem::path mark = end_mark(job, job.part - 1);
+  while (!std::filesystem::exists(mark)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// The config of a job, with the folders of its checkpoints.
+deck::Config Ranks::placed(const Job& job) const {
+  deck::Config config = job.config;
+  if (job.checkpoints.empty()) return config;
+  const auto folder = [&](int number) { return checkpoints_ / fmt::format("{}_{}", job.checkpoints, number); };
+  config.checkpoint.dir = folder(job.folder);
+  if (job.from) config.checkpoint.restart = folder(*job.from) / checkpoint::step_name(job.first);
+  return config;
 }
 
 }  // namespace shard8::test

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
+#include "tests/random/random_deck.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::test {
@@ -36,9 +38,17 @@ struct Job {
   std::string name;
   /// Not empty: the training writes checkpoints to a folder of this name, and goes on from the last one that is there.
   std::string checkpoints{};
-  /// The step from which it must go on. If it is not 0, another job stops there with checkpoints of the same name; this
-  /// one begins when that one has ended.
-  std::int64_t first = 0;
+  std::int64_t first = 0;     ///< the step from which it must go on
+  int part = 0;               ///< among the jobs with these checkpoints: it begins when the part before it has ended
+  int folder = 0;             ///< number of the folder to which it writes them
+  std::optional<int> from{};  ///< goes on from the checkpoint of step `first` in this folder, which it names
+  Limits limits{};
+  std::int64_t head_tokens = 0;  ///< Thresholds::head_tokens
+  WeightFile weights = WeightFile::none;
+  /// Not 0: from this step on another training, with the config `changed`, goes on with the state of this one in
+  /// memory.
+  std::int64_t change_at = 0;
+  deck::Config changed{};
 };
 
 /// Ends the process with a message when a job takes longer than the limit. Ranks that wait for a rank which has gone
@@ -86,8 +96,9 @@ class Ranks {
 
  private:
   Outcome train_on(const Job& job, std::size_t number, const std::vector<int>& members);
-  void tell_end(const std::string& checkpoints) const;
-  void wait_for_end(const std::string& checkpoints) const;
+  deck::Config placed(const Job& job) const;
+  std::filesystem::path end_mark(const Job& job, int part) const;
+  void wait_for_part_before(const Job& job) const;
   MPI_Comm meet(std::size_t number, const std::vector<int>& members) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;

@@ -17,7 +17,7 @@ namespace shard8::test {
 namespace {
 
 using deck::Config;
-using Change = std::function<void(RandomDeck&)>;
+using Action = std::function<void(RandomDeck&)>;
 
 constexpr int kMostTrials = 400;
 
@@ -45,51 +45,88 @@ void reset(std::string_view path, RandomDeck& d) {
         d.config.fp8.recipe == deck::Recipe::block || d.config.fp8.recipe == deck::Recipe::mxfp8;
   if (path == "fp8.recipe" || path == "precision.compute") {
     d.config.fp8.format = deck::Fp8Format::automatic;
-    d.config.fsdp.gather = d.second.gather = d.restart.schedule.gather = deck::Gather::automatic;
+    d.config.fsdp.gather = d.second.gather = deck::Gather::automatic;
+    for (Restart& restart : d.restarts) restart.schedule.gather = deck::Gather::automatic;
   }
   fill_in(d.config);
 }
 
 /// Adds changes that make the size `now` smaller: to `least`, to half, to one less.
 template <class Get>
-void add_smaller(std::vector<Change>& changes, std::int64_t now, std::int64_t least, Get get) {
+void add_smaller(std::vector<Action>& changes, std::int64_t now, std::int64_t least, Get get) {
   for (const std::int64_t size : {least, now / 2, now - 1})
     if (size >= least && size < now) changes.push_back([get, size](RandomDeck& d) { get(d) = size; });
 }
 
-/// Adds changes that make the restart simpler: on the same mesh, on one rank, with the schedule of the deck.
-void add_restart(std::vector<Change>& changes, const RandomDeck& deck) {
+/// Adds changes that make restart number `i` simpler: on the same mesh, on one rank, with the schedule of the deck.
+void add_restart(std::vector<Action>& changes, const RandomDeck& deck, std::size_t i) {
   const Schedule first = schedule_of(deck.config);
-  if (!deck.restart.same_mesh) {
-    changes.push_back([](RandomDeck& d) { d.restart.same_mesh = true; });
-    changes.push_back([](RandomDeck& d) {
-      d.restart.mesh = {};
-      d.restart.micro_batch = d.config.data.micro_batch;
+  const auto add = [&](auto&& change) {
+    changes.push_back([i, change](RandomDeck& d) { change(d, d.restarts.at(i)); });
+  };
+  if (!deck.restarts[i].same_mesh) {
+    add([](RandomDeck&, Restart& r) { r.same_mesh = true; });
+    add([](RandomDeck& d, Restart& r) {
+      r.mesh = {};
+      r.micro_batch = d.config.data.micro_batch;
     });
     for (std::int64_t deck::MeshConfig::*extent :
          {&deck::MeshConfig::replicate, &deck::MeshConfig::shard, &deck::MeshConfig::tensor})
-      changes.push_back([extent](RandomDeck& d) { d.restart.mesh.*extent = 1; });
+      add([extent](RandomDeck&, Restart& r) { r.mesh.*extent = 1; });
   }
-  changes.push_back([first](RandomDeck& d) { d.restart.schedule = first; });
-  changes.push_back([first](RandomDeck& d) { d.restart.schedule.recompute = first.recompute; });
-  changes.push_back([first](RandomDeck& d) { d.restart.schedule.gather = first.gather; });
-  changes.push_back([first](RandomDeck& d) {
-    d.restart.schedule.reshard_after_forward = first.reshard_after_forward;
-    d.restart.schedule.prefetch = first.prefetch;
+  add([first](RandomDeck&, Restart& r) { r.schedule = first; });
+  add([first](RandomDeck&, Restart& r) { r.schedule.recompute = first.recompute; });
+  add([first](RandomDeck&, Restart& r) { r.schedule.gather = first.gather; });
+  add([first](RandomDeck&, Restart& r) {
+    r.schedule.reshard_after_forward = first.reshard_after_forward;
+    r.schedule.prefetch = first.prefetch;
   });
-  changes.push_back([first](RandomDeck& d) { d.restart.schedule.overlap = first.overlap; });
+  add([first](RandomDeck&, Restart& r) { r.schedule.overlap = first.overlap; });
+  add([](RandomDeck& d, Restart& r) {
+    r.async = d.config.checkpoint.async;
+    r.files = d.config.checkpoint.files;
+  });
+  add([](RandomDeck&, Restart& r) { r.limits = {}; });
+  const std::int64_t done = i == 0 ? deck.config.run.stop_after : deck.restarts[i - 1].until;
+  add([done](RandomDeck&, Restart& r) { r.first = done; });
+  add([done](RandomDeck&, Restart& r) {
+    r.first = done;
+    r.other_folder = false;
+  });
+}
+
+/// Adds changes that make simpler what is no key of the deck, and the restarts fewer.
+void add_crossings(std::vector<Action>& changes, const RandomDeck& deck) {
   changes.push_back([](RandomDeck& d) {
-    d.restart.async = d.config.checkpoint.async;
-    d.restart.files = d.config.checkpoint.files;
+    d.config.run.stop_after = 0;
+    d.restarts.clear();
+    d.change.reset();
   });
-  add_smaller(
-      changes, deck.config.run.stop_after, 1, [](RandomDeck & d) -> auto& { return d.config.run.stop_after; });
+  if (!deck.restarts.empty())
+    changes.push_back([](RandomDeck& d) {
+      d.restarts.pop_back();
+      if (!d.restarts.empty()) d.restarts.back().until = 0;
+    });
+  changes.push_back([](RandomDeck& d) { d.change.reset(); });
+  changes.push_back([](RandomDeck& d) { d.setting.weights = WeightFile::none; });
+  changes.push_back([](RandomDeck& d) { d.second_setting.weights = WeightFile::none; });
+  changes.push_back([](RandomDeck& d) { d.head_tokens = 0; });
+  for (Setting RandomDeck::*setting : {&RandomDeck::setting, &RandomDeck::second_setting})
+    for (const auto& reset : {+[](Limits& l) { l.direct_ranks = 0; }, +[](Limits& l) { l.message_bytes = 0; },
+                              +[](Limits& l) { l.threads = 0; }})
+      changes.push_back([setting, reset](RandomDeck& d) { reset((d.*setting).limits); });
+  for (std::size_t i = 0; i < deck.restarts.size(); ++i) add_restart(changes, deck, i);
+  if (deck.restarts.size() != 1) return;
+  const std::int64_t stop = deck.config.run.stop_after;
+  for (const std::int64_t step : {std::int64_t{1}, stop / 2, stop - 1})
+    if (step >= 1 && step < stop)
+      changes.push_back([step](RandomDeck& d) { d.config.run.stop_after = d.restarts.front().first = step; });
 }
 
 /// Changes that may make this deck smaller, beginning with the largest ones.
-std::vector<Change> changes_of(const RandomDeck& deck) {
+std::vector<Action> changes_of(const RandomDeck& deck) {
   const Config& c = deck.config;
-  std::vector<Change> changes;
+  std::vector<Action> changes;
   add_smaller(
       changes, c.mesh.replicate, 1, [](RandomDeck & d) -> auto& { return d.config.mesh.replicate; });
   add_smaller(
@@ -102,7 +139,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
       d.config.model.layers = layers;
       d.config.fsdp.prefetch = std::min(d.config.fsdp.prefetch, layers);
       d.second.prefetch = std::min(d.second.prefetch, layers);
-      d.restart.schedule.prefetch = std::min(d.restart.schedule.prefetch, layers);
+      for (Restart& r : d.restarts) r.schedule.prefetch = std::min(r.schedule.prefetch, layers);
       d.config.fp8.first_layers_bf16 = d.config.fp8.last_layers_bf16 = 0;
     });
   }
@@ -126,7 +163,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
   });
   changes.push_back([first](RandomDeck& d) { d.second.deterministic = first.deterministic; });
   changes.push_back([first](RandomDeck& d) { d.second.overlap = first.overlap; });
-  if (c.run.stop_after > 0) add_restart(changes, deck);
+  add_crossings(changes, deck);
   add_smaller(
       changes, c.data.batch, 1, [](RandomDeck & d) -> auto& { return d.config.data.batch; });
   add_smaller(
@@ -150,7 +187,7 @@ std::vector<Change> changes_of(const RandomDeck& deck) {
 }
 
 /// The deck after the change; nothing if the change leaves it as it is or the checks reject it.
-std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, const std::filesystem::path& folder) {
+std::optional<RandomDeck> changed(const RandomDeck& deck, const Action& change, const std::filesystem::path& folder) {
   RandomDeck smaller = deck;
   change(smaller);
   try {
@@ -158,9 +195,10 @@ std::optional<RandomDeck> changed(const RandomDeck& deck, const Change& change, 
     const Config second = with_schedule(smaller.config, smaller.second);
     smaller.config = loaded(smaller.config);
     smaller.second = schedule_of(loaded(second));
-    if (smaller.config.run.stop_after >= smaller.config.run.steps) return std::nullopt;
-    loaded(restarted(smaller));
+    if (!restarts_fit(smaller)) return std::nullopt;
+    for (std::size_t i = 0; i < smaller.restarts.size(); ++i) loaded(restarted(smaller, i));
     alone(smaller.config);
+    alone(loaded(changed(smaller, smaller.config)));
   } catch (const base::Error&) {
     return std::nullopt;
   }
@@ -181,7 +219,7 @@ Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesys
     // in the next round.
     const std::size_t count = changes_of(smallest.deck).size();
     for (std::size_t i = 0; i < count && smallest.trials < kMostTrials; ++i) {
-      const std::vector<Change> changes = changes_of(smallest.deck);
+      const std::vector<Action> changes = changes_of(smallest.deck);
       if (i >= changes.size()) break;
       const auto smaller = changed(smallest.deck, changes[i], folder);
       if (!smaller) continue;

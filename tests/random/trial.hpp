@@ -51,11 +51,13 @@ struct Verdict {
 };
 
 /// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank. If run.stop_after is not 0,
-/// two more: on its mesh until run.stop_after stops it, and from the checkpoint that this one wrote to the end.
-/// `folder`: of the checkpoints, which no other deck has.
+/// more: on its mesh until run.stop_after stops it, and one for each restart. If the first restart changes keys, the
+/// first three change them at the same step, in memory. `folder`: of the checkpoints, which no other deck has.
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder);
-/// The deck as two texts, if a stopped training goes on: the one that stops, and the one that goes on. Otherwise as
-/// one. Each is the text of a deck that the program runs; the second one goes on from the checkpoint of the first.
+/// The training of alone_in_fp32(), with the change of the deck.
+std::optional<Job> job_in_fp32(const RandomDeck& deck, const std::string& name);
+/// The deck as several texts, if a stopped training goes on: the one that stops, and one for each restart. Otherwise as
+/// one. Each is the text of a deck that the program runs; with form_text().
 std::string text_of(const RandomDeck& deck);
 /// Compares the outcomes of jobs_of() with each other. `in_fp32`, the outcome of alone_in_fp32() or null, is asked
 /// where the training on the mesh differs from the one on one rank by more than the bounds: it passes if it differs

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstdlib>
+#include <type_traits>
 
 #if defined(SHARD8_CUDA)
 #include "tensor/cuda/stream.hpp"
@@ -45,6 +46,18 @@ const tensor::Exec& exec() {
   if (current == nullptr) std::abort();  // the main function of the program constructed no Execution
   return *current;
 }
+
+namespace {
+
+template <class Space>
+std::shared_ptr<const Space> made_of_threads(int count) {
+  if constexpr (!tensor::kDevice && std::is_constructible_v<Space, int>) return std::make_shared<const Space>(count);
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const tensor::Exec> exec_of_threads(int count) { return made_of_threads<tensor::Exec>(count); }
 
 int threads() { return tensor::kDevice ? 1 : exec().concurrency(); }
 

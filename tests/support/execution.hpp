@@ -27,5 +27,7 @@ class Execution {
 const tensor::Exec& exec();
 /// The number of threads that kernels of exec() run on; 1 on a device, as in tensor::Runtime.
 int threads();
+/// An execution space instance of so many threads; null on devices and without threads.
+std::shared_ptr<const tensor::Exec> exec_of_threads(int count);
 
 }  // namespace shard8::tests

@@ -18,8 +18,8 @@ train::RunDescription described(const deck::Config& config) {
 }
 
 CheckpointedTraining::CheckpointedTraining(const deck::Config& config, MPI_Comm comm,
-                                           const train::RunDescription& description)
-    : training(config, comm), folder(training.mesh().world, config.checkpoint.dir, say()) {
+                                           const train::RunDescription& description, const Thresholds& thresholds)
+    : training(config, comm, thresholds), folder(training.mesh().world, config.checkpoint.dir, say()) {
   // Tests change keys and go on in the same folder.
   const auto points =
       train::find_restart(config, config.checkpoint.dir, training.mesh().world, description, say(), true);

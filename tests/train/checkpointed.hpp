@@ -18,9 +18,10 @@ train::RunDescription described(const deck::Config& config);
 /// the program does.
 struct CheckpointedTraining {
   /// Collective. Errors of train::find_restart() and train::restore().
-  CheckpointedTraining(const deck::Config& config, MPI_Comm comm, const train::RunDescription& description);
-  CheckpointedTraining(const deck::Config& config, MPI_Comm comm)
-      : CheckpointedTraining(config, comm, described(config)) {}
+  CheckpointedTraining(const deck::Config& config, MPI_Comm comm, const train::RunDescription& description,
+                       const Thresholds& thresholds = {});
+  CheckpointedTraining(const deck::Config& config, MPI_Comm comm, const Thresholds& thresholds = {})
+      : CheckpointedTraining(config, comm, described(config), thresholds) {}
 
   /// Trains to step `end` and writes the checkpoints that are due.
   std::vector<train::StepResult> train_to(std::int64_t end);

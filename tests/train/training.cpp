@@ -71,16 +71,19 @@ void attach(comm::Communicator&) {}
 
 #endif
 
-comm::Communicator make_world(MPI_Comm comm, profile::CollectiveLog& log) {
-  comm::Communicator world(comm, "world", comm::Waiting::yield, &log);
+comm::Communicator make_world(MPI_Comm comm, profile::CollectiveLog& log, const comm::Limits& limits) {
+  comm::Communicator world(comm, "world", comm::Waiting::yield, &log, nullptr, limits);
   attach(world);
   return world;
 }
 
 }  // namespace
 
-Training::Training(const deck::Config& config, MPI_Comm comm)
-    : assembly_(prepared(config), make_world(comm, log_), tests::exec(), tests::threads()) {
+Training::Training(const deck::Config& config, MPI_Comm comm, const Thresholds& thresholds)
+    : exec_(thresholds.threads > 0 ? tests::exec_of_threads(thresholds.threads) : nullptr),
+      assembly_(prepared(config), make_world(comm, log_, thresholds.messages), exec_ ? *exec_ : tests::exec(),
+                exec_ ? thresholds.threads : tests::threads()) {
+  assembly_.set_head_tokens(thresholds.head_tokens);
   assembly_.open_files();
   assembly_.start();
   tensor::finish(exec());

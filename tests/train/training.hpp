@@ -18,11 +18,18 @@
 
 namespace shard8::test {
 
+/// From where on the program does something in another way. Tests set small numbers, so that small decks get there.
+struct Thresholds {
+  comm::Limits messages{};
+  std::int64_t head_tokens = 0;  ///< train::Assembly::set_head_tokens
+  int threads = 0;               ///< of kernels, not of the BLAS; 0: those of tests::exec(). Devices have none
+};
+
 /// A training on a communicator, put together by train::Assembly as in the program. It computes on the device or host
 /// that the test's main function took.
 class Training {
  public:
-  Training(const deck::Config& config, MPI_Comm comm);
+  Training(const deck::Config& config, MPI_Comm comm, const Thresholds& thresholds = {});
 
   /// Trains `steps` steps from number `first` on.
   std::vector<train::StepResult> run(std::int64_t first, std::int64_t steps);
@@ -38,6 +45,7 @@ class Training {
 
  private:
   profile::CollectiveLog log_;
+  std::shared_ptr<const tensor::Exec> exec_;  ///< null: tests::exec()
   train::Assembly assembly_;
 };
 
