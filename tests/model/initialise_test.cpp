@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/initialise.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/io_thread.hpp"
+#include "tensor/transfer.hpp"
+#include "tests/io/files.hpp"
+#include "tests/io/safetensors_bytes.hpp"
+
+// Master shards that are read from a file, with sizes of which the parts of a rank have one row or one column.
+
+namespace shard8 {
+namespace {
+
+struct Sizes {
+  std::int64_t hidden, ffn, heads;
+};
+
+deck::ModelConfig model_of(deck::Arch arch, const Sizes& sizes) {
+  deck::ModelConfig m;
+  m.arch = arch;
+  m.hidden = sizes.hidden, m.ffn = sizes.ffn, m.heads = sizes.heads, m.kv_heads = sizes.heads;
+  m.layers = 1, m.vocab = 5, m.seq = 3;
+  return m;
+}
+
+/// A tensor as a file holds it.
+struct Stored {
+  std::string extents;  ///< separated by commas
+  std::vector<float> values;
+};
+using Stores = std::map<std::string, Stored>;
+
+/// The tensors of a model, by name: all their elements are different numbers.
+Stores tensors_of(const deck::ModelConfig& model) {
+  Stores tensors;
+  float next = 1;
+  for (const model::UnitSpec& unit : model::make_units(model, 1, 0))
+    for (const model::ParameterSpec& parameter : unit.parameters)
+      for (const model::SourceBox& source : parameter.sources) {
+        const auto [place, is_new] = tensors.try_emplace(source.name);
+        if (!is_new) continue;
+        const std::int64_t rows = source.stored_rows(), cols = source.stored_cols();
+        place->second.extents = parameter.vector ? fmt::format("{}", rows) : fmt::format("{},{}", rows, cols);
+        place->second.values.resize(static_cast<std::size_t>(rows * cols));
+        for (float& value : place->second.values) value = next++;
+      }
+  return tensors;
+}
+
+/// Writes the tensors to a file of weights.
+void write(const std::string& path, const Stores& tensors) {
+  std::string header, data;
+  for (const auto& [name, stored] : tensors) {
+    const std::string bytes = test::bytes_of(stored.values);
+    header += (header.empty() ? "{" : ",") +
+              test::entry(name, "F32", stored.extents, data.size(), data.size() + bytes.size());
+    data += bytes;
+  }
+  test::write_bytes(path, test::safetensors(header + "}", data));
+}
+
+/// The (rows, cols) of a tensor rank's parameter, each element from its place in the file; 0 where it has none.
+std::vector<float> expected(const model::ParameterSpec& parameter, const Stores& tensors) {
+  std::vector<float> values(static_cast<std::size_t>(parameter.rows * parameter.cols));
+  for (const model::SourceBox& source : parameter.sources)
+    for (std::int64_t r = 0; r < source.box.rows; ++r)
+      for (std::int64_t c = 0; c < parameter.cols; ++c) {
+        const std::int64_t out = source.box.row0 + r, in = source.box.col0 + c;
+        const std::int64_t at =
+            source.stored_transposed ? in * source.stored_cols() + out : out * source.stored_cols() + in;
+        values[static_cast<std::size_t>((source.local_row + r) * parameter.cols + c)] =
+            tensors.at(source.name).values.at(static_cast<std::size_t>(at));
+      }
+  return values;
+}
+
+/// Initialises the shards of one tensor rank from the file, and compares each of their elements.
+void expect_read(const io::TensorFile& file, const Stores& tensors, const std::vector<model::UnitSpec>& units,
+                 int shards) {
+  const tensor::Exec exec;
+  const auto shapes = model::unit_shapes(units);
+  fsdp::Options options;
+  options.shards = shards;
+  auto measured = tensor::ArenaSet::measure();
+  const fsdp::UnitBuffers sizes(shapes, options, measured);
+  for (int shard = 0; shard < shards; ++shard) {
+    tensor::ArenaSet arenas(measured.bytes());
+    const fsdp::UnitBuffers buffers(shapes, options, arenas);
+    model::initialise(exec, buffers, units, shard, 0, &file);
+    for (std::size_t u = 0; u < units.size(); ++u)
+      for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
+        const model::ParameterSpec& parameter = units[u].parameters[p];
+        const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
+        std::vector<float> whole = expected(parameter, tensors);
+        whole.resize(static_cast<std::size_t>(layout.padded_rows() * parameter.cols));
+        const auto first = whole.begin() + layout.first_row(shard) * parameter.cols;
+        const std::vector<float> mine(first, first + layout.rows_per_shard * parameter.cols);
+        EXPECT_EQ(tensor::to_host<float>(exec, buffers.master(static_cast<int>(u))[p]), mine)
+            << parameter.name << ", shard " << shard << " of " << shards;
+      }
+  }
+}
+
+TEST(Initialise, ReadsPartsOfOneRowOrColumn) {
+  using deck::Arch;
+  // GPT-2 keeps the weights of its linears transposed: with hidden 1 or hidden 2 on two tensor ranks, and with ffn 1, a
+  // rank's part of such a tensor has one row. Two columns need more than one value in it.
+  const std::vector<std::pair<Arch, Sizes>> models = {
+      {Arch::gpt2, {1, 4, 1}},  {Arch::gpt2, {2, 4, 2}},  {Arch::gpt2, {4, 1, 2}},  {Arch::gpt2, {1, 1, 1}},
+      {Arch::gpt2, {8, 12, 2}}, {Arch::llama, {4, 1, 2}}, {Arch::llama, {8, 12, 2}}};
+  for (const auto& [arch, sizes] : models) {
+    const deck::ModelConfig model = model_of(arch, sizes);
+    const auto tensors = tensors_of(model);
+    const test::TempFolder folder;
+    write(folder / "w.safetensors", tensors);
+    io::IoThread io;
+    const auto file = io::open_tensor_file(io, folder / "w.safetensors");
+    for (const int ranks : {1, 2}) {
+      if (sizes.heads % ranks != 0 || sizes.ffn % ranks != 0) continue;
+      for (int rank = 0; rank < ranks; ++rank)
+        for (const int shards : {1, 2, 3}) {
+          SCOPED_TRACE(fmt::format("{}, hidden {}, ffn {}, tensor rank {} of {}", arch == Arch::gpt2 ? "gpt2" : "llama",
+                                   sizes.hidden, sizes.ffn, rank, ranks));
+          ASSERT_NO_THROW(expect_read(*file, tensors, model::make_units(model, ranks, rank), shards));
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shard8
