@@ -283,7 +283,7 @@ class Run {
       if (s != steps_.first_timed()) return;
       log_.set_measuring(true);
       assembly_->timer().clear_issues();
-      processor_ = {.threads = setup().threads, .begin = profile::processor_use()};
+      processor_ = {.threads = setup().threads, .on_cpus = !tensor::kDevice, .begin = profile::processor_use()};
     };
     hooks.after = [&](const train::StepResult& r) {
       asked = r.asked;

@@ -3,21 +3,31 @@
 #include "profile/processor.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
 
+#include "base/mix64.hpp"
 #include "base/text.hpp"
 
 namespace shard8::profile {
 namespace {
 
-constexpr double kBusyShare = 0.05;
 constexpr double kSlice_s = 0.004;
+constexpr double kResolved_s = 0.02;  ///< of the CPU time of others: two ticks of /proc/stat
+constexpr std::size_t kMaskWords = 256;
+using Mask = std::array<std::uint64_t, kMaskWords>;  ///< 16384 CPUs
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -40,6 +50,42 @@ std::optional<double> waited_for_cores() {
   return 1e-9 * waiting_ns;
 }
 
+/// The CPUs that a thread of this process may use.
+Mask allowed_cpus() {
+  Mask all{};
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    pid_t thread = 0;
+    Mask mask{};
+    std::from_chars(name.data(), name.data() + name.size(), thread);
+    if (::sched_getaffinity(thread, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) continue;
+    for (std::size_t i = 0; i < mask.size(); ++i) all[i] |= mask[i];
+  }
+  return all;
+}
+
+/// Lines of /proc/stat: "cpu3 USER NICE SYSTEM ...", in ticks. "cpu " is the sum.
+CpuUse cpu_use() {
+  CpuUse use;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> use.node;
+  const Mask mask = allowed_cpus();
+  std::ifstream file("/proc/stat");
+  double ticks = 0;
+  for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
+    std::istringstream in(line.substr(3));
+    std::size_t cpu = 0;
+    double user = 0, nice = 0;
+    if (line.starts_with("cpu ") || !(in >> cpu >> user >> nice) || cpu >= 64 * mask.size()) continue;
+    if ((mask[cpu / 64] >> cpu % 64 & 1) == 0) continue;
+    use.cpus.push_back(static_cast<int>(cpu));
+    ticks += user + nice;
+  }
+  use.user_s = ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return use;
+}
+
 double wall_s(const MeasuredUse& use) { return std::chrono::duration<double>(use.end.at - use.begin.at).count(); }
 
 double of_threads(const MeasuredUse& use, double value) {
@@ -53,10 +99,12 @@ ProcessorUse processor_use() {
   ProcessorUse use{.at = std::chrono::steady_clock::now()};
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0) {
-    use.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    use.user_s = seconds(usage.ru_utime);
+    use.cpu_s = use.user_s + seconds(usage.ru_stime);
     use.switches = usage.ru_nivcsw;
   }
   use.waited_s = waited_for_cores();
+  use.cpus = cpu_use();
   return use;
 }
 
@@ -77,42 +125,92 @@ int ProcessorFigures::worst_rank() const {
   return static_cast<int>(std::max_element(without_core.begin(), without_core.end()) - without_core.begin());
 }
 
-bool ProcessorFigures::busy() const {
-  return std::any_of(without_core.begin(), without_core.end(), [](double share) { return share > kBusyShare; });
+int ProcessorFigures::most_shared_rank() const {
+  return static_cast<int>(std::max_element(others.begin(), others.end()) - others.begin());
 }
 
+bool ProcessorFigures::busy() const {
+  return std::any_of(without_core.begin(), without_core.end(), [](double share) { return share > kWithoutCore; }) ||
+         std::any_of(others.begin(), others.end(), [](double share) { return share > kOthers; });
+}
+
+namespace {
+
+/// What ranks tell each other of their CPUs.
+enum Told : std::size_t { kCpu, kSwitches, kWithout, kPlaces, kCpuSeconds, kAllUser, kOwnUser, kTold };
+
+/// A number for the CPUs that a rank may use; 0 if others there are not known, or do not matter. A double holds it.
+double places(const MeasuredUse& use) {
+  const CpuUse& cpus = use.end.cpus;
+  if (!use.on_cpus || cpus.cpus.empty() || use.begin.cpus.cpus != cpus.cpus) return 0;
+  std::uint64_t hash = base::mix64(std::hash<std::string>{}(cpus.node));
+  for (const int cpu : cpus.cpus) hash = base::mix64(hash ^ static_cast<std::uint64_t>(cpu));
+  return static_cast<double>((hash >> 12) + 1);
+}
+
+/// ProcessorFigures::others, of what ranks told.
+std::vector<double> others_of(const std::array<std::vector<double>, kTold>& told) {
+  const std::vector<double>& where = told[kPlaces];
+  std::map<double, double> of_job;  // seconds, by places
+  for (std::size_t r = 0; r < where.size(); ++r) of_job[where[r]] += told[kOwnUser][r];
+  std::vector<double> others(where.size());
+  for (std::size_t r = 0; r < where.size(); ++r) {
+    if (where[r] == 0 || told[kCpuSeconds][r] <= 0) continue;
+    const double of_others = told[kAllUser][r] - of_job.at(where[r]) - kResolved_s;
+    others[r] = std::clamp(of_others / told[kCpuSeconds][r], 0.0, 1.0);
+  }
+  return others;
+}
+
+}  // namespace
+
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather) {
-  ProcessorFigures figures;
-  const std::array values{mine.cpu(), mine.switches_per_s(), mine.without_core()};
+  std::array<double, kTold> values{};
+  values[kCpu] = mine.cpu();
+  values[kSwitches] = mine.switches_per_s();
+  values[kWithout] = mine.without_core();
+  values[kPlaces] = places(mine);
+  values[kCpuSeconds] = wall_s(mine) * static_cast<double>(mine.end.cpus.cpus.size());
+  values[kAllUser] = mine.end.cpus.user_s - mine.begin.cpus.user_s;
+  values[kOwnUser] = mine.end.user_s - mine.begin.user_s;
+  std::array<std::vector<double>, kTold> told;
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
-    (i == 0   ? figures.cpu
-     : i == 1 ? figures.switches_per_s
-              : figures.without_core)
-        .assign(by_rank.begin(), by_rank.end());
+    told[i].assign(by_rank.begin(), by_rank.end());
   });
-  return figures;
+  return {
+      .cpu = told[kCpu], .switches_per_s = told[kSwitches], .without_core = told[kWithout], .others = others_of(told)};
 }
 
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
   const auto [least, most] = std::minmax_element(figures.cpu.begin(), figures.cpu.end());
   const auto worst = static_cast<std::size_t>(figures.worst_rank());
-  const std::string text = fmt::format(
+  const auto shared = static_cast<std::size_t>(figures.most_shared_rank());
+  std::string text = fmt::format(
       "\nprocessor: CPU time / (threads x wall time) {:.2f} to {:.2f}; longest without a core: rank {} ({}), {:.1f} % "
-      "of "
-      "its time, {:.0f} involuntary switches/s\n",
+      "of its time, {:.0f} involuntary switches/s",
       *least, *most, worst, hosts.at(worst), 100 * figures.without_core[worst], figures.switches_per_s[worst]);
-  return text + busy_text(figures, hosts);
+  if (figures.others[shared] > 0)
+    text += fmt::format("; other programs: {:.1f} % of the time of the CPUs of rank {} ({})",
+                        100 * figures.others[shared], shared, hosts.at(shared));
+  return text + '\n' + busy_text(figures, hosts);
 }
 
 std::string busy_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
   if (!figures.busy()) return {};
-  return fmt::format(
-      "warning: the machine was busy: {} of {} had work and no core for more than {:g} % of the time{}: take no "
-      "figures from this run\n",
-      std::count_if(figures.without_core.begin(), figures.without_core.end(),
-                    [](double share) { return share > kBusyShare; }),
-      base::count(static_cast<std::int64_t>(figures.without_core.size()), "rank", "ranks"), 100 * kBusyShare,
-      hosts.size() > 1 ? "; other ranks waited for them, which looks like exposed communication" : "");
+  const auto above = [](const std::vector<double>& shares, double limit) {
+    return std::count_if(shares.begin(), shares.end(), [limit](double share) { return share > limit; });
+  };
+  const auto kept = above(figures.without_core, kWithoutCore), shared = above(figures.others, kOthers);
+  const std::string ranks = base::count(static_cast<std::int64_t>(hosts.size()), "rank", "ranks");
+  std::string text;
+  if (kept > 0)
+    text =
+        fmt::format("{} of {} had work and no core for more than {:g} % of the time{}", kept, ranks, 100 * kWithoutCore,
+                    hosts.size() > 1 ? "; other ranks waited for them, which looks like exposed communication" : "");
+  if (shared > 0)
+    text += fmt::format("{}other programs took more than {:g} % of the CPUs of {} of {}", text.empty() ? "" : "; ",
+                        100 * kOthers, shared, ranks);
+  return fmt::format("warning: the machine was busy: {}: take no figures from this run\n", text);
 }
 
 }  // namespace shard8::profile

@@ -12,20 +12,31 @@
 
 namespace shard8::profile {
 
+/// CPUs, and what ran on them in user mode since the system started.
+struct CpuUse {
+  std::string node{};       ///< identifies the running system
+  std::vector<int> cpus{};  ///< ascending; none: not known
+  double user_s = 0;        ///< seconds, of all programs together (/proc/stat: user and nice), known to 10 ms
+};
+
 /// What this process has had of the processor since its start, all threads together.
 struct ProcessorUse {
   std::chrono::steady_clock::time_point at{};  ///< when this was read
   double cpu_s = 0;                            ///< seconds on cores (getrusage)
+  double user_s = 0;                           ///< of them, in user mode
   std::int64_t switches = 0;                   ///< how often a thread lost its core although it had work (getrusage)
   /// Seconds for which a thread had work and no core, of the threads that live now (/proc/self/task/*/schedstat).
   /// Nothing where the kernel does not count.
   std::optional<double> waited_s{};
+  CpuUse cpus{};  ///< those that its threads may use
 };
 ProcessorUse processor_use();
 
 /// The part of a run in which its steps were measured, on one rank.
 struct MeasuredUse {
   int threads = 1;  ///< that the rank computes with
+  /// Whether other programs on the rank's CPUs slow it. A rank that computes on a device leaves its CPUs idle.
+  bool on_cpus = true;
   ProcessorUse begin{}, end{};
 
   /// CPU time / (threads · wall time). Below 1 where threads sleep, for example while they wait for other ranks.
@@ -40,14 +51,28 @@ struct MeasuredUse {
 /// Over the ranks, each value by rank. On rank 0; empty on others.
 struct ProcessorFigures {
   std::vector<double> cpu{}, switches_per_s{}, without_core{};
+  /// The share of the time of the CPUs that a rank may use, on which programs computed that are not of this job, in
+  /// user mode. Ranks of a node that may use the same CPUs have the same. 0 where it is not known.
+  std::vector<double> others{};
 
   /// The rank that was longest without a core, the lowest of several.
   int worst_rank() const;
-  /// Whether a rank was clearly kept from computing: for more than 5 % of its time. Chosen: all ranks wait for the
-  /// slowest one in every step, and 5 % is the difference at which `compare` calls a run worse. Threads that sleep
+  /// The rank on whose CPUs other programs computed most, the lowest of several.
+  int most_shared_rank() const;
+  /// Whether a rank was clearly kept from computing (kWithoutCore), or shared its CPUs (kOthers). Threads that sleep
   /// because they have nothing to do do not count, so a small CPU time alone is no sign.
   bool busy() const;
 };
+
+/// A rank with a larger share of its time without a core was kept from computing. Chosen: all ranks wait for the
+/// slowest one in every step, and 5 % is the difference at which `compare` calls a run worse.
+inline constexpr double kWithoutCore = 0.05;
+/// Other programs with a larger share of a rank's CPUs slow it, even if it always has a core: they take turns on a
+/// hyperthread, in caches and in memory. Chosen: more than a node's daemons take. Measured: beside other programs on
+/// two CPUs, equal runs whose ranks were without a core for less than 1 % of their time differed by up to 10 %
+/// (docs/report.md, "Comparing two runs").
+inline constexpr double kOthers = 0.02;
+
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);
 
 /// The lines of the report, busy_text() among them. `hosts` by rank.

@@ -122,7 +122,8 @@ Json processor_of(const ProcessorFigures& p) {
           {"worst_rank", p.worst_rank()},
           {"cpu", p.cpu},
           {"without_core", p.without_core},
-          {"involuntary_switches_per_s", p.switches_per_s}};
+          {"involuntary_switches_per_s", p.switches_per_s},
+          {"other_programs", p.others}};
 }
 
 Json in_flight_of(const Report& report) {

@@ -234,6 +234,16 @@ TEST(Compared, no_time_of_a_busy_machine_is_judged) {
                   ": the machine was busy, so no time is judged: rank 1 had work and no core for 45.0 % of its "
                   "time, with 812 involuntary switches/s; run it again on a quiet machine, or with fewer ranks "
                   "or threads"});
+  // Ranks that had their cores, beside other programs.
+  copy.change([&](Json& summary) {
+    summary["processor"]["without_core"] = {0.01, 0.02};
+    summary["processor"]["other_programs"] = {0.0, 0.375};
+  });
+  ASSERT_EQ(copy.compared().notes.size(), 1u);
+  EXPECT_NE(copy.compared().notes[0].find(
+                ": the machine was busy, so no time is judged: other programs took 37.5 % of the CPUs of rank 1; run"),
+            std::string::npos)
+      << copy.compared().notes[0];
 }
 
 TEST(Compared, changes_are_per_cent_or_factors) {

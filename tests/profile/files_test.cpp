@@ -424,7 +424,8 @@ TEST(Summary, has_the_processor_and_the_time_in_flight) {
                                           {"worst_rank", 0},
                                           {"cpu", quarter},
                                           {"without_core", quarter},
-                                          {"involuntary_switches_per_s", switches}}));
+                                          {"involuntary_switches_per_s", switches},
+                                          {"other_programs", std::vector<double>(4, 0)}}));
   ASSERT_EQ(s["in_flight"].size(), 4u);  // synthetic_log() has three groups
   EXPECT_EQ(s["in_flight"][0]["operation"], "all_gather");
   EXPECT_EQ(s["in_flight"][0]["group"], "shard");

@@ -3,9 +3,14 @@
 #include "profile/processor.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/profile/synthetic.hpp"
 
@@ -46,6 +51,78 @@ TEST(Processor, only_threads_with_work_and_no_core_make_a_machine_busy) {
   EXPECT_FALSE(processor_over_ranks(use_of(2, 100, {}), one_rank()).busy());
   EXPECT_TRUE(processor_over_ranks(use_of(17, 10, 1.1), one_rank()).busy());
   EXPECT_TRUE(processor_over_ranks(use_of(17, 400, {}), one_rank()).busy());
+}
+
+/// The same rank on CPUs where programs computed for `all_s` in user mode, the rank itself for `own_s` of it.
+MeasuredUse on_cpus(std::vector<int> cpus, double own_s, double all_s) {
+  MeasuredUse use = use_of(own_s, 0, 0);
+  use.begin.user_s = 2, use.end.user_s = 2 + own_s;
+  use.begin.cpus = {"node", cpus, 100};
+  use.end.cpus = {"node", std::move(cpus), 100 + all_s};
+  return use;
+}
+
+/// What rank 0 finds of a job of these ranks.
+ProcessorFigures figures_of(const std::vector<MeasuredUse>& ranks) {
+  std::vector<std::vector<double>> told;
+  ProcessorFigures figures;
+  for (std::size_t r = ranks.size(); r-- > 0;) {
+    Gather gather = one_rank();
+    gather.ranks = static_cast<int>(ranks.size());
+    gather.doubles = [&](std::span<const double> mine) {
+      told.insert(told.begin(), {mine.begin(), mine.end()});
+      std::vector<double> all;
+      if (r == 0)
+        for (const auto& of_rank : told) all.insert(all.end(), of_rank.begin(), of_rank.end());
+      return all;
+    };
+    figures = processor_over_ranks(ranks[r], gather);
+  }
+  return figures;
+}
+
+// In 10 s; 0.02 s are not resolved.
+TEST(Processor, other_programs_on_the_cpus_of_ranks) {
+  EXPECT_EQ(figures_of({on_cpus({0, 1}, 9, 9)}).others, std::vector{0.0});
+  EXPECT_EQ(figures_of({on_cpus({0, 1}, 9, 8.9)}).others, std::vector{0.0});  // ticks against exact times
+  EXPECT_NEAR(figures_of({on_cpus({0, 1}, 9, 13.02)}).others.at(0), 4 / 20.0, 1e-12);
+  // Ranks that share CPUs are no others to each other.
+  const auto shared = figures_of({on_cpus({0, 1, 2, 3}, 9, 20.02), on_cpus({0, 1, 2, 3}, 7, 20.02)});
+  EXPECT_NEAR(shared.others.at(0), 4 / 40.0, 1e-12);
+  EXPECT_EQ(shared.others.at(1), shared.others.at(0));
+  // One of two ranks that are bound has another program beside it.
+  const auto bound = figures_of({on_cpus({0, 2}, 9, 9), on_cpus({1, 3}, 7, 12.02)});
+  EXPECT_EQ(bound.others.at(0), 0);
+  EXPECT_NEAR(bound.others.at(1), 5 / 20.0, 1e-12);
+  EXPECT_EQ(bound.most_shared_rank(), 1);
+  EXPECT_TRUE(bound.busy());
+  // The same CPUs of another node.
+  MeasuredUse elsewhere = on_cpus({0, 1}, 7, 12.02);
+  elsewhere.begin.cpus.node = elsewhere.end.cpus.node = "other node";
+  const auto apart = figures_of({on_cpus({0, 1}, 9, 9), elsewhere});
+  EXPECT_EQ(apart.others.at(0), 0);
+  EXPECT_NEAR(apart.others.at(1), 0.25, 1e-12);
+  // Not known, or of no matter.
+  MeasuredUse device = on_cpus({0, 1}, 1, 15);
+  device.on_cpus = false;
+  MeasuredUse moved = on_cpus({0, 1}, 1, 15);
+  moved.begin.cpus.cpus = {0};
+  EXPECT_EQ(figures_of({device, moved, use_of(15, 200, 4)}).others, (std::vector{0.0, 0.0, 0.0}));
+}
+
+TEST(Processor, other_programs_make_a_machine_busy_though_ranks_have_cores) {
+  EXPECT_FALSE(figures_of({on_cpus({0, 1}, 9, 9.4)}).busy());
+  EXPECT_TRUE(figures_of({on_cpus({0, 1}, 9, 9.5)}).busy());
+  ReportInput input{.tokens_per_step = 1};
+  input.processor = on_cpus({0, 1, 2, 3, 4, 5, 6, 7}, 9, 46.02);
+  const Report r = Job().reports(3, input)[0];
+  const std::string text = to_text(r);
+  EXPECT_NE(
+      text.find("involuntary switches/s; other programs: 12.5 % of the time of the CPUs of rank 0 (node00)\n"
+                "warning: the machine was busy: other programs took more than 2 % of the CPUs of 4 of 4 ranks: take "
+                "no figures from this run\n"),
+      std::string::npos)
+      << text;
 }
 
 TEST(Processor, is_reported_over_ranks) {
@@ -91,6 +168,28 @@ TEST(Processor, of_this_process) {
   EXPECT_LT(use.cpu(), 0.9);
   EXPECT_GE(use.end.switches, use.begin.switches);
   EXPECT_GE(use.without_core(), 0);
+}
+
+/// A program beside this one is one of the others, and takes at least what it says itself.
+TEST(Processor, of_a_program_beside_this_one) {
+  MeasuredUse use{.begin = processor_use()};
+  ASSERT_FALSE(use.begin.cpus.cpus.empty());
+  const pid_t other = ::fork();
+  if (other == 0) {
+    volatile double x = 0;
+    for (rusage mine{}; mine.ru_utime.tv_sec == 0 && mine.ru_utime.tv_usec < 500000; ::getrusage(RUSAGE_SELF, &mine))
+      for (int i = 0; i < 1000000; ++i) x = x + 1;
+    ::_exit(0);
+  }
+  ASSERT_GT(other, 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  use.end = processor_use();
+  const double wall = std::chrono::duration<double>(use.end.at - use.begin.at).count();
+  const double others_s =
+      processor_over_ranks(use, one_rank()).others.at(0) * wall * static_cast<double>(use.end.cpus.cpus.size());
+  EXPECT_GT(others_s, 0.4);  // of 0.5, counted in ticks
+  EXPECT_LE(others_s, wall * static_cast<double>(use.end.cpus.cpus.size()));
 }
 
 }  // namespace

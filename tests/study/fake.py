@@ -51,7 +51,7 @@ summary = {{"version": {{"shard8": "0.1.0", "git_hash": "{version}"}}, "deck": g
            "memory_per_rank": [{{"kind": "planned_total", "bytes": 1000}}], "verification": {{"status": "passed"}}}}
 if deck.get("model.heads") == "12":
     summary["processor"] = {{"busy": ranks > 1, "worst_rank": 0, "cpu": [0.5, 0.75], "without_core": [0.375, 0.0],
-                            "involuntary_switches_per_s": [80.0, 1.0]}}
+                            "involuntary_switches_per_s": [80.0, 1.0], "other_programs": [0.0, 0.125]}}
 if deck.get("model.heads") in ("9", "11"):
     summary["end"] = {{"finished": False, "next_step": 3}}
 with open(folder + "/{summary}", "w") as file:

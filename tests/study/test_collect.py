@@ -69,10 +69,11 @@ class Collect(unittest.TestCase):
         code, _, error = fake.run()
         self.assertEqual(code, 0, error)
         self.assertEqual(error.count("the machine was busy"), 1)
-        self.assertIn("warning: ranks-2: the machine was busy: a rank had work and no core for 37.5 % of its time", error)
+        self.assertIn("warning: ranks-2: the machine was busy: a rank had work and no core for 37.5 % of its time, other programs "
+                      "took 12.5 % of a rank's CPUs: its figures do not tell of the program", error)
         runs = {row["run"]: row for row in rows(fake.path("out/runs.csv"))}
-        self.assertEqual((runs["ranks-2"]["busy"], runs["ranks-2"]["cpu_least"], runs["ranks-2"]["without_core_most"]),
-                         ("True", "0.5", "0.375"))
+        self.assertEqual([runs["ranks-2"][key] for key in ("busy", "cpu_least", "without_core_most", "other_programs_most")],
+                         ["True", "0.5", "0.375", "0.125"])
         points = {row["ranks"]: row for row in rows(fake.path("out/points.csv"))}
         self.assertEqual((points["1"]["busy_runs"], points["2"]["busy_runs"]), ("0", "1"))
 

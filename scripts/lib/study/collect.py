@@ -52,13 +52,21 @@ def processor_of(summary):
     if not processor:
         return {}
     return {"busy": processor["busy"], "cpu_least": min(processor["cpu"]), "without_core_most": max(processor["without_core"]),
-            "involuntary_switches_per_s_most": max(processor["involuntary_switches_per_s"])}
+            "involuntary_switches_per_s_most": max(processor["involuntary_switches_per_s"]),
+            "other_programs_most": max(processor.get("other_programs") or [0.0])}
 
 
 def busy_warnings(rows):
-    """A warning for each run whose ranks had to wait for cores; the runs' own warnings stay in their logs."""
-    return [f"{row['run']}: the machine was busy: a rank had work and no core for {100 * row['without_core_most']:.1f} % of "
-            "its time: its figures do not tell of the program" for row in rows if row.get("busy")]
+    """A warning for each run whose ranks had to wait for cores or to share them; the runs' own stay in their logs."""
+    warnings = []
+    for row in rows:
+        if row.get("busy"):
+            others = row["other_programs_most"]
+            warnings.append(f"{row['run']}: the machine was busy: a rank had work and no core for "
+                            f"{100 * row['without_core_most']:.1f} % of its time"
+                            + (f", other programs took {100 * others:.1f} % of a rank's CPUs" if others > 0 else "")
+                            + ": its figures do not tell of the program")
+    return warnings
 
 
 def row_of(study, folder):

@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "profile/processor.hpp"
 #include "profile/report_files.hpp"
 #include "profile/spread.hpp"
 
@@ -126,9 +127,15 @@ std::string hosts_text(const Json& hosts) {
 std::string busy_text(const Json& processor) {
   if (!processor.at("busy").get<bool>()) return {};
   const auto rank = processor.at("worst_rank").get<std::size_t>();
+  const double without_core = processor.at("without_core").at(rank).get<double>();
+  if (without_core <= kWithoutCore && processor.contains("other_programs")) {
+    const auto others = processor.at("other_programs").get<std::vector<double>>();
+    const auto most = std::max_element(others.begin(), others.end());
+    if (most != others.end() && *most > kOthers)
+      return fmt::format("other programs took {:.1f} % of the CPUs of rank {}", 100 * *most, most - others.begin());
+  }
   return fmt::format("rank {} had work and no core for {:.1f} % of its time, with {:.0f} involuntary switches/s", rank,
-                     100 * processor.at("without_core").at(rank).get<double>(),
-                     processor.at("involuntary_switches_per_s").at(rank).get<double>());
+                     100 * without_core, processor.at("involuntary_switches_per_s").at(rank).get<double>());
 }
 
 void read_summary(const Json& summary, RecordedRun& run) {
