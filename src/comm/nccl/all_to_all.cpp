@@ -12,9 +12,11 @@ DeviceCall* NcclGroup::exchange(profile::Collective op, std::span<const tensor::
                                 std::span<const PeerPart> parts, std::string_view label) {
   const char* const name = name_of(op).data();  // of a literal
   const Route& route = route_of(gather_, name);
+  const auto memory = slots_.lock();
+  if (memory != nullptr) memory->require_room(parts);
   Call& call = route.lane->next(info_, op, label);
   for (const tensor::Tensor& t : sent) call.count(t);
-  if (const auto memory = slots_.lock()) {
+  if (memory != nullptr) {
     route.lane->start(call, memory->next_call());
     memory->exchange(parts);
     return route.lane->end(call);

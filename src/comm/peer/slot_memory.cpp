@@ -14,9 +14,9 @@ bool begins_slot(std::span<const PeerPart> parts, std::size_t i) { return i == 0
 
 }  // namespace
 
-/// Calls use(part, to, from) for each part that goes to another rank; `to` and `from` are where it lies in its
-/// receiver's memory and where the part lies that this rank receives. Slot k of every rank is for the parts of the k-th
-/// distance, so sender and receiver agree on it.
+/// Calls use(part, to, from) for each part that goes to another rank, if there is room for the part; `to` and `from`
+/// are where it lies in its receiver's memory and where the part lies that this rank receives. Slot k of every rank is
+/// for the parts of the k-th distance, so sender and receiver agree on it.
 template <class Use>
 void SlotMemory::for_each_part(std::span<const PeerPart> parts, const Use& use) const {
   const auto own = [&](const PeerPart& part) { return part.to == block_.rank(); };
@@ -42,8 +42,11 @@ void SlotMemory::for_each_part(std::span<const PeerPart> parts, const Use& use) 
   }
 }
 
+void SlotMemory::require_room(std::span<const PeerPart> parts) const {
+  for_each_part(parts, [](const PeerPart&, std::size_t, std::size_t) {});
+}
+
 void SlotMemory::exchange(std::span<const PeerPart> parts) {
-  for_each_part(parts, [](const PeerPart&, std::size_t, std::size_t) {});  // all of them fit
   for_each_part(parts, [&](const PeerPart& part, std::size_t to, std::size_t) {
     if (!part.in.empty()) block_.add(part.to, to, part.in.data, part.in.bytes());
   });

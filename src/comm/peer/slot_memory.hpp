@@ -24,8 +24,10 @@ class SlotMemory final : public DeviceMemory {
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
-  /// See DeviceGroup::exchange. Error(failed) if a slot is too small. Slots are as large as the number of peers to
-  /// which a rank sends in this call allows.
+  /// Error(failed) if a slot is too small for what this rank sends or receives. Slots are as large as the number of
+  /// peers to which a rank sends in this call allows.
+  void require_room(std::span<const PeerPart> parts) const;
+  /// See DeviceGroup::exchange. There must be room for the parts.
   void exchange(std::span<const PeerPart> parts);
   /// What a watchdog's thread reads of the next exchange, to find out which peers are late.
   CallWords next_call() const { return block_.next_call(); }
