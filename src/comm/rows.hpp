@@ -38,9 +38,7 @@ struct OwnColumns {
 };
 
 inline OwnColumns own_columns(const tensor::Tensor& whole, const tensor::Tensor& own, int rank) {
-  const auto bytes = [](const tensor::Tensor& t) {
-    return static_cast<std::size_t>(t.cols()) * tensor::size_of(t.dtype);
-  };
+  const auto bytes = [](const tensor::Tensor& t) { return tensor::bytes_of(t.dtype, t.cols()); };
   const std::size_t width = bytes(own);
   return {whole.data + static_cast<std::size_t>(rank) * width, own.data, width, bytes(whole),
           static_cast<std::size_t>(own.rows())};
