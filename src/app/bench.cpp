@@ -152,7 +152,9 @@ CollectiveTimes time_collectives(const Job& job, const comm::Communicator& group
   for (const auto& [op, dtype] : {std::pair{Collective::all_gather, DType::u8},
                                   {Collective::reduce_scatter, DType::fp32},
                                   {Collective::reduce_scatter, DType::bf16},
-                                  {Collective::all_reduce, DType::fp32}}) {
+                                  {Collective::all_reduce, DType::fp32},
+                                  {Collective::all_to_all, DType::u8},
+                                  {Collective::send_receive, DType::u8}}) {
     const auto more = bench_sizes(op, dtype, settings.least, settings.most, settings.factor);
     cases.insert(cases.end(), more.begin(), more.end());
   }

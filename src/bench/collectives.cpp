@@ -31,7 +31,9 @@ std::uint64_t rounded_up(std::uint64_t x, std::uint64_t step) { return (x + step
 class Memory {
  public:
   Memory(const Communicator& group, std::size_t bytes)
-      : gather_(group.gather_memory(bytes)), reduce_(group.reduce_memory(bytes + kSlack)) {
+      : gather_(group.gather_memory(bytes)),
+        reduce_(group.reduce_memory(bytes + kSlack)),
+        all_to_all_(group.all_to_all_memory(bytes + kSlack)) {
     if (gather_ == nullptr) SHARD8_CUDA_CHECK(cudaMalloc(&plain_, bytes));
   }
   ~Memory() { cudaFree(plain_); }
@@ -41,7 +43,7 @@ class Memory {
 
  private:
   static constexpr std::size_t kSlack = 1 << 20;  ///< for shards that are rounded up
-  std::shared_ptr<DeviceMemory> gather_, reduce_;
+  std::shared_ptr<DeviceMemory> gather_, reduce_, all_to_all_;
   void* plain_ = nullptr;
 };
 
@@ -56,24 +58,40 @@ std::vector<Tensor> lay_out(const BenchCase& one, int ranks, std::byte* memory) 
   return tensors;
 }
 
-std::size_t bytes_of(const BenchCase& one, int ranks) {
-  const auto tensors = lay_out(one, ranks, nullptr);
+std::size_t bytes_of(std::span<const Tensor> tensors) {
   std::size_t bytes = 0;
   for (const Tensor& t : tensors) bytes += tensor::aligned(t.bytes());
   return bytes;
 }
 
-Request start(const Communicator& group, Collective op, const std::vector<Tensor>& tensors,
-              const std::vector<Communicator::ReduceScatterItem>& items) {
+bool in_place(Collective op) { return op != Collective::all_to_all && op != Collective::send_receive; }
+
+/// Bytes of all tensors of a case.
+std::size_t bytes_of(const BenchCase& one, int ranks) {
+  return bytes_of(lay_out(one, ranks, nullptr)) * (in_place(one.op) ? 1 : 2);
+}
+
+/// The tensors of a call, and what they are in the calls that take more than wholes.
+struct Arguments {
+  std::vector<Tensor> tensors;
+  std::vector<std::vector<std::int64_t>> counts;  ///< of each tensor: rows for each rank
+  std::vector<Communicator::ReduceScatterItem> reduced;
+  std::vector<Communicator::AllToAllItem> exchanged;
+  std::vector<Communicator::SendReceiveItem> passed;
+};
+
+Request start(const Communicator& group, Collective op, const Arguments& with) {
   switch (op) {
     case Collective::all_gather:
-      return group.all_gather_in_place(tensors);
+      return group.all_gather_in_place(with.tensors);
     case Collective::reduce_scatter:
-      return group.reduce_scatter(items);
+      return group.reduce_scatter(with.reduced);
     case Collective::all_reduce:
-      return group.all_reduce(tensors, Communicator::Reduce::sum);
-    default:
-      break;
+      return group.all_reduce(with.tensors, Communicator::Reduce::sum);
+    case Collective::all_to_all:
+      return group.all_to_all(with.exchanged);
+    case Collective::send_receive:
+      return group.send_receive(with.passed, 1);
   }
   base::fail(base::ExitCode::failed, "there is no benchmark of {}", name_of(op));
 }
@@ -81,14 +99,22 @@ Request start(const Communicator& group, Collective op, const std::vector<Tensor
 BenchRow time_one(const Communicator& group, cudaStream_t compute, const BenchCase& one, std::byte* memory,
                   const BenchSettings& settings) {
   const int n = group.size();
-  const std::vector<Tensor> tensors = lay_out(one, n, memory);
-  std::vector<Communicator::ReduceScatterItem> items;
-  BenchRow row{.op = one.op, .dtype = std::string(name_of(one.dtype)), .tensors = static_cast<int>(tensors.size())};
-  for (const Tensor& t : tensors) {
-    items.push_back({t.slice(t.rows() / n * group.rank(), t.rows() / n), t});
+  Arguments with;
+  with.tensors = lay_out(one, n, memory);
+  const std::vector<Tensor> given = in_place(one.op) ? with.tensors : lay_out(one, n, memory + bytes_of(with.tensors));
+  BenchRow row{.op = one.op, .dtype = std::string(name_of(one.dtype)), .tensors = static_cast<int>(given.size())};
+  const bool all = one.op == Collective::all_reduce || one.op == Collective::send_receive;
+  with.counts.reserve(given.size());  // items refer to them
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Tensor& t = with.tensors[i];
+    const auto& counts = with.counts.emplace_back(static_cast<std::size_t>(n), t.rows() / n);
+    with.reduced.push_back({t.slice(t.rows() / n * group.rank(), t.rows() / n), t});
+    with.exchanged.push_back({t, given[i], counts, counts});
+    with.passed.push_back({t, given[i]});
     row.bytes += t.bytes();
-    row.count += static_cast<std::uint64_t>(one.op == Collective::all_reduce ? t.count() : t.count() / n);
+    row.count += static_cast<std::uint64_t>(all ? t.count() : t.count() / n);
     SHARD8_CUDA_CHECK(cudaMemsetAsync(t.data, 0, t.bytes(), compute));
+    SHARD8_CUDA_CHECK(cudaMemsetAsync(given[i].data, 0, t.bytes(), compute));
   }
   std::vector<Request> requests(static_cast<std::size_t>(std::max(settings.warmup, settings.repetitions)));
   double host_s = 0, all_s = 0;
@@ -96,7 +122,7 @@ BenchRow time_one(const Communicator& group, cudaStream_t compute, const BenchCa
     SHARD8_CUDA_CHECK(cudaStreamSynchronize(compute));
     group.barrier();
     const auto begin = Clock::now();
-    for (int i = 0; i < repetitions; ++i) requests[static_cast<std::size_t>(i)] = start(group, one.op, tensors, items);
+    for (int i = 0; i < repetitions; ++i) requests[static_cast<std::size_t>(i)] = start(group, one.op, with);
     const auto started = Clock::now();
     for (Request& request : requests) request.wait();
     SHARD8_CUDA_CHECK(cudaStreamSynchronize(compute));

@@ -15,9 +15,9 @@
 
 namespace shard8::bench {
 
-/// One collective to time: all_gather or all_reduce in place, or reduce_scatter into rows of the whole. `bytes` has the
-/// bytes of the whole of each tensor of one grouped call. They are rounded up, so that every rank has the same multiple
-/// of 16 elements.
+/// One collective to time: all_gather or all_reduce in place, reduce_scatter into rows of the whole, or all_to_all or
+/// send_receive to the next rank into as much memory. `bytes` has the bytes of the whole of each tensor of one grouped
+/// call. They are rounded up, so that every rank has the same multiple of 16 elements.
 struct BenchCase {
   profile::Collective op{};
   tensor::DType dtype{};
@@ -34,8 +34,9 @@ struct BenchSettings {
 };
 
 /// One row of a benchmark, counted as nccl-tests does. `bytes` are those of the whole. `count` is the number of
-/// elements that a rank gives to an all-gather, gets from a reduce-scatter or has in an all-reduce. `us` is the mean
-/// time of a call over repetitions and ranks, `host_us` the time in which the host of the slowest rank issues a call.
+/// elements that a rank gives to an all-gather, gets from a reduce-scatter, has in an all-reduce, gives to each rank in
+/// an all-to-all or sends in a send_receive. `us` is the mean time of a call over repetitions and ranks, `host_us` the
+/// time in which the host of the slowest rank issues a call.
 struct BenchRow {
   profile::Collective op{};
   std::string dtype;

@@ -36,19 +36,33 @@ float sum_of(std::int64_t i, int ranks) {
   return sum;
 }
 
-/// One collective of one tensor, whose memory is `whole`.
+/// The same of what a rank sends.
+std::uint8_t sent_byte(std::int64_t i, int rank) { return gathered_byte(i + 997 * std::int64_t{rank}); }
+
+bool in_place(Collective op) { return op != Collective::all_to_all && op != Collective::send_receive; }
+
+/// One collective of one tensor, whose memory is `whole`. If the collective is not in place, `in` is what this rank
+/// gives, of the same size.
 class Case {
  public:
-  Case(const Communicator& group, Collective op, const Tensor& whole) : group_(group), op_(op), whole_(whole) {
-    const std::int64_t rows = op == Collective::all_reduce ? whole.rows() : whole.rows() / group.size();
-    first_ = op == Collective::all_reduce ? 0 : rows * group.rank();
+  Case(const Communicator& group, Collective op, const Tensor& whole, const Tensor& in)
+      : group_(group), op_(op), whole_(whole), in_(in) {
+    const bool all = op == Collective::all_reduce || op == Collective::send_receive;
+    const std::int64_t rows = all ? whole.rows() : whole.rows() / group.size();
+    first_ = all ? 0 : rows * group.rank();
     own_ = whole.slice(first_, rows);
+    counts_.assign(static_cast<std::size_t>(group.size()), rows);
   }
 
   std::int64_t count() const { return own_.count(); }
 
   /// What a rank has before the call: its rows of a gather, its summands of the whole.
   void fill() const {
+    if (!in_place(op_)) {
+      std::fill_n(whole_.as<std::uint8_t>(), whole_.count(), std::uint8_t{0});
+      for (std::int64_t i = 0; i < in_.count(); ++i) in_.as<std::uint8_t>()[i] = sent_byte(i, group_.rank());
+      return;
+    }
     if (op_ == Collective::all_gather) {
       std::fill_n(whole_.as<std::uint8_t>(), whole_.count(), std::uint8_t{0});
       for (std::int64_t i = 0; i < own_.count(); ++i) own_.as<std::uint8_t>()[i] = gathered_byte(first_ + i);
@@ -61,6 +75,10 @@ class Case {
     const std::array<Tensor, 1> one{whole_};
     if (op_ == Collective::all_gather) group_.all_gather_in_place(one).wait();
     if (op_ == Collective::all_reduce) group_.all_reduce(one, Communicator::Reduce::sum).wait();
+    if (op_ == Collective::all_to_all)
+      group_.all_to_all(std::array{Communicator::AllToAllItem{whole_, in_, counts_, counts_}}).wait();
+    if (op_ == Collective::send_receive)
+      group_.send_receive(std::array{Communicator::SendReceiveItem{whole_, in_}}, 1).wait();
     if (op_ != Collective::reduce_scatter) return;
     const std::array<Communicator::ReduceScatterItem, 1> item{{{own_, whole_, {}}}};
     group_.reduce_scatter(item).wait();
@@ -69,6 +87,16 @@ class Case {
   /// Elements of this rank's result that are wrong.
   std::uint64_t wrong() const {
     std::uint64_t wrong = 0;
+    if (!in_place(op_)) {
+      const int before = (group_.rank() + group_.size() - 1) % group_.size();
+      for (std::int64_t i = 0; i < whole_.count(); ++i) {
+        const bool all = op_ == Collective::all_to_all;
+        const std::uint8_t sent =
+            all ? sent_byte(first_ + i % own_.count(), static_cast<int>(i / own_.count())) : sent_byte(i, before);
+        wrong += whole_.as<std::uint8_t>()[i] != sent;
+      }
+      return wrong;
+    }
     if (op_ == Collective::all_gather) {
       for (std::int64_t i = 0; i < whole_.count(); ++i) wrong += whole_.as<std::uint8_t>()[i] != gathered_byte(i);
       return wrong;
@@ -91,7 +119,8 @@ class Case {
 
   const Communicator& group_;
   Collective op_;
-  Tensor whole_, own_;
+  Tensor whole_, in_, own_;
+  std::vector<std::int64_t> counts_;
   std::int64_t first_ = 0;
 };
 
@@ -100,9 +129,9 @@ CollectiveFigures time_one(const Communicator& group, Collective op, DType dtype
   const auto ranks = static_cast<std::uint64_t>(group.size());
   const std::uint64_t step = ranks * kRow;
   const std::uint64_t elements = std::max<std::uint64_t>((bytes / size_of(dtype) + step - 1) / step, 1) * step;
-  std::vector<std::byte> memory(elements * size_of(dtype));
+  std::vector<std::byte> memory(elements * size_of(dtype)), given(in_place(op) ? 0 : memory.size());
   const Tensor whole{memory.data(), {static_cast<std::int64_t>(elements)}, dtype};
-  const Case one(group, op, whole);
+  const Case one(group, op, whole, {given.data(), whole.shape, dtype});
   double mine_s = 0;
   for (const int repetitions : {settings.warmup, settings.repetitions}) {
     one.fill();
@@ -141,10 +170,10 @@ std::vector<CollectiveFigures> bench_host_collectives(const Communicator& group,
   SHARD8_REQUIRE(settings.least > 0 && settings.factor > 1 && settings.warmup > 0 && settings.repetitions > 0,
                  "sizes from {} by a factor of {}, {} + {} calls", settings.least, settings.factor, settings.warmup,
                  settings.repetitions);
-  constexpr std::pair<Collective, DType> kKinds[] = {{Collective::all_gather, DType::u8},
-                                                     {Collective::reduce_scatter, DType::fp32},
-                                                     {Collective::reduce_scatter, DType::bf16},
-                                                     {Collective::all_reduce, DType::fp32}};
+  constexpr std::pair<Collective, DType> kKinds[] = {
+      {Collective::all_gather, DType::u8},       {Collective::reduce_scatter, DType::fp32},
+      {Collective::reduce_scatter, DType::bf16}, {Collective::all_reduce, DType::fp32},
+      {Collective::all_to_all, DType::u8},       {Collective::send_receive, DType::u8}};
   std::vector<CollectiveFigures> rows;
   for (const auto& [op, dtype] : kKinds)
     for (std::uint64_t bytes = settings.least; bytes <= settings.most;

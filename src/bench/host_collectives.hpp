@@ -23,7 +23,8 @@ struct CollectiveSettings {
 };
 
 /// One kind and size of a collective, counted as nccl-tests does. `bytes` are those of the whole. `count` is the number
-/// of elements that a rank gives to an all-gather, gets from a reduce-scatter or has in an all-reduce.
+/// of elements that a rank gives to an all-gather, gets from a reduce-scatter, has in an all-reduce, gives to each rank
+/// in an all-to-all or sends in a send_receive.
 struct CollectiveFigures {
   std::string group;
   int ranks = 0;
@@ -36,8 +37,8 @@ struct CollectiveFigures {
       wrong{};  ///< elements with another value than they must have, on all ranks; nothing: not checked
 };
 
-/// Times all-gathers of bytes, reduce-scatters in fp32 and bf16 and all-reduces in fp32 in host memory. Collective over
-/// `group`, which has several ranks.
+/// Times all-gathers of bytes, reduce-scatters in fp32 and bf16, all-reduces in fp32, and of bytes all-to-alls and
+/// send_receives to the next rank, in host memory. Collective over `group`, which has several ranks.
 std::vector<CollectiveFigures> bench_host_collectives(const comm::Communicator& group,
                                                       const CollectiveSettings& settings);
 

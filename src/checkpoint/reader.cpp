@@ -159,7 +159,7 @@ void Reader::read(const ManifestTensor& tensor, const io::Box& box, std::byte* o
 
 void Reader::read_converted(const Source& source, const io::Box& box, std::byte* out) {
   const auto row_bytes = [&](const ManifestTensor& t) {
-    return box.cols * static_cast<std::int64_t>(tensor::size_of(t.dtype));
+    return static_cast<std::int64_t>(tensor::bytes_of(t.dtype, box.cols));
   };
   if (source.how == Conversion::none) return read(*source.tensor, box, out, row_bytes(*source.tensor));
   const auto read_all = [&](const ManifestTensor& t) {

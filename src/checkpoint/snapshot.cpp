@@ -78,7 +78,7 @@ void Snapshot::copy(std::size_t piece) {
   const Piece& p = pieces_[piece];
   std::byte* const to = copies_.data() + offsets_[piece];
   if (tensor_of(p).in_host_memory || !tensor::kDevice) {
-    const auto read = static_cast<std::size_t>(source.read) * tensor::size_of(tensor_of(p).dtype);
+    const std::size_t read = tensor::bytes_of(tensor_of(p).dtype, source.read);
     const std::size_t begin = part_of(p).transposed ? 0 : read;
     std::memcpy(to + begin, part_of(p).local.data + begin, p.bytes - begin);
   } else {

@@ -72,6 +72,10 @@ std::shared_ptr<DeviceMemory> Communicator::reduce_memory(std::size_t bytes) con
   return group_->device == nullptr ? nullptr : group_->device->reduce_memory(*this, bytes);
 }
 
+std::shared_ptr<DeviceMemory> Communicator::all_to_all_memory(std::size_t bytes) const {
+  return group_->device == nullptr ? nullptr : group_->device->all_to_all_memory(*this, bytes);
+}
+
 std::size_t Communicator::reduce_memory_bytes(std::size_t shard_bytes, int group_size) {
   return tensor::aligned(shard_bytes) * static_cast<std::size_t>(group_size - 1);
 }

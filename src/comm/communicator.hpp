@@ -26,6 +26,7 @@ class Device;
 class DeviceMemory;
 class Group;
 class HostWaits;
+struct PeerPart;
 struct Placement;
 
 /// From where on a collective is done in another way, with the same result.
@@ -33,7 +34,7 @@ struct Limits {
   /// Longest message in bytes. A longer one is cut, because MPI counts are ints.
   std::size_t message_bytes = std::size_t{1} << 30;
   /// Largest group whose ranks send to each other directly. In a larger group the number of messages would be the
-  /// cost, and the library's collectives move the data.
+  /// cost, and the library's collectives move the data. all_to_all sends directly in groups of any size.
   int direct_ranks = 32;
 };
 
@@ -41,7 +42,7 @@ struct Limits {
 /// compute stream, in that stream's order, if the group has that lane.
 struct DeviceLanes {
   bool compute = false;  ///< the compute stream: for what is waited for at once
-  bool gather = false;   ///< all-gathers on a stream of their own
+  bool gather = false;   ///< all-gathers, all-to-alls and send_receives on a stream of their own
   bool reduce = false;   ///< reductions on another
   /// Both streams are others than those of groups without it: no exchange waits for the weights or gradients of a unit.
   bool apart = false;
@@ -104,6 +105,13 @@ class Communicator {
   std::shared_ptr<DeviceMemory> reduce_memory(std::size_t bytes) const;
   static std::size_t reduce_memory_bytes(std::size_t shard_bytes, int group_size);
 
+  /// On devices: memory through which all_to_all and send_receive of this group go, as long as it is held, where ranks
+  /// can write to each other's memory; elsewhere NCCL moves them, and no memory is taken. It must hold what a rank gets
+  /// from its peers in one call: of an all_to_all, group size − 1 times the most that a peer sends. A part that it
+  /// cannot hold is an Error(failed). Null on hosts, in a group of one, and where ranks cannot write. Collective, with
+  /// the same bytes on every rank; all ranks must free it together, before the communicator.
+  std::shared_ptr<DeviceMemory> all_to_all_memory(std::size_t bytes) const;
+
   /// Another handle of the same group, for an owner that lives longer than this object.
   Communicator same() const;
 
@@ -155,6 +163,30 @@ class Communicator {
   /// next reduce-scatter. The caller must not change item.whole before it has read them. Error(failed) with an addend.
   [[nodiscard]] Request reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
                                                 std::string_view label = {}) const;
+
+  /// One item of a grouped all-to-all. `in` (S, ...) has, in rank order, send_rows[r] rows for each rank r. `out`
+  /// (R, ...) receives, in rank order, receive_rows[r] rows of each rank r. This rank's own rows are copied. Rows
+  /// behind these stay unused. in and out have the same dtype and the same shape of a row, and do not overlap.
+  struct AllToAllItem {
+    tensor::Tensor out, in;
+    std::span<const std::int64_t> receive_rows, send_rows;  ///< one count for each rank; read during the call only
+  };
+  /// All-to-all with counts for each peer, which may be 0, as one grouped call of tensors of any dtype. The caller must
+  /// not change `in` or read `out` until the request is complete. What rank a sends to rank b must be what b receives
+  /// from a, in every item. On hosts the receiver checks this, item by item: Error(failed) of Request::wait with both
+  /// numbers. On devices nobody does: the call may not end, or rows in `out` may be wrong. `label`: see
+  /// all_gather_in_place.
+  [[nodiscard]] Request all_to_all(std::span<const AllToAllItem> items, std::string_view label = {}) const;
+
+  struct SendReceiveItem {
+    tensor::Tensor out, in;
+  };
+  /// Sends each item's `in` to rank (rank + distance) mod N and receives `out`, of the same dtype, from rank
+  /// (rank − distance) mod N, as one grouped call. So distance 1 passes tensors round a ring, and distance −1 the other
+  /// way. All ranks give the same distance. `out` may have another size than `in`: that of the `in` of its sender,
+  /// which is checked as by all_to_all. in and out do not overlap. Requests and `label` as there.
+  [[nodiscard]] Request send_receive(std::span<const SendReceiveItem> items, int distance,
+                                     std::string_view label = {}) const;
 
   /// As all_gather_in_place, with parts that are waited for one by one. own[i] (R, ...) is given for every tensor, and
   /// may be rows of whole[i]. The caller must not change own[i] before GatherParts::finish. Through parts_memory the
@@ -245,6 +277,8 @@ class Communicator {
   explicit Communicator(std::shared_ptr<Group> group);
   void make_device_group(DeviceLanes lanes);
   void require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const;
+  Request exchange(profile::Collective op, std::span<const tensor::Tensor> sent, std::span<const PeerPart> parts,
+                   std::string_view label) const;
   std::shared_ptr<Group> group_;
   int rank_ = 0, size_ = 1;
 };

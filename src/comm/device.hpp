@@ -59,6 +59,12 @@ class DeviceGroup {
   virtual ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item,
                                                   std::string_view label) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
+  /// all_to_all and send_receive: moves the parts. `sent` are the tensors whose bytes count. Every rank has as many
+  /// parts that go to other ranks, those of equal distance one behind the other.
+  virtual DeviceCall* exchange(profile::Collective op, std::span<const tensor::Tensor> sent,
+                               std::span<const PeerPart> parts, std::string_view label) = 0;
+  /// See Communicator::all_to_all_memory. Collective over `group`, the group of this object.
+  virtual std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::gather_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::reduce_memory. Collective over `group`, the group of this object.

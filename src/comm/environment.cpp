@@ -135,6 +135,9 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
     const HostWaits::Wait wait(&waits_, {.operation = "MPI_Init_thread"});
     check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "start", nullptr);
   }
+  // MPI may report errors of completed requests there, whatever the request's communicator.
+  for (const MPI_Comm comm : {world, MPI_COMM_SELF})
+    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", "start", nullptr);
   check_mpi(MPI_Comm_rank(world, &rank_), "MPI_Comm_rank", "start", nullptr);
   check_mpi(MPI_Comm_size(world, &size_), "MPI_Comm_size", "start", nullptr);
   if (provided < MPI_THREAD_FUNNELED) {

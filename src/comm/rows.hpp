@@ -38,9 +38,7 @@ struct OwnColumns {
 };
 
 inline OwnColumns own_columns(const tensor::Tensor& whole, const tensor::Tensor& own, int rank) {
-  const auto bytes = [](const tensor::Tensor& t) {
-    return static_cast<std::size_t>(t.cols()) * tensor::size_of(t.dtype);
-  };
+  const auto bytes = [](const tensor::Tensor& t) { return tensor::bytes_of(t.dtype, t.cols()); };
   const std::size_t width = bytes(own);
   return {whole.data + static_cast<std::size_t>(rank) * width, own.data, width, bytes(whole),
           static_cast<std::size_t>(own.rows())};
@@ -50,5 +48,13 @@ inline OwnColumns own_columns(const tensor::Tensor& whole, const tensor::Tensor&
 inline std::byte* rows_of(const Communicator::ReduceScatterItem& item, int rank) {
   return item.whole.data + static_cast<std::size_t>(rank) * item.out.bytes();
 }
+
+/// What this rank gives to one rank and gets from another in an all-to-all or a send_receive. If `to` is this rank, so
+/// is `from`: the part is copied. The i-th part of every rank goes equally far: to − rank = rank − from (modulo the
+/// ranks). `out` has as many bytes as the `in` of its sender.
+struct PeerPart {
+  int to = 0, from = 0;
+  tensor::Tensor out = {}, in = {};
+};
 
 }  // namespace shard8::comm

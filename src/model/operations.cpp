@@ -26,7 +26,7 @@ std::string_view name_of(Group group) {
 }
 
 std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
-  const auto values = static_cast<std::uint64_t>(elements) * tensor::size_of(format.dtype);
+  const std::uint64_t values = tensor::bytes_of(format.dtype, elements);
   if (format.scaling == Scaling::none) return values;
   return values + static_cast<std::uint64_t>(fp8::scale_bytes(format.scaling, elements));
 }

@@ -12,6 +12,10 @@ std::string_view name_of(Collective op) {
       return "reduce_scatter";
     case Collective::all_reduce:
       return "all_reduce";
+    case Collective::all_to_all:
+      return "all_to_all";
+    case Collective::send_receive:
+      return "send_receive";
   }
   return "?";
 }
@@ -83,9 +87,12 @@ double busbw(const CollectiveKey& key, double seconds_per_call) {
   switch (key.op) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
+    case Collective::all_to_all:
       return bandwidth * (n - 1) / n;
     case Collective::all_reduce:
       return bandwidth * 2 * (n - 1) / n;
+    case Collective::send_receive:
+      return bandwidth;
   }
   return 0;
 }

@@ -15,7 +15,7 @@ namespace shard8::profile {
 
 class TraceRecorder;
 
-enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce };
+enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, send_receive };
 std::string_view name_of(Collective op);
 
 /// One kind of collective call. A call that moves tensors of several dtypes counts as one call of each dtype: with the
@@ -26,7 +26,8 @@ struct CollectiveKey {
   int group_size;     ///< ranks
   std::string dtype;  ///< its name
   /// Bytes of the whole, as nccl-tests counts them: the gathered output of an all-gather, the input of a
-  /// reduce-scatter, the buffer of an all-reduce.
+  /// reduce-scatter, the buffer of an all-reduce, all that this rank gives to an all-to-all, its own part included, or
+  /// to a send_receive.
   std::uint64_t bytes;
   auto operator<=>(const CollectiveKey&) const = default;
 };
@@ -122,8 +123,8 @@ class CollectiveLog {
   bool measuring_ = true;
 };
 
-/// Bandwidths in bytes/s. algbw = bytes / time. busbw = algbw·(n−1)/n for all-gather and reduce-scatter,
-/// algbw·2(n−1)/n for all-reduce, with n = group_size. Both are 0 when the time is 0.
+/// Bandwidths in bytes/s. algbw = bytes / time. busbw = algbw·(n−1)/n for all-gather, reduce-scatter and all-to-all,
+/// algbw·2(n−1)/n for all-reduce and algbw for send_receive, with n = group_size. Both are 0 when the time is 0.
 /// Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 double algbw(const CollectiveKey& key, double seconds_per_call);
 double busbw(const CollectiveKey& key, double seconds_per_call);

@@ -32,6 +32,12 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
+/// Bytes of `count` elements that lie one behind the other. Callers ask for the bytes of all that they mean in place of
+/// multiplying size_of(), which elements of less than a byte would not have.
+constexpr std::size_t bytes_of(DType dtype, std::int64_t count) {
+  return static_cast<std::size_t>(count) * size_of(dtype);
+}
+
 /// Name as printed in reports: "fp32", "bf16", "e4m3", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {

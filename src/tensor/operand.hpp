@@ -17,10 +17,14 @@ enum class Scaling : std::uint8_t {
   column_32,   ///< 32×1 blocks: (R/32, C) e8m0
 };
 
-/// A matrix (R, C) as a product reads it: element (r, c) is data(r, c) times the inverse scale of its block.
+/// A matrix (R, C) as a product reads it: element (r, c) is data(r, c) times the inverse scale of its block, times the
+/// inverse scale of the matrix if there is a second level.
 struct Operand {
   Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
   Tensor scale_inv;  ///< inverse scales, laid out for (R, C) even if data is transposed; empty for Scaling::none
+  /// Second level of inverse scales: (1) fp32, for the whole matrix. Empty: there is one level. No product reads a
+  /// second level yet.
+  Tensor matrix_scale_inv;
   Scaling scaling = Scaling::none;
   /// Whether data is stored transposed, as (C, R): element (r, c) of the matrix is then data(c, r). Only for e4m3 and
   /// e5m2, on devices, where products read such operands only with the summed dimension contiguous.

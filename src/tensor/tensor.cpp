@@ -42,6 +42,7 @@ Operand Operand::slice(std::int64_t first, std::int64_t count) const {
   Operand rows(data.slice(first, count));
   rows.scaling = scaling;
   rows.scale_inv = scale_inv;
+  rows.matrix_scale_inv = matrix_scale_inv;
   if (scaling == Scaling::none || scaling == Scaling::tensor) return rows;
   const std::int64_t block = block_rows(scaling);
   SHARD8_REQUIRE(first % block == 0 && count % block == 0, "rows {} to {} are not whole blocks of {}", first,

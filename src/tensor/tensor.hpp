@@ -57,7 +57,7 @@ struct Tensor {
   DType dtype = DType::fp32;
 
   std::int64_t count() const { return shape.count(); }
-  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+  std::size_t bytes() const { return bytes_of(dtype, count()); }
   /// The first extent.
   std::int64_t rows() const { return shape[0]; }
   /// Elements of a row: the product of all extents but the first; 1 for a tensor of one dimension.
@@ -76,8 +76,7 @@ struct Tensor {
   /// Rows [first, first + n) of dimension 0, as a view. The rows must exist; this is not checked.
   Tensor slice(std::int64_t first, std::int64_t n) const {
     Tensor t = *this;
-    const auto row_bytes = static_cast<std::size_t>(cols()) * size_of(dtype);
-    if (t.data != nullptr) t.data += static_cast<std::size_t>(first) * row_bytes;
+    if (t.data != nullptr) t.data += bytes_of(dtype, first * cols());
     t.shape = with_rows(n);
     return t;
   }

@@ -20,7 +20,7 @@ namespace {
 
 // Numbers of et_def.proto.
 enum NodeType : std::uint64_t { kComputation = 4, kCollective = 7 };
-enum CommType : std::uint64_t { kAllReduce = 0, kAllGather = 2, kReduceScatter = 7 };
+enum CommType : std::uint64_t { kAllReduce = 0, kAllGather = 2, kAllToAll = 6, kReduceScatter = 7 };
 namespace attribute {
 constexpr int kName = 1, kInt32 = 7, kInt64 = 9, kUint64 = 13, kBool = 27, kString = 29;
 }
@@ -37,6 +37,7 @@ ProtoMessage text(std::string_view name, std::string_view value) {
 
 std::uint64_t comm_type(const std::string& op) {
   if (op == "all_gather") return kAllGather;
+  if (op == "all_to_all" || op == "send_receive") return kAllToAll;  // of which the latter is one part
   return op == "reduce_scatter" ? kReduceScatter : kAllReduce;
 }
 

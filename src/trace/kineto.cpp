@@ -24,13 +24,11 @@ constexpr int kFirstStream = 20;   // of collectives; chosen
 std::string nccl_name(const std::string& op) {
   if (op == "all_gather") return "ncclDevKernel_AllGather";
   if (op == "reduce_scatter") return "ncclDevKernel_ReduceScatter";
-  return "ncclDevKernel_AllReduce";
+  return op == "all_reduce" ? "ncclDevKernel_AllReduce" : "ncclDevKernel_SendRecv";
 }
 
 /// What a stream of collectives does, which is its name: "tensor gather", "shard reduce".
-std::string lane_of(const Span& span) {
-  return fmt::format("{} {}", span.group, span.op == "all_gather" ? "gather" : "reduce");
-}
+std::string lane_of(const Span& span) { return span.group + ' ' + span.verb(); }
 
 /// Bytes of an element; 1 for a call of several dtypes, whose elements are counted as bytes.
 std::uint64_t element_bytes(const std::string& dtype) {

@@ -90,6 +90,11 @@ bool Span::is_compute() const {
   return !part.empty() || phase == "optimizer" || phase == "quantize";
 }
 
+std::string Span::verb() const {
+  if (op == "all_gather") return "gather";
+  return op == "reduce_scatter" || op == "all_reduce" ? "reduce" : op;
+}
+
 std::string Span::title() const {
   std::string text;
   const auto add = [&text](const std::string& word) {

@@ -50,6 +50,8 @@ struct Span {
   bool is_wait() const;
   /// Computes: a product, attention, a kernel, an update.
   bool is_compute() const;
+  /// What a collective does, in a word: "gather", "reduce", or its operation.
+  std::string verb() const;
   /// What to call it: "layer 3 qkv fprop".
   std::string title() const;
 };

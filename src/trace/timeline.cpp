@@ -44,7 +44,7 @@ Bar bar_of(const Span& span) {
   Bar bar{span.begin, span.end, "", span.title(), "elementwise"};
   if (span.kind == Span::Kind::collective) {
     bar.kind = span.group == "tensor" ? "exchange" : "weights";
-    bar.label = !span.exchange.empty() ? span.exchange : span.unit + (span.op == "all_gather" ? " gather" : " reduce");
+    bar.label = !span.exchange.empty() ? span.exchange : span.unit + ' ' + span.verb();
     bar.title = fmt::format("{}, {} bytes in group {}", span.title(), span.bytes, span.group);
   } else if (span.is_wait()) {
     bar.kind = "wait";

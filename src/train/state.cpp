@@ -43,7 +43,7 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
   for (int unit = 0; unit < static_cast<int>(buffers.units().size()); ++unit) {
     std::size_t bytes = 0;
     for (const tensor::Tensor& shard : buffers.gradient(unit)) {
-      const auto own = static_cast<std::size_t>(shard.count()) * tensor::size_of(setup.fsdp.reduce);
+      const std::size_t own = tensor::bytes_of(setup.fsdp.reduce, shard.count());
       bytes += comm::Communicator::reduce_memory_bytes(own, setup.fsdp.shards);
     }
     most = std::max(most, bytes);
@@ -59,32 +59,29 @@ std::size_t UserBuffers::bytes(int ranks) const {
 UserBuffers user_buffers(const Setup& setup) {
   const model::Dims& d = setup.dims;
   const std::int64_t own = d.tokens_local() * d.hidden;
-  const auto size = [&](tensor::DType dtype, std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * tensor::size_of(dtype);
-  };
   UserBuffers buffers;
   if (!d.overlap.any()) return buffers;
   if (tensor::kDevice) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
-    buffers.reduce = comm::Communicator::reduce_memory_bytes(size(d.compute, own), d.tensor);
+    buffers.reduce = comm::Communicator::reduce_memory_bytes(bytes_of(d.compute, own), d.tensor);
     if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
     return buffers;
   }
   if (d.overlap.head_gather.shares_memory())
-    buffers.gather = tensor::aligned(size(d.compute, model::HeadChunks::make(d).gathered_first() * d.hidden));
+    buffers.gather = tensor::aligned(bytes_of(d.compute, model::HeadChunks::make(d).gathered_first() * d.hidden));
   if (d.overlap.qkv.forward.shares_memory() || d.overlap.fc1.forward.shares_memory()) {
     const fp8::Recipe& recipe = setup.weights.recipe;
     if (recipe.layers < setup.config.model.layers)
-      buffers.gather = std::max(buffers.gather, tensor::aligned(size(d.compute, own)));
+      buffers.gather = std::max(buffers.gather, tensor::aligned(bytes_of(d.compute, own)));
     if (recipe.on()) {
       const auto scaling = recipe.by_rows(fp8::Role::input);
       const auto scales = static_cast<std::size_t>(fp8::scale_bytes(scaling, own));
-      buffers.gather = std::max(buffers.gather,
-                                tensor::aligned(size(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
+      buffers.gather = std::max(
+          buffers.gather, tensor::aligned(bytes_of(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
     }
   }
   if (d.overlap.proj.forward.shares_memory() || d.overlap.fc2.forward.shares_memory())
-    buffers.scatter = size(d.compute, d.tokens() * d.hidden);
+    buffers.scatter = bytes_of(d.compute, d.tokens() * d.hidden);
   return buffers;
 }
 

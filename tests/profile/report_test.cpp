@@ -112,6 +112,8 @@ TEST(CollectiveLog, bandwidths_as_nccl_tests) {
   EXPECT_DOUBLE_EQ(busbw(key(Collective::all_reduce, 2), s), 1e9);
   EXPECT_DOUBLE_EQ(busbw(key(Collective::all_gather, 4), s), 0.75e9);
   EXPECT_DOUBLE_EQ(busbw(key(Collective::reduce_scatter, 8), s), 0.875e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::all_to_all, 4), s), 0.75e9);
+  EXPECT_DOUBLE_EQ(busbw(key(Collective::send_receive, 4), s), 1e9);
   EXPECT_EQ(algbw(key(Collective::all_gather, 4), 0), 0);
 }
 

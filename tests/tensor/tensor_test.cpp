@@ -55,6 +55,13 @@ TEST(Shape, CountsAndPrints) {
   EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
 }
 
+TEST(DType, BytesOfElements) {
+  EXPECT_EQ(bytes_of(DType::fp32, 3), 12u);
+  EXPECT_EQ(bytes_of(DType::bf16, 3), 6u);
+  EXPECT_EQ(bytes_of(DType::e4m3, 3), 3u);
+  EXPECT_EQ(bytes_of(DType::i32, std::int64_t{1} << 40), std::size_t{1} << 42);
+}
+
 TEST(Tensor, SlicesRows) {
   std::vector<float> memory(24);
   const Tensor t{reinterpret_cast<std::byte*>(memory.data()), {6, 4}, DType::fp32};

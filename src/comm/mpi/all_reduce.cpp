@@ -108,13 +108,10 @@ class LargeAllReduce final : public PendingCollective {
   Share share(const tensor::Tensor& t, int rank) const {
     const std::int64_t first = std::min(cut(t, group_->size) * rank, t.count());
     const std::int64_t count = std::min(cut(t, group_->size), t.count() - first);
-    const std::size_t size = size_of(t.dtype);
-    return {static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size, count};
+    return {bytes_of(t.dtype, first), bytes_of(t.dtype, count), count};
   }
   // The cut is a multiple of 16 elements, so slots stay aligned.
-  std::size_t slot_bytes(const tensor::Tensor& t) const {
-    return static_cast<std::size_t>(cut(t, group_->size)) * size_of(t.dtype);
-  }
+  std::size_t slot_bytes(const tensor::Tensor& t) const { return bytes_of(t.dtype, cut(t, group_->size)); }
 
   bool next_stage() override {
     if (reduced_) return true;

@@ -3,8 +3,10 @@
 #include "comm/mpi/pending.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "base/error.hpp"
 #include "comm/mpi/group.hpp"
 #include "profile/trace_recorder.hpp"
 
@@ -29,7 +31,7 @@ PendingCollective::PendingCollective(std::shared_ptr<Group> group, profile::Coll
       label_(label),
       op_(op),
       sizes_(&group_->memory),
-      peers_(&group_->memory),
+      messages_(&group_->memory),
       number_(group_->sequence++) {
   add_all_bytes(sizes_, tensors);
   if (begin == Begin::now) begin_now();
@@ -56,23 +58,45 @@ void PendingCollective::leave_engine() noexcept {
 /// One after another, so that it is known which one is waited for. All of them progress in any call of MPI.
 bool PendingCollective::test_messages() {
   for (; first_pending_ < requests_.size(); ++first_pending_) {
+    if (requests_[first_pending_] == MPI_REQUEST_NULL) continue;  // was tested before
     int complete = 0;
-    check_mpi(MPI_Test(&requests_[first_pending_], &complete, MPI_STATUS_IGNORE), "MPI_Test", name_of(op_),
-              group_.get());
-    if (complete == 0) return false;
+    MPI_Status message{};
+    const int status = MPI_Test(&requests_[first_pending_], &complete, &message);
+    if (status == MPI_SUCCESS && complete == 0) return false;
+    check_message(status, message, "MPI_Test");
   }
   return true;
 }
 
+/// Throws unless the first pending message is complete and has the length that was expected.
+void PendingCollective::check_message(int status, const MPI_Status& message, std::string_view call) const {
+  const Message expected = first_pending_ < messages_.size() ? messages_[first_pending_] : Message{};
+  const bool received = expected.received_bytes >= 0;
+  int kind = MPI_SUCCESS, bytes = 0;
+  if (received && status != MPI_SUCCESS && MPI_Error_class(status, &kind) != MPI_SUCCESS) kind = MPI_SUCCESS;
+  const bool longer = kind == MPI_ERR_TRUNCATE;
+  if (!longer) {
+    check_mpi(status, call, name_of(op_), group_.get());
+    if (!received) return;
+    check_mpi(MPI_Get_count(&message, MPI_BYTE, &bytes), "MPI_Get_count", name_of(op_), group_.get());
+    if (bytes == expected.received_bytes) return;
+  }
+  base::fail(base::ExitCode::failed,
+             "{} in group '{}' on its rank {} of {}: a message of rank {} has {} bytes, but {} are expected: the two "
+             "ranks were given different counts or shapes for this call",
+             name_of(op_), group_->name, group_->rank, group_->size, expected.peer,
+             longer ? "more" : std::to_string(bytes), expected.received_bytes);
+}
+
 int PendingCollective::peer() const {
-  return first_pending_ < peers_.size() ? peers_[first_pending_] : HostWaits::kNoPeer;
+  return first_pending_ < messages_.size() ? messages_[first_pending_].peer : HostWaits::kNoPeer;
 }
 
 bool PendingCollective::advance() {
   while (!done_) {
     if (!test_messages() || !ready()) return false;
     requests_.clear();
-    peers_.clear();
+    messages_.clear();
     first_pending_ = 0;
     if (next_stage()) {
       done_ = true;
@@ -113,7 +137,9 @@ void PendingCollective::wait_for_messages(Clock::time_point entered) {
   do {
     wait.set_peer(peer());
     if (group_->waiting == Waiting::spin && !engine.any_staged(this)) {
-      check_mpi(MPI_Wait(&requests_[first_pending_], MPI_STATUS_IGNORE), "MPI_Wait", name_of(op_), group_.get());
+      MPI_Status message{};
+      const int status = MPI_Wait(&requests_[first_pending_], &message);
+      check_message(status, message, "MPI_Wait");
       ++first_pending_;
       continue;
     }
@@ -142,43 +168,50 @@ bool PendingCollective::abandon() noexcept {
 int PendingCollective::tag() const { return static_cast<int>(number_ % kTags); }
 
 /// That the last of requests_ is a message to or from `peer`.
-void PendingCollective::note_peer(int peer) {
-  peers_.resize(requests_.size() - 1, HostWaits::kNoPeer);
-  peers_.push_back(peer);
+void PendingCollective::note_message(int peer, int received_bytes) {
+  messages_.resize(requests_.size() - 1);
+  messages_.push_back({peer, received_bytes});
+}
+
+std::size_t PendingCollective::message_count(std::size_t bytes, Ending ending) const {
+  const std::size_t most = group_->engine->limits.message_bytes;
+  return ending == Ending::with_short ? bytes / most + 1 : (bytes + most - 1) / most;
 }
 
 void PendingCollective::post_sends(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes,
-                                   int to) {
-  for (std::size_t first = 0; first < bytes; first += group_->engine->limits.message_bytes) {
-    const auto n = static_cast<int>(std::min(group_->engine->limits.message_bytes, bytes - first));
-    check_mpi(MPI_Isend(data + first, n, MPI_BYTE, to, tag(), group_->comm, &list.emplace_back(MPI_REQUEST_NULL)),
+                                   int to, Ending ending) {
+  const std::size_t most = group_->engine->limits.message_bytes;
+  for (std::size_t i = 0; i < message_count(bytes, ending); ++i) {
+    const auto n = static_cast<int>(std::min(most, bytes - i * most));
+    check_mpi(MPI_Isend(data + i * most, n, MPI_BYTE, to, tag(), group_->comm, &list.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend", name_of(op_), group_.get());
-    if (&list == &requests_) note_peer(to);
+    if (&list == &requests_) note_message(to, -1);
   }
 }
 
-void PendingCollective::send(const std::byte* data, std::size_t bytes, int to) {
-  post_sends(requests_, data, bytes, to);
+void PendingCollective::send(const std::byte* data, std::size_t bytes, int to, Ending ending) {
+  post_sends(requests_, data, bytes, to, ending);
 }
 
 void PendingCollective::send_aside(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes,
                                    int to) {
-  post_sends(list, data, bytes, to);
+  post_sends(list, data, bytes, to, Ending::with_last_bytes);
 }
 
 bool PendingCollective::wait_for(std::pmr::vector<MPI_Request>& list, int to) {
   requests_.swap(list);
-  peers_.assign(requests_.size(), to);
+  messages_.assign(requests_.size(), {to, -1});
   return requests_.empty();
 }
 
-void PendingCollective::receive(std::byte* data, std::size_t bytes, int from) {
-  for (std::size_t first = 0; first < bytes; first += group_->engine->limits.message_bytes) {
-    const auto n = static_cast<int>(std::min(group_->engine->limits.message_bytes, bytes - first));
+void PendingCollective::receive(std::byte* data, std::size_t bytes, int from, Ending ending) {
+  const std::size_t most = group_->engine->limits.message_bytes;
+  for (std::size_t i = 0; i < message_count(bytes, ending); ++i) {
+    const auto n = static_cast<int>(std::min(most, bytes - i * most));
     check_mpi(
-        MPI_Irecv(data + first, n, MPI_BYTE, from, tag(), group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
+        MPI_Irecv(data + i * most, n, MPI_BYTE, from, tag(), group_->comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
         "MPI_Irecv", name_of(op_), group_.get());
-    note_peer(from);
+    note_message(from, n);
   }
 }
 

@@ -69,9 +69,13 @@ class PendingCollective {
   bool done() const { return done_; }
   void begin_now();
 
-  /// Posts messages of at most Limits::message_bytes each. Posts none for 0 bytes.
-  void send(const std::byte* data, std::size_t bytes, int to);
-  void receive(std::byte* data, std::size_t bytes, int from);
+  /// How the messages of one part end. `with_short`: with a message that is shorter than Limits::message_bytes, an
+  /// empty one if need be. So the receiver finds every other number of bytes than it expects.
+  enum class Ending { with_last_bytes, with_short };
+  /// Posts messages of at most Limits::message_bytes each; none for 0 bytes, unless the ending is a short one. A
+  /// message of another length than expected is an Error(failed) of advance() and wait().
+  void send(const std::byte* data, std::size_t bytes, int to, Ending ending = Ending::with_last_bytes);
+  void receive(std::byte* data, std::size_t bytes, int from, Ending ending = Ending::with_last_bytes);
   /// As send(), but the messages are added to `list`: no stage waits for them until wait_for(list).
   void send_aside(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes, int to);
   /// In next_stage(), which posts nothing else: the stage waits for these messages to `to`. True if there are none.
@@ -98,15 +102,22 @@ class PendingCollective {
   void leave_engine() noexcept;
   profile::CollectiveGroup logged_group() const;
   bool test_messages();
+  void check_message(int status, const MPI_Status& message, std::string_view call) const;
+  std::size_t message_count(std::size_t bytes, Ending ending) const;
   void wait_for_messages(Clock::time_point entered);
-  void note_peer(int peer);
-  void post_sends(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes, int to);
+  void note_message(int peer, int received_bytes);
+  void post_sends(std::pmr::vector<MPI_Request>& list, const std::byte* data, std::size_t bytes, int to, Ending ending);
   int tag() const;
+
+  struct Message {
+    int peer = HostWaits::kNoPeer;
+    int received_bytes = -1;  ///< that must arrive; −1: it is sent, or is not one message
+  };
 
   profile::Collective op_;
   std::pmr::vector<DTypeBytes> sizes_;
-  std::pmr::vector<int> peers_;    // of requests_, as far as send() and receive() made them
-  std::size_t first_pending_ = 0;  // of requests_: those before it are complete
+  std::pmr::vector<Message> messages_;  // of requests_, as far as send() and receive() made them
+  std::size_t first_pending_ = 0;       // of requests_: those before it are complete
   unsigned number_;
   std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced
   bool done_ = false;

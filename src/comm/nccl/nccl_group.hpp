@@ -12,6 +12,7 @@
 #include "comm/nccl/nccl_device.hpp"
 #include "comm/peer/peer_memory.hpp"
 #include "comm/peer/push_sums.hpp"
+#include "comm/peer/slot_memory.hpp"
 
 namespace shard8::comm::nccl {
 
@@ -32,6 +33,9 @@ class NcclGroup final : public DeviceGroup {
                                      std::string_view label, bool own_too) override;
   ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item, std::string_view label) override;
   DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) override;
+  DeviceCall* exchange(profile::Collective op, std::span<const tensor::Tensor> sent, std::span<const PeerPart> parts,
+                       std::string_view label) override;
+  std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
   bool uses_memory_of_peers(const Communicator& group) override;
@@ -57,6 +61,7 @@ class NcclGroup final : public DeviceGroup {
   std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
   std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
   std::weak_ptr<peer::PushSums> push_sums_;
+  std::weak_ptr<peer::SlotMemory> slots_;
   std::vector<std::unique_ptr<DeviceGather>> gathers_;
   std::vector<std::unique_ptr<DeviceScatter>> scatters_;
 };

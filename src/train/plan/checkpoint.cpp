@@ -12,7 +12,7 @@ Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state) {
   Plan::Checkpoint bytes;
   bytes.copies = checkpoint::Snapshot::bytes(tensors, setup.place);
   for (const checkpoint::StateTensor& t : tensors) {
-    bytes.state += static_cast<std::uint64_t>(t.shape.count()) * tensor::size_of(t.dtype);
+    bytes.state += tensor::bytes_of(t.dtype, t.shape.count());
     if (!t.counts(setup.place)) continue;
     for (const checkpoint::LocalPart& part : t.parts) bytes.rank_file += part.local.bytes();
   }
