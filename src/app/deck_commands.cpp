@@ -51,11 +51,11 @@ void print_warnings(const deck::LoadResult& deck) {
 void check_methods(const std::string& path, const deck::LoadResult& deck) {
   if (!tensor::kDevice) return;
   std::string problems;
-  for (const std::string_view key : deck::ring_overlap_keys(deck.config))
+  for (const profile::Exchange exchange : deck::exchanges_with(deck.config, profile::ExchangeMethod::ring))
     problems += fmt::format(
-        "{}{}: error: overlap.{} = ring, but this program was built for CUDA devices, and a ring passes tokens on "
-        "between hosts: set overlap.{} to {}",
-        problems.empty() ? "" : "\n", path, key, key, deck::instead_of_ring(key));
+        "{0}{1}: error: overlap.{2} = ring, but this program was built for CUDA devices, and a ring passes tokens on "
+        "between hosts: set overlap.{2} to {3}",
+        problems.empty() ? "" : "\n", path, name_of(exchange), name_of(deck::method_of_auto(exchange)));
   if (!problems.empty()) base::fail(base::ExitCode::deck, "{}", problems);
 }
 

@@ -9,7 +9,6 @@
 #include "app/compare_off.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
-#include "app/overlap_choice.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/run_header.hpp"
@@ -20,7 +19,6 @@
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "bench/overlap_choice.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
@@ -34,6 +32,7 @@
 #include "train/checkpoints.hpp"
 #include "train/inputs.hpp"
 #include "train/loop.hpp"
+#include "train/overlap/decision.hpp"
 #include "train/plan/plan.hpp"
 #include "train/saved_choices.hpp"
 #include "train/stopping.hpp"
@@ -181,10 +180,10 @@ class Run {
   /// From here on the run's config has a method or `off` in place of every `auto`. What is told of the deck
   /// (deck_.echo) keeps the `auto`, so that a run that goes on may choose again.
   void decide_overlap(const train::SavedChoices& saved) {
-    if (deck::auto_overlap_keys(config()).empty()) return;
-    overlap_ = app::decide_overlap(*assembly_, restart_.first ? restart_.first->folder : "", saved);
-    deck_.config = bench::with_choice(deck_.config, overlap_.choice);
-    assembly_->set_overlap(config().overlap);
+    if (deck::exchanges_with(config(), profile::ExchangeMethod::automatic).empty()) return;
+    overlap_ = train::decide_overlap(*assembly_, restart_.first ? restart_.first->folder : "", saved);
+    deck_.config.overlap.methods = overlap_.choice.resolve(config().overlap.methods);
+    assembly_->set_overlap(config().overlap.methods);
   }
 
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
@@ -386,7 +385,7 @@ class Run {
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     input.processor = processor_;
-    if (config().mesh.tensor > 1) input.methods = model::Overlap::make(config()).methods();
+    if (config().mesh.tensor > 1) input.methods = assembly_->setup().dims.overlap.methods;
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
@@ -473,7 +472,7 @@ class Run {
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   train::RestartPoints restart_;
-  OverlapDecision overlap_;
+  train::OverlapDecision overlap_;
   std::optional<train::RestartPoint> point_;  ///< the checkpoint from which the run went on
   std::optional<train::Checkpoints> checkpoints_;
   std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to

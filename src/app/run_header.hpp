@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "app/overlap_choice.hpp"
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
 #include "comm/node.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
+#include "train/overlap/decision.hpp"
 
 namespace shard8::app {
 
@@ -19,7 +19,7 @@ struct RunHeader {
   const comm::Communicator& world;
   const comm::Node& node;
   const train::Assembly& assembly;
-  const OverlapDecision& overlap;
+  const train::OverlapDecision& overlap;
   const train::RunDescription& run;
   const std::optional<train::RestartPoint>& point;  ///< the checkpoint from which the run goes on
   std::optional<double> entropy;                    ///< of the data, in nats

@@ -14,7 +14,6 @@
 #include "comm/node.hpp"
 #include "deck/trace_steps.hpp"
 #include "io/durable_file.hpp"
-#include "model/overlap.hpp"
 #include "model/parameters.hpp"
 #include "trace/rank_trace.hpp"
 
@@ -97,10 +96,11 @@ std::string RunTracer::write(const std::string& host) {
   trace.device = tensor::kDevice ? device_name() : "host";
   trace.mesh = {static_cast<int>(config.mesh.replicate), static_cast<int>(config.mesh.shard),
                 static_cast<int>(config.mesh.tensor)};
-  const auto methods = model::Overlap::make(config).methods();
-  for (int e = 0; e < profile::kExchanges; ++e)
-    trace.exchanges.push_back(
-        fmt::format("{} {}", name_of(static_cast<profile::Exchange>(e)), methods[static_cast<std::size_t>(e)]));
+  const profile::ExchangeMethods& methods = assembly_.setup().dims.overlap.methods;
+  for (int e = 0; e < profile::kExchanges; ++e) {
+    const auto exchange = static_cast<profile::Exchange>(e);
+    trace.exchanges.push_back(fmt::format("{} {}", name_of(exchange), name_of(methods[exchange])));
+  }
   for (const comm::ClockReading& c : clock_) trace.clock.push_back({c.local_ns, c.ahead_ns, c.round_trip_ns});
   trace::take_spans(trace, recorder_, unit_names(config.model.layers));
   if (trace.steps.empty())

@@ -84,7 +84,7 @@ void require_output(const deck::Config& config) {
        {output.metrics, output.timing, output.summary, output.timing_ranks, std::string(deck::OutputConfig::kRanks)})
     if (!name.empty()) profile::require_writable(path(name));
   profile::require_writable(io::temporary_of(path(train::TrainingFile::kName).string()));
-  if (!deck::auto_overlap_keys(config).empty())
+  if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
     profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap).string()));
   if (tensor::kDevice) profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms).string()));
 }

@@ -8,15 +8,14 @@
 #include <functional>
 #include <utility>
 
-#include "bench/overlap_timing.hpp"
-#include "deck/overlap.hpp"
 #include "profile/spread.hpp"
+#include "train/overlap/timing.hpp"
 
 namespace shard8::bench {
 
 namespace {
 
-OverlapRow time_case(const OverlapCase& c, OverlapTiming& timing, const OverlapSettings& settings) {
+OverlapRow time_case(const train::OverlapCase& c, train::OverlapTiming& timing, const OverlapSettings& settings) {
   timing.once(c.prepare);
   std::vector<const std::function<void()>*> variants{&c.product, &c.alone, &c.sequential, &c.overlapped};
   if (c.flags) variants.push_back(&c.flags);
@@ -26,7 +25,7 @@ OverlapRow time_case(const OverlapCase& c, OverlapTiming& timing, const OverlapS
     for (std::size_t v = 0; v < variants.size(); ++v) times[v].push_back(slowest[v]);
   }
   OverlapRow row{.key = std::string(name_of(c.exchange.name)),
-                 .method = c.method,
+                 .method = std::string(name_of(c.exchange.method)),
                  .m = c.m,
                  .n = c.n,
                  .k = c.k,
@@ -65,14 +64,13 @@ std::optional<double> OverlapRow::hidden() const {
 }
 
 deck::Config overlap_bench_deck(deck::Config config) {
-  deck::Config all = config;
-  all.overlap = {};
-  all.overlap.enable = true;
-  all.overlap.splits = config.overlap.splits;
-  all.overlap.chunks = config.overlap.chunks;
   config.overlap.enable = true;
-  for (const std::string_view key : deck::ring_overlap_keys(config)) deck::set_overlap_key(all, key, "ring");
-  return all;
+  config.overlap.min_gflop = 0;
+  for (const profile::Exchange key : profile::kOverlapKeys) {
+    profile::ExchangeMethod& method = config.overlap.methods[key];
+    if (method != profile::ExchangeMethod::ring) method = profile::ExchangeMethod::automatic;
+  }
+  return config;
 }
 
 OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
@@ -81,13 +79,13 @@ OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world,
                  settings.blocks, settings.repetitions);
   const comm::Mesh mesh = comm::make_mesh(std::move(world), train::mesh_shape(config.mesh), true);
   const train::Setup setup = train::Setup::make(config, mesh.place, threads);
-  OverlapTiming timing(setup, mesh, exec);
+  train::OverlapTiming timing(setup, mesh, exec);
   OverlapBench bench{.settings = settings,
                      .ranks = mesh.world.size(),
                      .tensor = mesh.tensor.size(),
                      .parts_problem = timing.parts_problem(),
                      .rows = {}};
-  for (const OverlapCase& c : timing.cases()) bench.rows.push_back(time_case(c, timing, settings));
+  for (const train::OverlapCase& c : timing.cases()) bench.rows.push_back(time_case(c, timing, settings));
   return bench;
 }
 

@@ -17,7 +17,7 @@ namespace shard8::deck {
 namespace {
 
 struct Reader {
-  std::string_view key;          ///< group.key
+  std::string_view key;          ///< group.key; a group alone: all its keys but `switched_by`
   std::string_view switched_by;  ///< the key that decides whether `key` is read
   bool (*reads)(const Config&);
 };
@@ -74,27 +74,13 @@ constexpr Reader kReaders[] = {
     {"fp8.first_layers_bf16", "fp8.recipe", in_fp8},
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
     {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.tensor > 1; }},
-    {"overlap.qkv_fprop", "overlap.enable", overlaps},
-    {"overlap.proj_fprop", "overlap.enable", overlaps},
-    {"overlap.fc1_fprop", "overlap.enable", overlaps},
-    {"overlap.fc2_fprop", "overlap.enable", overlaps},
-    {"overlap.qkv_dgrad", "overlap.enable", overlaps},
-    {"overlap.proj_dgrad", "overlap.enable", overlaps},
+    {"overlap", "overlap.enable", overlaps},
     {"overlap.proj_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || fc2_wgrad_can_wait(c); }},
-    {"overlap.fc1_dgrad", "overlap.enable", overlaps},
-    {"overlap.fc2_dgrad", "overlap.enable", overlaps},
     {"overlap.fc2_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || proj_wgrad_can_wait(c); }},
-    {"overlap.qkv_wgrad", "overlap.enable", overlaps},
-    {"overlap.fc1_wgrad", "overlap.enable", overlaps},
-    {"overlap.head_fprop", "overlap.enable", overlaps},
-    {"overlap.head_dgrad", "overlap.enable", overlaps},
-    {"overlap.splits", "overlap.enable", overlaps},
     {"overlap.splits", "mesh.tensor", [](const Config& c) { return !overlaps(c) || c.mesh.tensor > 2; }},
     {"overlap.splits", "mesh.device",
      [](const Config& c) { return !overlaps(c) || c.mesh.tensor <= 2 || c.mesh.device != Device::host; }},
-    {"overlap.chunks", "overlap.enable", overlaps},
     {"overlap.chunks", "mesh.device", [](const Config& c) { return !overlaps(c) || c.mesh.device != Device::host; }},
-    {"overlap.min_gflop", "overlap.enable", overlaps},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
     {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.async", "checkpoint.dir", writes_checkpoints},
@@ -159,13 +145,19 @@ std::int64_t Checker::integer(std::string_view path) const {
 
 void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {
   const Checker check(diagnostics, reading);
-  for (const Reader& reader : kReaders) {
-    const auto given = reading.values.find(reader.key);
-    if (given == reading.values.end() || reader.reads(reading.config)) continue;
-    const Field& field = field_at(reader.key);
-    if (value_text(field, reading.config) == value_text(field, Config{})) continue;
-    diagnostics.warning(given->second, fmt::format("{} has no effect", check.shown(reader.key)),
+  const auto warn = [&](std::string_view key, const Reader& reader) {
+    const auto given = reading.values.find(key);
+    if (given == reading.values.end() || key == reader.switched_by || reader.reads(reading.config)) return;
+    const Field& field = field_at(key);
+    if (value_text(field, reading.config) == value_text(field, Config{})) return;
+    diagnostics.warning(given->second, fmt::format("{} has no effect", check.shown(key)),
                         fmt::format("nothing reads it with {}", check.shown(reader.switched_by)));
+  };
+  for (const Reader& reader : kReaders) {
+    const Group* const group = find_group(reader.key);
+    if (group == nullptr) warn(reader.key, reader);
+    for (const Field& field : group == nullptr ? std::span<const Field>() : group->fields)
+      warn(fmt::format("{}.{}", reader.key, field.key), reader);
   }
   const auto warmup = reading.values.find("optimizer.warmup");
   if (warmup != reading.values.end() && reading.config.optimizer.warmup >= reading.config.run.steps)

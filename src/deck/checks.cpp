@@ -141,13 +141,13 @@ void check_mesh(const Checker& check, const Config& config) {
 
 void check_ring(const Checker& check, const Config& config) {
   if (!check.sound({"overlap.enable", "mesh.tensor", "mesh.device"}) || config.mesh.device != Device::cuda) return;
-  for (const std::string_view key : ring_overlap_keys(config)) {
-    const std::string path = fmt::format("overlap.{}", key);
+  for (const Exchange exchange : exchanges_with(config, ExchangeMethod::ring)) {
+    const std::string path = fmt::format("overlap.{}", name_of(exchange));
     if (check.sound({path}))
       check.fail({path, "mesh.device"},
                  fmt::format("{} does not go with {}", check.shown(path), check.shown("mesh.device")),
-                 fmt::format("a ring passes tokens on between hosts: set overlap.{} to {}, or leave mesh.device out",
-                             key, instead_of_ring(key)));
+                 fmt::format("a ring passes tokens on between hosts: set {} to {}, or leave mesh.device out", path,
+                             name_of(method_of_auto(exchange))));
   }
 }
 

@@ -66,18 +66,6 @@ template <>
 struct Choices<CheckpointFiles> {
   static constexpr std::array<std::string_view, 2> names = {"rank", "node"};
 };
-template <>
-struct Choices<OverlapMethod> {
-  static constexpr std::array<std::string_view, 3> names = {"auto", "off", "bulk"};
-};
-template <>
-struct Choices<GatherMethod> {
-  static constexpr std::array<std::string_view, 4> names = {"auto", "off", "direct", "ring"};
-};
-template <>
-struct Choices<ScatterMethod> {
-  static constexpr std::array<std::string_view, 4> names = {"auto", "off", "pipeline", "ring"};
-};
 
 /// The name that a value has in a deck.
 template <class E>

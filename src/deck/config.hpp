@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "profile/exchange.hpp"
+
 namespace shard8::deck {
 
 enum class Arch { llama, gpt2 };
@@ -20,9 +22,6 @@ enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
 enum class CheckpointFiles { rank, node };
-enum class OverlapMethod { automatic, off, bulk };
-enum class GatherMethod { automatic, off, direct, ring };
-enum class ScatterMethod { automatic, off, pipeline, ring };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
@@ -93,22 +92,15 @@ struct FsdpConfig {
   Gather gather = Gather::automatic;
 };
 
-/// How the tensor group's exchanges run beside matrix products. A key names the product whose exchange it is.
+/// How the tensor group's exchanges run beside matrix products.
 struct OverlapConfig {
-  using Method = OverlapMethod;
-  bool enable = false;                                  ///< false: every exchange runs alone
-  GatherMethod qkv_fprop = GatherMethod::automatic;     ///< the gather of qkv's input
-  ScatterMethod proj_fprop = ScatterMethod::automatic;  ///< the reduce-scatter of proj's output
-  GatherMethod fc1_fprop = GatherMethod::automatic;     ///< the gather of fc1's input
-  ScatterMethod fc2_fprop = ScatterMethod::automatic;   ///< the reduce-scatter of fc2's output
-  Method qkv_dgrad = Method::automatic;                 ///< the gather of qkv's input, for its wgrad
-  Method proj_dgrad = Method::automatic;                ///< the gather of the gradient of proj's output
-  Method fc1_dgrad = Method::automatic;                 ///< that of fc1's
-  Method fc2_dgrad = Method::automatic;                 ///< the gather of the gradient of fc2's output
-  Method qkv_wgrad = Method::automatic;                 ///< the reduce-scatter of the gradient of qkv's input
-  Method fc1_wgrad = Method::automatic;                 ///< that of fc1's
-  GatherMethod head_fprop = GatherMethod::automatic;    ///< the gather of the head's input
-  Method head_dgrad = Method::automatic;                ///< the reduce-scatter of the gradient of the head's input
+  bool enable = false;  ///< false: every exchange runs alone
+  /// Each exchange that has a key has one of the methods that it can have (deck/overlap.hpp), the others are off.
+  profile::ExchangeMethods methods = [] {
+    profile::ExchangeMethods all{};
+    for (const profile::Exchange key : profile::kOverlapKeys) all[key] = profile::ExchangeMethod::automatic;
+    return all;
+  }();
   /// On devices, of a direct gather: the products in which the other ranks' tokens are multiplied; 0: one for each
   /// rank.
   std::int64_t splits = 0;

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "deck/fields.hpp"
+#include "deck/overlap.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -8,6 +11,28 @@ namespace {
 template <auto member>
 constexpr Slot overlap() {
   return slot<&Config::overlap, member>();
+}
+/// The names of the methods that an exchange can have.
+template <Exchange exchange>
+constexpr auto kMethodNames = [] {
+  std::array<std::string_view, methods_of(exchange).size()> names;
+  std::ranges::transform(methods_of(exchange), names.begin(), [](auto method) { return name_of(method); });
+  return names;
+}();
+template <Exchange exchange>
+constexpr Field method(std::string_view help) {
+  return {.key = name_of(exchange),
+          .slot = ChoiceAccess{[](const Config& config) {
+                                 constexpr auto kMethods = methods_of(exchange);
+                                 const auto found = std::ranges::find(kMethods, config.overlap.methods[exchange]);
+                                 return static_cast<int>(found - kMethods.begin());
+                               },
+                               [](Config& config, int value) {
+                                 config.overlap.methods[exchange] =
+                                     methods_of(exchange)[static_cast<std::size_t>(value)];
+                               },
+                               kMethodNames<exchange>},
+          .help = help};
 }
 template <auto member>
 constexpr Slot optimizer() {
@@ -49,50 +74,34 @@ constexpr Field kOverlap[] = {
      .slot = overlap<&OverlapConfig::enable>(),
      .help = "exchanges run beside products as the keys below say; false: each runs alone. auto: when it starts, a "
              "run times the exchange with its method and alone, and keeps the faster"},
-    {.key = "qkv_fprop",
-     .slot = overlap<&OverlapConfig::qkv_fprop>(),
-     .help =
-         "the gather of qkv's input; direct: the product of each rank's tokens runs as soon as they are there; "
-         "ring, on hosts: the same, but each rank's tokens travel from neighbour to neighbour; auto: direct or off"},
-    {.key = "proj_fprop",
-     .slot = overlap<&OverlapConfig::proj_fprop>(),
-     .help = "the reduce-scatter of proj's output; pipeline: each rank's tokens leave as soon as their product is "
-             "done; ring, on hosts: sums travel from neighbour to neighbour, and each rank adds its product; auto: "
-             "pipeline or off"},
-    {.key = "fc1_fprop",
-     .slot = overlap<&OverlapConfig::fc1_fprop>(),
-     .help = "the gather of fc1's input; direct, ring: as for qkv_fprop; auto: direct or off"},
-    {.key = "fc2_fprop",
-     .slot = overlap<&OverlapConfig::fc2_fprop>(),
-     .help = "the reduce-scatter of fc2's output; pipeline, ring: as for proj_fprop; auto: pipeline or off"},
-    {.key = "qkv_dgrad",
-     .slot = overlap<&OverlapConfig::qkv_dgrad>(),
-     .help = "the gather of qkv's input for wgrad; bulk: while dgrad computes; auto: bulk or off"},
-    {.key = "proj_dgrad",
-     .slot = overlap<&OverlapConfig::proj_dgrad>(),
-     .help = "the gather of the gradient of proj's output; bulk: while the wgrad of fc2 computes; auto: bulk or off"},
-    {.key = "fc1_dgrad",
-     .slot = overlap<&OverlapConfig::fc1_dgrad>(),
-     .help = "the gather of fc1's input for wgrad; bulk: while dgrad computes; auto: bulk or off"},
-    {.key = "fc2_dgrad",
-     .slot = overlap<&OverlapConfig::fc2_dgrad>(),
-     .help = "the gather of the gradient of fc2's output; bulk: while the wgrad of proj in the layer above computes; "
-             "auto: bulk or off"},
-    {.key = "qkv_wgrad",
-     .slot = overlap<&OverlapConfig::qkv_wgrad>(),
-     .help = "the reduce-scatter of the gradient of qkv's input; bulk: while wgrad computes; auto: bulk or off"},
-    {.key = "fc1_wgrad",
-     .slot = overlap<&OverlapConfig::fc1_wgrad>(),
-     .help = "the reduce-scatter of the gradient of fc1's input; bulk: while wgrad computes; auto: bulk or off"},
-    {.key = "head_fprop",
-     .slot = overlap<&OverlapConfig::head_fprop>(),
-     .help = "the gather of the head's input; direct: the head's first tokens are multiplied as they arrive, and the "
-             "others arrive beside them; ring, on hosts: the first tokens travel from neighbour to neighbour; auto: "
-             "direct or off"},
-    {.key = "head_dgrad",
-     .slot = overlap<&OverlapConfig::head_dgrad>(),
-     .help = "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "
-             "computes; auto: bulk or off"},
+    method<Exchange::qkv_fprop>(
+        "the gather of qkv's input; direct: the product of each rank's tokens runs as soon as they are there; "
+        "ring, on hosts: the same, but each rank's tokens travel from neighbour to neighbour; auto: direct or off"),
+    method<Exchange::proj_fprop>(
+        "the reduce-scatter of proj's output; pipeline: each rank's tokens leave as soon as their product is "
+        "done; ring, on hosts: sums travel from neighbour to neighbour, and each rank adds its product; auto: "
+        "pipeline or off"),
+    method<Exchange::fc1_fprop>("the gather of fc1's input; direct, ring: as for qkv_fprop; auto: direct or off"),
+    method<Exchange::fc2_fprop>(
+        "the reduce-scatter of fc2's output; pipeline, ring: as for proj_fprop; auto: pipeline or off"),
+    method<Exchange::qkv_dgrad>("the gather of qkv's input for wgrad; bulk: while dgrad computes; auto: bulk or off"),
+    method<Exchange::proj_dgrad>(
+        "the gather of the gradient of proj's output; bulk: while the wgrad of fc2 computes; auto: bulk or off"),
+    method<Exchange::fc1_dgrad>("the gather of fc1's input for wgrad; bulk: while dgrad computes; auto: bulk or off"),
+    method<Exchange::fc2_dgrad>(
+        "the gather of the gradient of fc2's output; bulk: while the wgrad of proj in the layer above computes; "
+        "auto: bulk or off"),
+    method<Exchange::qkv_wgrad>(
+        "the reduce-scatter of the gradient of qkv's input; bulk: while wgrad computes; auto: bulk or off"),
+    method<Exchange::fc1_wgrad>(
+        "the reduce-scatter of the gradient of fc1's input; bulk: while wgrad computes; auto: bulk or off"),
+    method<Exchange::head_fprop>(
+        "the gather of the head's input; direct: the head's first tokens are multiplied as they arrive, and the "
+        "others arrive beside them; ring, on hosts: the first tokens travel from neighbour to neighbour; auto: "
+        "direct or off"),
+    method<Exchange::head_dgrad>(
+        "the reduce-scatter of the gradient of the head's input; bulk: while the wgrad of the last tokens "
+        "computes; auto: bulk or off"),
     {.key = "splits",
      .slot = overlap<&OverlapConfig::splits>(),
      .bounds = at_least(0),

@@ -5,12 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <initializer_list>
-#include <stdexcept>
-#include <variant>
-
-#include "deck/fields.hpp"
 #include "deck/layout.hpp"
 #include "deck/number.hpp"
 
@@ -18,18 +12,48 @@ namespace shard8::deck {
 
 namespace {
 
-constexpr std::string_view kAuto = "auto", kRing = "ring";
+bool can_overlap(const Config& config) { return config.overlap.enable && config.mesh.tensor > 1; }
 
-/// The keys with this value.
-std::vector<std::string_view> keys_with(const Config& config, std::string_view value) {
-  std::vector<std::string_view> keys;
-  if (!config.overlap.enable || config.mesh.tensor == 1) return keys;
-  for (const Field& field : overlap_fields()) {
-    const auto* choice = std::get_if<ChoiceAccess>(&field.slot);
-    if (choice != nullptr && choice->names[static_cast<std::size_t>(choice->get(config))] == value)
-      keys.push_back(field.key);
+/// The method of an exchange, where auto counts as its method. Off if no product can run beside the exchange.
+ExchangeMethod method_of(const Config& config, Exchange exchange) {
+  if (exchange == Exchange::proj_dgrad && !fc2_wgrad_can_wait(config)) return ExchangeMethod::off;
+  if (exchange == Exchange::fc2_dgrad && !proj_wgrad_can_wait(config)) return ExchangeMethod::off;
+  const ExchangeMethod method = config.overlap.methods[exchange];
+  return method == ExchangeMethod::automatic ? method_of_auto(exchange) : method;
+}
+
+/// Elements of a weight on one rank, over model.hidden: of the linear whose product runs beside the exchange.
+std::int64_t columns_beside(const Config& config, Exchange exchange) {
+  const ModelConfig& m = config.model;
+  const std::int64_t tensor = config.mesh.tensor;
+  switch (exchange) {
+    case Exchange::qkv_fprop:
+    case Exchange::qkv_dgrad:
+    case Exchange::qkv_wgrad:
+      return (m.heads + 2 * m.kv_heads) / tensor * (m.hidden / m.heads);
+    case Exchange::proj_fprop:
+    case Exchange::fc2_dgrad:  // beside the wgrad of proj in the layer above
+      return m.hidden / tensor;
+    case Exchange::fc1_fprop:
+    case Exchange::fc1_dgrad:
+    case Exchange::fc1_wgrad:
+      return (m.arch == Arch::llama ? 2 : 1) * m.ffn / tensor;
+    case Exchange::fc2_fprop:
+    case Exchange::proj_dgrad:  // beside the wgrad of fc2
+      return m.ffn / tensor;
+    default:
+      return (m.vocab + tensor - 1) / tensor;
   }
-  return keys;
+}
+
+/// Whether the product beside the exchange, with all tokens of a micro-batch, has overlap.min_gflop on one rank or
+/// more: 2 M N K / 1e9. Forward, dgrad and wgrad have equally many.
+bool large_enough(const Config& config, Exchange exchange) {
+  if (config.overlap.min_gflop == 0) return true;
+  const std::int64_t tokens = lay_out(config).tensor_tokens * config.mesh.tensor;
+  const double gflop = 2e-9 * static_cast<double>(tokens) * static_cast<double>(columns_beside(config, exchange)) *
+                       static_cast<double>(config.model.hidden);
+  return gflop >= config.overlap.min_gflop;
 }
 
 }  // namespace
@@ -42,30 +66,19 @@ bool proj_wgrad_can_wait(const Config& config) {
   return config.model.recompute != Recompute::full && fc2_wgrad_can_wait(config);
 }
 
-double product_gflop(const Config& config, OverlapLinear linear) {
-  const ModelConfig& m = config.model;
-  const std::int64_t tensor = config.mesh.tensor;
-  const auto columns = [&] {
-    switch (linear) {
-      case OverlapLinear::qkv:
-        return (m.heads + 2 * m.kv_heads) / tensor * (m.hidden / m.heads);
-      case OverlapLinear::proj:
-        return m.hidden / tensor;
-      case OverlapLinear::fc1:
-        return (m.arch == Arch::llama ? 2 : 1) * m.ffn / tensor;
-      case OverlapLinear::fc2:
-        return m.ffn / tensor;
-      case OverlapLinear::head:
-        break;
-    }
-    return (m.vocab + tensor - 1) / tensor;
-  };
-  const std::int64_t tokens = lay_out(config).tensor_tokens * tensor;
-  return 2e-9 * static_cast<double>(tokens) * static_cast<double>(columns()) * static_cast<double>(m.hidden);
+ExchangeMethods exchange_methods(const Config& config) {
+  ExchangeMethods methods{};
+  if (!can_overlap(config)) return methods;
+  for (const Exchange exchange : profile::kOverlapKeys)
+    if (large_enough(config, exchange)) methods[exchange] = method_of(config, exchange);
+  return methods;
 }
 
-bool large_enough(const Config& config, OverlapLinear linear) {
-  return config.overlap.min_gflop == 0 || product_gflop(config, linear) >= config.overlap.min_gflop;
+std::vector<Exchange> exchanges_with(const Config& config, ExchangeMethod value) {
+  std::vector<Exchange> exchanges;
+  for (const Exchange exchange : profile::kOverlapKeys)
+    if (can_overlap(config) && config.overlap.methods[exchange] == value) exchanges.push_back(exchange);
+  return exchanges;
 }
 
 int pipeline_chunks(const Config& config) {
@@ -74,64 +87,24 @@ int pipeline_chunks(const Config& config) {
 }
 
 std::string describe_overlap(const Config& config) {
-  using Linear = OverlapLinear;
-  struct Key {
-    const char* name;
-    bool on;
-    Linear beside;  ///< whose product
-  };
-  const OverlapConfig& o = config.overlap;
   std::string text, small;
-  const auto add = [](std::string& names, const char* name) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  const auto add = [](std::string& names, Exchange exchange) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(exchange));
   };
-  const auto list = [&](const char* method, std::initializer_list<Key> keys) {
+  for (const ExchangeMethod method :
+       {ExchangeMethod::direct, ExchangeMethod::pipeline, ExchangeMethod::ring, ExchangeMethod::bulk}) {
     std::string names;
-    for (const auto& [name, on, beside] : keys)
-      if (on) add(large_enough(config, beside) ? names : small, name);
-    if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", method, names);
-  };
-  const auto direct = [](GatherMethod key) { return key != GatherMethod::off && key != GatherMethod::ring; };
-  const auto pipeline = [](ScatterMethod key) { return key != ScatterMethod::off && key != ScatterMethod::ring; };
-  list("direct", {{"qkv_fprop", direct(o.qkv_fprop), Linear::qkv},
-                  {"fc1_fprop", direct(o.fc1_fprop), Linear::fc1},
-                  {"head_fprop", direct(o.head_fprop), Linear::head}});
-  list("pipeline",
-       {{"proj_fprop", pipeline(o.proj_fprop), Linear::proj}, {"fc2_fprop", pipeline(o.fc2_fprop), Linear::fc2}});
-  list("ring", {{"qkv_fprop", o.qkv_fprop == GatherMethod::ring, Linear::qkv},
-                {"proj_fprop", o.proj_fprop == ScatterMethod::ring, Linear::proj},
-                {"fc1_fprop", o.fc1_fprop == GatherMethod::ring, Linear::fc1},
-                {"fc2_fprop", o.fc2_fprop == ScatterMethod::ring, Linear::fc2},
-                {"head_fprop", o.head_fprop == GatherMethod::ring, Linear::head}});
-  list("bulk", {{"qkv_dgrad", o.qkv_dgrad != OverlapMethod::off, Linear::qkv},
-                {"proj_dgrad", o.proj_dgrad != OverlapMethod::off && fc2_wgrad_can_wait(config), Linear::fc2},
-                {"fc1_dgrad", o.fc1_dgrad != OverlapMethod::off, Linear::fc1},
-                {"fc2_dgrad", o.fc2_dgrad != OverlapMethod::off && proj_wgrad_can_wait(config), Linear::proj},
-                {"qkv_wgrad", o.qkv_wgrad != OverlapMethod::off, Linear::qkv},
-                {"fc1_wgrad", o.fc1_wgrad != OverlapMethod::off, Linear::fc1},
-                {"head_dgrad", o.head_dgrad != OverlapMethod::off, Linear::head}});
+    for (const Exchange exchange : profile::kOverlapKeys)
+      if (method_of(config, exchange) == method) add(large_enough(config, exchange) ? names : small, exchange);
+    if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", name_of(method), names);
+  }
   const bool none = text.empty();
   if (none) text = "none of the tensor group's exchanges";
   if (!small.empty())
-    text += fmt::format("; off, below overlap.min_gflop = {}, for {}", format_real(o.min_gflop), small);
-  if (!none && !auto_overlap_keys(config).empty())
+    text += fmt::format("; off, below overlap.min_gflop = {}, for {}", format_real(config.overlap.min_gflop), small);
+  if (!none && !exchanges_with(config, ExchangeMethod::automatic).empty())
     text += "; of the keys that are auto, a run keeps those that it times as faster";
   return text;
-}
-
-std::vector<std::string_view> auto_overlap_keys(const Config& config) { return keys_with(config, kAuto); }
-std::vector<std::string_view> ring_overlap_keys(const Config& config) { return keys_with(config, kRing); }
-
-std::string_view instead_of_ring(std::string_view key) {
-  return key == "proj_fprop" || key == "fc2_fprop" ? "pipeline" : "direct";
-}
-
-void set_overlap_key(Config& config, std::string_view key, std::string_view value) {
-  const auto* choice = std::get_if<ChoiceAccess>(&field_at(fmt::format("overlap.{}", key)).slot);
-  if (choice == nullptr) throw std::logic_error(fmt::format("overlap.{} has no method", key));
-  const auto found = std::find(choice->names.begin(), choice->names.end(), value);
-  if (found == choice->names.end()) throw std::logic_error(fmt::format("overlap.{} cannot be '{}'", key, value));
-  choice->set(config, static_cast<int>(found - choice->names.begin()));
 }
 
 }  // namespace shard8::deck

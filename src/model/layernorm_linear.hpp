@@ -11,7 +11,7 @@ namespace shard8::model {
 /// over the tensor group.
 struct LayernormLinear {
   Norm norm;
-  ColumnExchanges exchanges = Overlap().qkv;
+  ColumnExchanges exchanges = Overlap().qkv();
 
   struct Weights {
     Affine norm;

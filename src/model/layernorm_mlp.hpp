@@ -10,7 +10,7 @@ namespace shard8::model {
 /// tensor group.
 struct LayernormMlp {
   LayernormLinear fc1;
-  RowExchanges fc2_exchanges = Overlap().fc2;
+  RowExchanges fc2_exchanges = Overlap().fc2();
 
   struct Weights {
     LayernormLinear::Weights fc1;

@@ -221,14 +221,14 @@ void ModuleOperations::bias_gradient(Linear linear) {
   kernel("bias_gradient", dy.rows, dy.cols, dims_.compute, DType::fp32, plain(dy.rows * dy.cols) + bias, bias);
 }
 
-const ColumnExchanges& ModuleOperations::column(Linear linear) const {
-  return linear == Linear::qkv ? dims_.overlap.qkv : dims_.overlap.fc1;
+ColumnExchanges ModuleOperations::column(Linear linear) const {
+  return linear == Linear::qkv ? dims_.overlap.qkv() : dims_.overlap.fc1();
 }
 
 /// A gather by parts is waited for part by part; the list has one wait, behind the products.
 void ModuleOperations::column_forward(Linear linear) {
   const Matrix x = input(linear);
-  const TensorExchange& exchange = column(linear).forward;
+  const TensorExchange exchange = column(linear).forward;
   const auto gathering = gather_by_parts(exchange, format(x, false), x.rows, x.cols);
   if (!exchange.hidden()) return fprop(linear, dims_.biases(), false);
   by_arrival(exchange, dims_.tensor, dims_.tokens_local(),
@@ -239,7 +239,7 @@ void ModuleOperations::column_forward(Linear linear) {
 void ModuleOperations::column_backward(Linear linear) {
   bias_gradient(linear);
   const Matrix x = input(linear);
-  const ColumnExchanges& exchanges = column(linear);
+  const ColumnExchanges exchanges = column(linear);
   const auto gathering = gather(format(x, true), x.rows, x.cols, exchanges.gather.hidden());
   if (!exchanges.bulk()) wgrad(linear);
   dgrad(linear);
@@ -270,14 +270,14 @@ void ModuleOperations::row_forward(Linear linear) {
          2 * y + (dims_.biases() ? plain(dims_.hidden) : 0), y);
 }
 
-const RowExchanges& ModuleOperations::row(Linear linear) const {
-  return linear == Linear::proj ? dims_.overlap.proj : dims_.overlap.fc2;
+RowExchanges ModuleOperations::row(Linear linear) const {
+  return linear == Linear::proj ? dims_.overlap.proj() : dims_.overlap.fc2();
 }
 
 /// The reduce-scatter begins when the first part is there.
 void ModuleOperations::pipeline(Linear linear) {
   std::optional<int> scattering;
-  const TensorExchange& exchange = row(linear).forward;
+  const TensorExchange exchange = row(linear).forward;
   for (int k = 1; k <= dims_.tensor; ++k) {
     for_each_chunk_of_rank(dims_.tokens_local(), k == dims_.tensor ? 1 : exchange.chunks,
                            [&](std::int64_t, std::int64_t tokens) {

@@ -22,8 +22,8 @@ LossHead::LossHead(const Dims& dims, int tensor_rank)
     : norm_{dims.arch, dims.norm_eps},
       range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
       chunks_(HeadChunks::make(dims)),
-      gather_(dims.overlap.head_gather),
-      scatter_(dims.overlap.head_scatter) {}
+      gather_(dims.overlap.of(Exchange::head_fprop)),
+      scatter_(dims.overlap.of(Exchange::head_dgrad)) {}
 
 LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
   const std::int64_t chunk = HeadChunks::make(d).most;

@@ -135,7 +135,7 @@ void ModuleOperations::activation_backward() {
 void ModuleOperations::mlp_backward() {
   at(Linear::fc2);
   row_dgrad(Linear::fc2);
-  const bool at_once = !dims_.overlap.fc2.wgrad_deferred;
+  const bool at_once = !dims_.overlap.fc2().wgrad_deferred;
   if (at_once && !selective()) row_wgrad(Linear::fc2);
   activation_backward();
   at(Linear::fc2);
@@ -183,12 +183,12 @@ void ModuleOperations::layer_backward(std::int64_t layer, bool accumulate, Next 
   layer_ = layer;
   mlp_backward();
   attention_begin_backward();
-  if (overlap.fc2.wgrad_deferred) {
+  if (overlap.fc2().wgrad_deferred) {
     at(Linear::fc2);
     row_wgrad(Linear::fc2);
   }
-  begun_ = next != Next::nothing && overlap.fc2.gather.hidden();
-  const bool deferred = begun_ && overlap.proj.wgrad_deferred;
+  begun_ = next != Next::nothing && overlap.fc2().gather.hidden();
+  const bool deferred = begun_ && overlap.proj().wgrad_deferred;
   attention_backward(deferred);
   if (begun_ && next == Next::layer) layer_begin_backward(layer - 1);
   if (begun_ && next == Next::embedding) embedding_begin_backward();
@@ -213,7 +213,8 @@ void ModuleOperations::embedding_forward() {
 
 void ModuleOperations::embedding_begin_backward() {
   out_.site = {options_.tied ? root_unit(options_.layers) : embedding_unit(), {}};
-  embedding_gathered_ = gather({dims_.compute}, dims_.tokens_local(), dims_.hidden, dims_.overlap.fc2.gather.hidden());
+  embedding_gathered_ =
+      gather({dims_.compute}, dims_.tokens_local(), dims_.hidden, dims_.overlap.fc2().gather.hidden());
 }
 
 void ModuleOperations::embedding_backward() {
@@ -242,12 +243,13 @@ void ModuleOperations::head(bool accumulate) {
              plain((summands > 1 ? 2 : 1) * of * dims_.hidden) + bytes_of({DType::fp32}, vectors * of));
   };
   const HeadChunks chunks = HeadChunks::make(dims_, options_.device);
-  const bool direct = dims_.overlap.head_gather.hidden();
+  const bool direct = dims_.overlap.of(Exchange::head_fprop).hidden();
   const std::int64_t first_rows = direct ? chunks.gathered_first() : rows;
   const bool at_once = !options_.device || !chunks.normed_in_place();
   norm(at_once ? rows : first_rows);
   norm(at_once ? 0 : rows - first_rows);
-  const auto gathering = gather_by_parts(dims_.overlap.head_gather, {dims_.compute}, first_rows, dims_.hidden);
+  const auto gathering =
+      gather_by_parts(dims_.overlap.of(Exchange::head_fprop), {dims_.compute}, first_rows, dims_.hidden);
   std::optional<int> others, scattering;
   if (first_rows < rows) others = gather({dims_.compute}, rows - first_rows, dims_.hidden, true);
   for (std::int64_t first = 0, n = 0; first < chunks.tokens; first += n) {
@@ -258,7 +260,7 @@ void ModuleOperations::head(bool accumulate) {
     scattering = head_chunk(n, accumulate || first > 0, chunks.last(first));
   }
   out_.wait(scattering);
-  norm_backward(false, dims_.overlap.head_scatter);
+  norm_backward(false, dims_.overlap.of(Exchange::head_dgrad));
 }
 
 /// The forward products of a chunk of `n` tokens, HeadInput::forward. `direct`: in the order of arrival, as on rank 0.
@@ -269,7 +271,7 @@ void ModuleOperations::head_forward(std::int64_t n, const HeadChunks& chunks, bo
   };
   out_.phase = Phase::forward;
   const std::int64_t of_a_rank = chunks.of_a_rank(n);
-  if (direct) return by_arrival(dims_.overlap.head_gather, n / of_a_rank, of_a_rank, product);
+  if (direct) return by_arrival(dims_.overlap.of(Exchange::head_fprop), n / of_a_rank, of_a_rank, product);
   if (options_.device) return product(n);
   for (std::int64_t row = 0; row < n; row += of_a_rank) product(of_a_rank);
 }
@@ -287,7 +289,7 @@ std::optional<int> ModuleOperations::head_chunk(std::int64_t n, bool accumulate,
   out_.phase = Phase::backward;
   kernel("cross_entropy_backward", n, v, DType::fp32, dims_.compute, logits + 5 * row, plain(n * v));
   const auto wgrad = [&] { out_.product({Product::Kind::wgrad, v, h, n, compute, compute, DType::fp32, accumulate}); };
-  const bool overlap = dims_.overlap.head_scatter.hidden();
+  const bool overlap = dims_.overlap.of(Exchange::head_dgrad).hidden();
   if (!last || !overlap) wgrad();
   out_.product({Product::Kind::dgrad, n, h, v, compute, compute, dims_.compute});
   if (!last) return std::nullopt;

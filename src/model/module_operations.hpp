@@ -103,11 +103,11 @@ class ModuleOperations {
   void dgrad(Linear linear);
   void wgrad(Linear linear);
   void bias_gradient(Linear linear);
-  const ColumnExchanges& column(Linear linear) const;
+  ColumnExchanges column(Linear linear) const;
   void column_forward(Linear linear);
   void column_backward(Linear linear);
   void row_forward(Linear linear);
-  const RowExchanges& row(Linear linear) const;
+  RowExchanges row(Linear linear) const;
   void pipeline(Linear linear);
   void row_begin(Linear linear);
   void row_dgrad(Linear linear);

@@ -12,7 +12,7 @@ namespace shard8::model {
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;
-  RowExchanges proj_exchanges = Overlap().proj;
+  RowExchanges proj_exchanges = Overlap().proj();
 
   struct Weights {
     LayernormLinear::Weights qkv;

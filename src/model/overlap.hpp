@@ -8,18 +8,12 @@
 
 namespace shard8::model {
 
-/// How an exchange of the tensor group overlaps with matrix products.
-enum class ExchangeMethod : std::uint8_t {
-  off,       ///< it runs alone
-  bulk,      ///< the whole exchange runs beside a whole product that does not need it
-  direct,    ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
-  pipeline,  ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
-  ring       ///< as direct or pipeline, but rows or sums of rows travel from neighbour to neighbour; on hosts
-};
+using profile::Exchange;
+using profile::ExchangeMethod;
 
 /// One exchange of the tensor group.
 struct TensorExchange {
-  profile::Exchange name;
+  Exchange name;
   ExchangeMethod method = ExchangeMethod::off;
   int splits = 0;  ///< direct: see for_each_arrival; 0 on hosts, whose products are of one rank
   int chunks = 1;  ///< pipeline: see for_each_chunk_of_rank; 1 on hosts
@@ -56,30 +50,23 @@ struct RowExchanges {
 /// read dy. So the wgrad of the linear before is deferred: proj's gather runs beside fc2's wgrad, and fc2's gather
 /// beside the wgrad of proj in the layer above.
 struct Overlap {
-  using Name = profile::Exchange;
-  ColumnExchanges qkv{{Name::qkv_fprop}, {Name::qkv_dgrad}, {Name::qkv_wgrad}};
-  ColumnExchanges fc1{{Name::fc1_fprop}, {Name::fc1_dgrad}, {Name::fc1_wgrad}};
-  RowExchanges proj{{Name::proj_fprop}, {Name::proj_dgrad}};
-  RowExchanges fc2{{Name::fc2_fprop}, {Name::fc2_dgrad}};
-  TensorExchange head_gather{Name::head_fprop};   ///< direct: see HeadInput
-  TensorExchange head_scatter{Name::head_dgrad};  ///< bulk: beside the head's last wgrad
+  profile::ExchangeMethods methods{};  ///< none is automatic
+  int splits = 0, chunks = 1;          ///< as in TensorExchange
 
   /// As the deck says for its tensor group; nothing overlaps in a group of one.
   static Overlap make(const deck::Config& deck);
 
-  /// Whether an exchange runs beside a whole product.
-  bool bulk() const {
-    return qkv.bulk() || fc1.bulk() || proj.gather.hidden() || fc2.gather.hidden() || head_scatter.hidden();
-  }
-  /// Whether a gather goes part by part.
-  bool gathers_by_parts() const { return qkv.forward.hidden() || fc1.forward.hidden() || head_gather.hidden(); }
+  TensorExchange of(Exchange exchange) const { return {exchange, methods[exchange], splits, chunks}; }
+  ColumnExchanges qkv() const;
+  ColumnExchanges fc1() const;
+  RowExchanges proj() const;
+  RowExchanges fc2() const;
+
+  bool any() const { return methods != profile::ExchangeMethods{}; }
   /// Whether an exchange goes part by part.
-  bool by_parts() const { return gathers_by_parts() || proj.forward.hidden() || fc2.forward.hidden(); }
-  bool any() const { return bulk() || by_parts(); }
+  bool by_parts() const;
   /// Whether the matrices that two linears gather must lie in the tensor group's memory at the same time.
-  bool two_gathered() const { return proj.gather.hidden() || fc2.gather.hidden(); }
-  /// The method of each exchange, by name.
-  profile::ExchangeMethods methods() const;
+  bool two_gathered() const { return of(Exchange::proj_dgrad).hidden() || of(Exchange::fc2_dgrad).hidden(); }
 };
 
 }  // namespace shard8::model

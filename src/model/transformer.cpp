@@ -142,7 +142,7 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
 /// layer; otherwise nothing, and the gather has not begun.
 std::optional<Gathering> Transformer::backward_layers(const Context& context, UnitWeights& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
-  const bool early = dims_.overlap.fc2.gather.hidden();
+  const bool early = dims_.overlap.fc2().gather.hidden();
   std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above
   std::optional<Gathering> embedding;
   const Tensor& dx = activations_.dresidual;

@@ -14,10 +14,10 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   attention_.qkv.norm = norm;
   attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim, dims.deterministic};
   mlp_.fc1.norm = norm;
-  attention_.qkv.exchanges = dims.overlap.qkv;
-  mlp_.fc1.exchanges = dims.overlap.fc1;
-  attention_.proj_exchanges = dims.overlap.proj;
-  mlp_.fc2_exchanges = dims.overlap.fc2;
+  attention_.qkv.exchanges = dims.overlap.qkv();
+  mlp_.fc1.exchanges = dims.overlap.fc1();
+  attention_.proj_exchanges = dims.overlap.proj();
+  mlp_.fc2_exchanges = dims.overlap.fc2();
 }
 
 tensor::PendingSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved,

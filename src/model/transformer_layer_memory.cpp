@@ -134,15 +134,15 @@ void allocate_backward(TransformerLayer::Scratch& s, const Dims& d, Recompute re
   // Whether the casts of the gradients of proj and fc2 need memory of their own.
   const bool gradients_apart = !LinearScratch::casts_in_place(recipe, d.tensor);
   // What a deferred wgrad reads outlives the modules that share memory below.
-  if (gradients_apart && d.overlap.proj.wgrad_deferred)
+  if (gradients_apart && d.overlap.proj().wgrad_deferred)
     s.attention.proj.gradient = gradient(d.tokens_local() * d.hidden);
-  if (gradients_apart && d.overlap.fc2.wgrad_deferred) s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
+  if (gradients_apart && d.overlap.fc2().wgrad_deferred) s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
   const auto dnormed = [&] { return arena.allocate({d.tokens_local(), d.hidden}, d.compute); };
   tensor::overlay(
       arena,
       [&] {
         s.mlp.dactivation = arena.allocate({d.tokens(), d.ffn}, d.compute);
-        if (gradients_apart && recompute == Recompute::selective && !d.overlap.fc2.wgrad_deferred)
+        if (gradients_apart && recompute == Recompute::selective && !d.overlap.fc2().wgrad_deferred)
           s.mlp.fc2.gradient = gradient(d.tokens_local() * d.hidden);
       },
       [&] { s.mlp.dnormed = dnormed(); },

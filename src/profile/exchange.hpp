@@ -5,13 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace shard8::profile {
 
-/// The exchanges of the tensor group. The first twelve have the names of the deck's keys in the group overlap. A
-/// forward that is recomputed counts as the forward.
+/// The exchanges of the tensor group. A forward that is recomputed counts as the forward.
 enum class Exchange : std::uint8_t {
   qkv_fprop,     ///< gather of qkv's input
   proj_fprop,    ///< reduce-scatter of proj's output
@@ -30,6 +28,13 @@ enum class Exchange : std::uint8_t {
 };
 inline constexpr int kExchanges = 14;
 
+/// The exchanges that can overlap with matrix products. Each has a key of its name in the deck's group overlap.
+inline constexpr auto kOverlapKeys = [] {
+  std::array<Exchange, kExchanges - 2> keys{};  // all but embedding and cross_entropy
+  for (std::size_t e = 0; e < keys.size(); ++e) keys[e] = static_cast<Exchange>(e);
+  return keys;
+}();
+
 /// The name in decks, reports and files.
 constexpr std::string_view name_of(Exchange exchange) {
   constexpr std::string_view names[kExchanges] = {"qkv_fprop",  "proj_fprop", "fc1_fprop", "fc2_fprop",    "qkv_dgrad",
@@ -38,14 +43,27 @@ constexpr std::string_view name_of(Exchange exchange) {
   return names[static_cast<std::size_t>(exchange)];
 }
 
-/// How each exchange is hidden behind matrix products, in the order of Exchange: "off", "bulk", ...
-using ExchangeMethods = std::array<std::string, kExchanges>;
+/// How an exchange overlaps with matrix products.
+enum class ExchangeMethod : std::uint8_t {
+  off,        ///< it runs alone
+  automatic,  ///< in decks: a run times the method of the exchange, and uses it or off
+  bulk,       ///< the whole exchange runs beside a whole product that does not need it
+  direct,     ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
+  pipeline,   ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
+  ring        ///< as direct or pipeline, but rows or sums of rows travel from neighbour to neighbour; on hosts
+};
+inline constexpr int kExchangeMethods = 6;
 
-/// No exchange is hidden: "off" for each.
-inline ExchangeMethods all_off() {
-  ExchangeMethods methods;
-  methods.fill("off");
-  return methods;
+/// The name in decks, reports and files.
+constexpr std::string_view name_of(ExchangeMethod method) {
+  constexpr std::string_view names[kExchangeMethods] = {"off", "auto", "bulk", "direct", "pipeline", "ring"};
+  return names[static_cast<std::size_t>(method)];
 }
+
+/// The method of each exchange. `ExchangeMethods{}`: all are off.
+struct ExchangeMethods : std::array<ExchangeMethod, kExchanges> {
+  constexpr ExchangeMethod& operator[](Exchange e) { return at(static_cast<std::size_t>(e)); }
+  constexpr ExchangeMethod operator[](Exchange e) const { return at(static_cast<std::size_t>(e)); }
+};
 
 }  // namespace shard8::profile

@@ -20,8 +20,9 @@ std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps,
   const std::vector<OverRanks> of_ranks = gather.over_ranks(means);
   for (std::size_t i = 0; i < means.size(); ++i) {
     const Spread exposed = spread_of(of_ranks[i], gather.ranks);
+    const auto exchange = static_cast<Exchange>(i);
     if (i < kOther)
-      rows.push_back({std::string(name_of(static_cast<Exchange>(i))), methods[i], exposed});
+      rows.push_back({std::string(name_of(exchange)), std::string(name_of(methods[exchange])), exposed});
     else if (i == kAll || exposed.max > 0)
       rows.push_back({i == kAll ? "all" : "other", "", exposed});
   }

@@ -90,11 +90,11 @@ Json exchanges_of(const Report& report) {
 Json overlap_choice_of(const OverlapChoice& choice) {
   Json keys = Json::array();
   for (const OverlapChoice::Row& row : choice.rows)
-    keys.push_back({{"key", row.key},
+    keys.push_back({{"key", name_of(row.exchange)},
                     {"plain_s", row.plain_s},
-                    {"method", row.method},
+                    {"method", name_of(row.method)},
                     {"method_s", row.method_s},
-                    {"chosen", row.chosen()}});
+                    {"chosen", name_of(row.chosen())}});
   return {{"from", choice.from}, {"keys", std::move(keys)}};
 }
 

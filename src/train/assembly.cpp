@@ -102,12 +102,12 @@ void Assembly::open_weights(const std::function<void(const std::string&)>& say) 
 
 void Assembly::skip_initial_weights() { initial_weights_.reset(); }
 
-void Assembly::set_overlap(const deck::OverlapConfig& keys) {
+void Assembly::set_overlap(const profile::ExchangeMethods& methods) {
   SHARD8_REQUIRE(state_ == nullptr, "overlap was set after the start");
   const bool overlapped = setup_.dims.overlap.any();
   const std::int64_t head_tokens = setup_.dims.head_tokens;
   deck::Config config = setup_.config;
-  config.overlap = keys;
+  config.overlap.methods = methods;
   setup_ = Setup::make(config, mesh_.place, setup_.threads);
   setup_.dims.head_tokens = head_tokens;
   // The groups of a mesh made for overlap have other streams.

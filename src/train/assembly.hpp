@@ -43,8 +43,8 @@ class Assembly {
   void open_weights(const std::function<void(const std::string&)>& say);
   /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
   void skip_initial_weights();
-  /// The exchanges of the tensor group overlap as these keys say, in place of the deck's. Before start(). Collective.
-  void set_overlap(const deck::OverlapConfig& keys);
+  /// The exchanges of the tensor group have these methods in place of the deck's. Before start(). Collective.
+  void set_overlap(const profile::ExchangeMethods& methods);
   /// Chunks of the head have at most so many tokens, in place of as many as fit the caches (model::Dims::head_tokens).
   /// Before start(). The same on every rank.
   void set_head_tokens(std::int64_t tokens);

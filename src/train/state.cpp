@@ -13,6 +13,8 @@
 
 namespace shard8::train {
 
+using profile::Exchange;
+
 namespace {
 
 /// For each unit, memory in which its gradient shards may lie: a layer's kept activations, which are not read after the
@@ -67,9 +69,9 @@ UserBuffers user_buffers(const Setup& setup) {
     if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
     return buffers;
   }
-  if (d.overlap.head_gather.shares_memory())
+  if (d.overlap.of(Exchange::head_fprop).shares_memory())
     buffers.gather = tensor::aligned(bytes_of(d.compute, model::HeadChunks::make(d).gathered_first() * d.hidden));
-  if (d.overlap.qkv.forward.shares_memory() || d.overlap.fc1.forward.shares_memory()) {
+  if (d.overlap.of(Exchange::qkv_fprop).shares_memory() || d.overlap.of(Exchange::fc1_fprop).shares_memory()) {
     const fp8::Recipe& recipe = setup.weights.recipe;
     if (recipe.layers < setup.config.model.layers)
       buffers.gather = std::max(buffers.gather, tensor::aligned(bytes_of(d.compute, own)));
@@ -80,7 +82,7 @@ UserBuffers user_buffers(const Setup& setup) {
           buffers.gather, tensor::aligned(bytes_of(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
     }
   }
-  if (d.overlap.proj.forward.shares_memory() || d.overlap.fc2.forward.shares_memory())
+  if (d.overlap.of(Exchange::proj_fprop).shares_memory() || d.overlap.of(Exchange::fc2_fprop).shares_memory())
     buffers.scatter = bytes_of(d.compute, d.tokens() * d.hidden);
   return buffers;
 }

@@ -118,8 +118,8 @@ TEST(BenchOverlap, shapes) {
 TEST(BenchOverlap, rings) {
   if (tensor::kDevice) return;
   deck::Config config = config_of({.compute = "bf16"});
-  config.overlap.qkv_fprop = config.overlap.head_fprop = deck::GatherMethod::ring;
-  config.overlap.fc2_fprop = deck::ScatterMethod::ring;
+  for (const auto e : {profile::Exchange::qkv_fprop, profile::Exchange::head_fprop, profile::Exchange::fc2_fprop})
+    config.overlap.methods[e] = profile::ExchangeMethod::ring;
   Keys keys = kAll;
   for (const char* key : {"qkv_fprop", "head_fprop", "fc2_fprop"}) keys[key] = "ring";
   expect_rows(bench_of(overlap_bench_deck(config)), keys);

@@ -37,9 +37,9 @@ struct Products {
     const Tensor y = m.put(tests::Matrix(m.dims.tokens(), m.dims.qkv_width(), 1));
     run(Linear::qkv, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
       if (forward)
-        column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv.forward);
+        column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv().forward);
       else
-        column_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch, model::Overlap().qkv);
+        column_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch, model::Overlap().qkv());
     });
   }
   void row(const model::Weight& w, bool forward) {
@@ -47,10 +47,11 @@ struct Products {
     const Tensor y = m.put_tokens(tests::Matrix(m.dims.tokens(), m.dims.hidden, 1));
     run(Linear::proj, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
       if (forward) {
-        EXPECT_TRUE(row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj.forward).made());
+        EXPECT_TRUE(
+            row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj().forward).made());
         return;
       }
-      model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj.gather);
+      model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj().gather);
       backward.dgrad(m.context, x, dw, {w, {}});
       backward.wgrad(m.context, dw, input);
     });

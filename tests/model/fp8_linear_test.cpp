@@ -99,17 +99,17 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
 
   const Tensor y = column ? m.output(m.dims.tokens(), m.dims.qkv_width()) : m.put_tokens(g.residual);
   if (column)
-    column_linear_forward(m.context, y, x.copies, w, scratch, model::Overlap().qkv.forward);
+    column_linear_forward(m.context, y, x.copies, w, scratch, model::Overlap().qkv().forward);
   else
-    EXPECT_TRUE(row_linear_forward(m.context, y, x.copies, w, y, scratch, model::Overlap().proj.forward).made());
+    EXPECT_TRUE(row_linear_forward(m.context, y, x.copies, w, y, scratch, model::Overlap().proj().forward).made());
   const Tensor my_dy = m.put(m.part(m.share(gradient), g.dy));
   const auto dy = output_gradient(m.context, site, my_dy, m.share(gradient).tokens(), scratch);
   expect_cast_of_whole(m, gradient, dy.copies, g.dy);
   const Tensor dx = m.output(x.plain.rows(), x.plain.cols());
   if (column) {
-    column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch, model::Overlap().qkv);
+    column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch, model::Overlap().qkv());
   } else {
-    model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj.gather);
+    model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj().gather);
     backward.dgrad(m.context, dx, dw, w);
     backward.wgrad(m.context, dw, x.copies);
   }

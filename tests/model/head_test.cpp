@@ -133,11 +133,11 @@ std::string bytes_of(const Tensor& t) { return {reinterpret_cast<const char*>(t.
 
 /// The bytes of everything that the head computes: loss, gradients of its input, its norm and its weight. Two
 /// micro-batches, the second of which adds to the first.
-std::string run(const deck::ModelConfig& config, DType compute, model::ExchangeMethod method, bool in_window) {
+std::string run(const deck::ModelConfig& config, DType compute, profile::ExchangeMethod method, bool in_window) {
   Module m(config, compute, 4, std::int64_t{160} << 20);
   const bool gpt2 = config.arch == deck::Arch::gpt2;
   model::Dims dims = m.dims;
-  dims.overlap.head_gather.method = method;
+  dims.overlap.methods[profile::Exchange::head_fprop] = method;
   const auto own = static_cast<std::size_t>(dims.tokens_local() * dims.hidden) * tensor::size_of(compute);
   const auto window = in_window ? m.group.parts_memory(own, 0) : nullptr;
   EXPECT_EQ(window != nullptr, in_window);
@@ -170,7 +170,7 @@ std::string run(const deck::ModelConfig& config, DType compute, model::ExchangeM
 }
 
 TEST(HeadInput, DirectAndRingChangeNoBit) {
-  using Method = model::ExchangeMethod;
+  using Method = profile::ExchangeMethod;
   for (const Case& c : cases()) {
     for (const auto& [arch, compute] :
          {std::pair{deck::Arch::llama, DType::bf16}, std::pair{deck::Arch::gpt2, DType::fp32}}) {

@@ -57,13 +57,13 @@ void run_column(const Setting& setting) {
   const auto scratch = scratch_of(m);
   const auto mine = m.put_tokens(x->value);
   const auto out = m.output(m.dims.tokens(), m.dims.qkv_width());
-  model::column_linear_forward(m.context, out, mine, weights, scratch, model::Overlap().qkv.forward);
+  model::column_linear_forward(m.context, out, mine, weights, scratch, model::Overlap().qkv().forward);
   m.expect_close("y", m.whole_columns(out, which, y->value.cols), y->value);
 
   const auto dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   const auto my_dy = m.put(Module::columns(dy, which));
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv);
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv());
   m.expect_close("dx", m.whole_tokens(dx), x->gradient);
   m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
@@ -71,7 +71,7 @@ void run_column(const Setting& setting) {
 
   // A second micro-batch with the same numbers adds the same gradients once more.
   gradient.accumulate = true;
-  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv);
+  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv());
   Matrix twice = at(leaves, place.weight)->gradient;
   for (double& v : twice.values) v *= 2;
   m.expect_close("dw twice", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), twice);
@@ -100,19 +100,19 @@ void run_row(const Setting& setting) {
   const auto my_residual = m.put_tokens(residual->value);
   const auto out = m.output(m.dims.tokens_local(), m.dims.hidden);
   EXPECT_TRUE(
-      model::row_linear_forward(m.context, out, mine, weights, my_residual, scratch, model::Overlap().proj.forward)
+      model::row_linear_forward(m.context, out, mine, weights, my_residual, scratch, model::Overlap().proj().forward)
           .made());
   m.expect_close("y", m.whole_tokens(out), y->value);
   // y may be the residual.
   EXPECT_TRUE(model::row_linear_forward(m.context, my_residual, mine, weights, my_residual, scratch,
-                                        model::Overlap().proj.forward)
+                                        model::Overlap().proj().forward)
                   .made());
   m.expect_close("y in place", m.whole_tokens(my_residual), y->value);
 
   const auto dx = m.output(m.dims.tokens(), m.dims.q_width());
   const auto my_dy = m.put_tokens(dy);
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  model::RowBackward backward(m.context, my_dy, scratch, model::Overlap().proj.gather);
+  model::RowBackward backward(m.context, my_dy, scratch, model::Overlap().proj().gather);
   backward.dgrad(m.context, dx, gradient, weights);
   backward.wgrad(m.context, gradient, mine);
   m.expect_close("dx", m.whole_columns(dx, which, m.dims.hidden), x->gradient);

@@ -436,8 +436,8 @@ TEST(Summary, has_the_processor_and_the_time_in_flight) {
 
 TEST(Summary, has_the_exchanges_of_a_tensor_group) {
   ReportInput with{.tokens_per_step = 1};
-  with.methods = all_off();
-  (*with.methods)[0] = "bulk";
+  with.methods.emplace();
+  (*with.methods)[Exchange::qkv_fprop] = ExchangeMethod::bulk;
   const SummaryInput none{};
   const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none))["exchanges"];
   ASSERT_EQ(s.size(), static_cast<std::size_t>(kExchanges + 2));

@@ -196,8 +196,8 @@ TEST(Reports, more_steps_than_are_gathered_at_once) {
 
 ReportInput with_methods() {
   ReportInput input{.tokens_per_step = 1};
-  input.methods = all_off();
-  (*input.methods)[static_cast<std::size_t>(Exchange::qkv_dgrad)] = "bulk";
+  input.methods.emplace();
+  (*input.methods)[Exchange::qkv_dgrad] = ExchangeMethod::bulk;
   return input;
 }
 
@@ -231,11 +231,11 @@ TEST(Reports, exchanges_over_ranks) {
 TEST(Reports, no_row_for_other_exchanges_that_take_no_time) {
   StepTimes step;
   step.exchange[static_cast<std::size_t>(Exchange::embedding)] = 2;
-  const std::vector<ExchangeRow> rows = exchange_rows(step, 1, all_off(), one_rank());
+  const std::vector<ExchangeRow> rows = exchange_rows(step, 1, ExchangeMethods{}, one_rank());
   ASSERT_EQ(rows.size(), static_cast<std::size_t>(kExchanges + 1));
   EXPECT_EQ(rows.back().name, "all");
   EXPECT_EQ(rows.back().exposed.mean, 2);
-  EXPECT_TRUE(exchange_rows({}, 0, all_off(), one_rank()).empty());
+  EXPECT_TRUE(exchange_rows({}, 0, ExchangeMethods{}, one_rank()).empty());
 }
 
 TEST(Reports, collectives_per_step) {

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
+#include "deck/overlap.hpp"
 #include "tensor/exec.hpp"
 #include "tests/random/random_deck.hpp"
 
@@ -27,6 +28,8 @@ using deck::FloatType;
 using deck::Fp8Weights;
 using deck::Gather;
 using deck::Recipe;
+using profile::Exchange;
+using profile::ExchangeMethod;
 
 /// The number of which the sizes of FP8 products on a rank must be multiples (docs/fp8.md); 1 without a recipe.
 std::int64_t multiple(const Config& c) {
@@ -141,13 +144,15 @@ deck::Recompute draw_recompute(Draw& draw) {
   return draw.one_of({deck::Recompute::none, deck::Recompute::selective, deck::Recompute::full});
 }
 
-/// A method of the deck's group overlap: auto, off or one that the key has. Devices have no ring, which is the last
-/// one.
-template <class Method>
-Method draw_method(Draw& draw) {
-  constexpr auto& kNames = deck::Choices<Method>::names;
-  return static_cast<Method>(
-      draw.between(0, std::ssize(kNames) - (tensor::kDevice && kNames.back() == "ring" ? 2 : 1)));
+/// A method of an exchange: auto, off or one that its key has. Devices have no ring, which is the last one.
+ExchangeMethod draw_method(Exchange exchange, Draw& draw) {
+  const auto methods = deck::methods_of(exchange);
+  const bool no_ring = tensor::kDevice && methods.back() == ExchangeMethod::ring;
+  return methods[static_cast<std::size_t>(draw.between(0, std::ssize(methods) - (no_ring ? 2 : 1)))];
+}
+template <Exchange exchange>
+void draw_key(RandomDeck& d, Draw& draw) {
+  d.config.overlap.methods[exchange] = draw_method(exchange, draw);
 }
 
 std::int64_t draw_splits(const Config& c, Draw& draw) { return draw.between(0, c.mesh.tensor - 1); }
@@ -349,30 +354,18 @@ constexpr Generator kGenerators[] = {
        d.config.output.trace_steps = fmt::format("{}:{}", first, draw.between(first, d.config.run.steps - 1));
      }},
     {"overlap.enable", [](RandomDeck& d, Draw& draw) { d.config.overlap.enable = draw.chance(0.7); }},
-    {"overlap.qkv_fprop",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_fprop = draw_method<deck::GatherMethod>(draw); }},
-    {"overlap.proj_fprop",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_fprop = draw_method<deck::ScatterMethod>(draw); }},
-    {"overlap.fc1_fprop",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_fprop = draw_method<deck::GatherMethod>(draw); }},
-    {"overlap.fc2_fprop",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_fprop = draw_method<deck::ScatterMethod>(draw); }},
-    {"overlap.qkv_dgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.proj_dgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.proj_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc1_dgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc2_dgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc2_dgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.qkv_wgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.qkv_wgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.fc1_wgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.fc1_wgrad = draw_method<deck::OverlapMethod>(draw); }},
-    {"overlap.head_fprop",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.head_fprop = draw_method<deck::GatherMethod>(draw); }},
-    {"overlap.head_dgrad",
-     [](RandomDeck& d, Draw& draw) { d.config.overlap.head_dgrad = draw_method<deck::OverlapMethod>(draw); }},
+    {"overlap.qkv_fprop", draw_key<Exchange::qkv_fprop>},
+    {"overlap.proj_fprop", draw_key<Exchange::proj_fprop>},
+    {"overlap.fc1_fprop", draw_key<Exchange::fc1_fprop>},
+    {"overlap.fc2_fprop", draw_key<Exchange::fc2_fprop>},
+    {"overlap.qkv_dgrad", draw_key<Exchange::qkv_dgrad>},
+    {"overlap.proj_dgrad", draw_key<Exchange::proj_dgrad>},
+    {"overlap.fc1_dgrad", draw_key<Exchange::fc1_dgrad>},
+    {"overlap.fc2_dgrad", draw_key<Exchange::fc2_dgrad>},
+    {"overlap.qkv_wgrad", draw_key<Exchange::qkv_wgrad>},
+    {"overlap.fc1_wgrad", draw_key<Exchange::fc1_wgrad>},
+    {"overlap.head_fprop", draw_key<Exchange::head_fprop>},
+    {"overlap.head_dgrad", draw_key<Exchange::head_dgrad>},
     {"overlap.splits", [](RandomDeck& d, Draw& draw) { d.config.overlap.splits = draw_splits(d.config, draw); }},
     {"overlap.chunks", [](RandomDeck& d, Draw& draw) { d.config.overlap.chunks = draw_chunks(draw); }},
     {"overlap.min_gflop", [](RandomDeck& d, Draw& draw) { d.config.overlap.min_gflop = draw_min_gflop(draw); }},
@@ -414,14 +407,7 @@ Schedule draw_second(const Config& c, Draw& draw) {
   s.gather = draw_gather(c, s.weights, draw);
   s.deterministic = draw.chance(0.8);
   s.overlap.enable = draw.chance(0.5);
-  for (deck::OverlapMethod* const method :
-       {&s.overlap.qkv_dgrad, &s.overlap.proj_dgrad, &s.overlap.fc1_dgrad, &s.overlap.fc2_dgrad, &s.overlap.qkv_wgrad,
-        &s.overlap.fc1_wgrad, &s.overlap.head_dgrad})
-    *method = draw_method<deck::OverlapMethod>(draw);
-  for (deck::GatherMethod* const method : {&s.overlap.qkv_fprop, &s.overlap.fc1_fprop, &s.overlap.head_fprop})
-    *method = draw_method<deck::GatherMethod>(draw);
-  for (deck::ScatterMethod* const method : {&s.overlap.proj_fprop, &s.overlap.fc2_fprop})
-    *method = draw_method<deck::ScatterMethod>(draw);
+  for (const Exchange exchange : profile::kOverlapKeys) s.overlap.methods[exchange] = draw_method(exchange, draw);
   s.overlap.splits = draw_splits(c, draw);
   s.overlap.chunks = draw_chunks(draw);
   s.overlap.min_gflop = draw_min_gflop(draw);

@@ -14,10 +14,13 @@
 
 namespace shard8::test {
 
+using profile::Exchange;
+
 namespace {
 
 bool sums_in_ring(const deck::OverlapConfig& o) {
-  return o.enable && (o.proj_fprop == deck::ScatterMethod::ring || o.fc2_fprop == deck::ScatterMethod::ring);
+  constexpr auto ring = profile::ExchangeMethod::ring;
+  return o.enable && (o.methods[Exchange::proj_fprop] == ring || o.methods[Exchange::fc2_fprop] == ring);
 }
 
 }  // namespace
@@ -45,8 +48,7 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   if (c.mesh.tensor > 2 && (sums_in_ring(given) || sums_in_ring(s.overlap))) {
     c.overlap.enable = given.enable;
     c.overlap.min_gflop = given.min_gflop;
-    c.overlap.proj_fprop = given.proj_fprop;
-    c.overlap.fc2_fprop = given.fc2_fprop;
+    for (const Exchange e : {Exchange::proj_fprop, Exchange::fc2_fprop}) c.overlap.methods[e] = given.methods[e];
   }
   return c;
 }

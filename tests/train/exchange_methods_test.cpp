@@ -6,24 +6,26 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 #include <utility>
 
 namespace shard8 {
 namespace {
 
 using profile::Exchange;
+using profile::ExchangeMethod;
 
 std::string method_of(const deck::Config& config, Exchange exchange) {
-  return model::Overlap::make(config).methods()[static_cast<std::size_t>(exchange)];
+  return std::string(name_of(model::Overlap::make(config).methods[exchange]));
 }
 
 TEST(ExchangeMethods, as_the_deck_says) {
   deck::Config config;
   config.mesh.tensor = 2;
   config.overlap.enable = true;
-  config.overlap.qkv_wgrad = deck::OverlapMethod::off;
-  config.overlap.fc1_fprop = deck::GatherMethod::off;
-  config.overlap.head_dgrad = deck::OverlapMethod::bulk;
+  config.overlap.methods[Exchange::qkv_wgrad] = ExchangeMethod::off;
+  config.overlap.methods[Exchange::fc1_fprop] = ExchangeMethod::off;
+  config.overlap.methods[Exchange::head_dgrad] = ExchangeMethod::bulk;
   for (const Exchange e : {Exchange::qkv_dgrad, Exchange::fc1_dgrad, Exchange::fc1_wgrad, Exchange::head_dgrad})
     EXPECT_EQ(method_of(config, e), "bulk") << name_of(e);
   for (const Exchange e : {Exchange::qkv_wgrad, Exchange::fc1_fprop, Exchange::embedding, Exchange::cross_entropy})
@@ -36,8 +38,8 @@ TEST(ExchangeMethods, forward) {
   config.overlap.enable = true;
   EXPECT_EQ(method_of(config, Exchange::qkv_fprop), "direct");
   EXPECT_EQ(method_of(config, Exchange::fc2_fprop), "pipeline");
-  config.overlap.qkv_fprop = config.overlap.head_fprop = deck::GatherMethod::ring;
-  config.overlap.proj_fprop = deck::ScatterMethod::ring;
+  config.overlap.methods[Exchange::qkv_fprop] = config.overlap.methods[Exchange::head_fprop] = ExchangeMethod::ring;
+  config.overlap.methods[Exchange::proj_fprop] = ExchangeMethod::ring;
   for (const Exchange e : {Exchange::qkv_fprop, Exchange::head_fprop, Exchange::proj_fprop})
     EXPECT_EQ(method_of(config, e), "ring") << name_of(e);
   EXPECT_EQ(method_of(config, Exchange::fc1_fprop), "direct");
@@ -97,8 +99,8 @@ TEST(ExchangeMethods, all_off_without_overlap) {
   deck::Config one_rank, not_enabled;
   one_rank.overlap.enable = true;
   not_enabled.mesh.tensor = 2;
-  EXPECT_EQ(model::Overlap::make(one_rank).methods(), profile::all_off());
-  EXPECT_EQ(model::Overlap::make(not_enabled).methods(), profile::all_off());
+  EXPECT_EQ(model::Overlap::make(one_rank).methods, profile::ExchangeMethods{});
+  EXPECT_EQ(model::Overlap::make(not_enabled).methods, profile::ExchangeMethods{});
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   const bool checkpoints = !config.checkpoint.dir.empty();
   if (checkpoints && !tensor::kDevice) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
-  if (!deck::auto_overlap_keys(config).empty())
+  if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
     text += "  overlap: auto counts as the key's method. A run times it and may keep off, which takes no more\n";
   if (checkpoints && tensor::kDevice) memory("pinned on the host", plan.checkpoint.copies);
   text += '\n';

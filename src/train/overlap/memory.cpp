@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/overlap_memory.hpp"
+#include "train/overlap/memory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "model/workspace.hpp"
 #include "tensor/transfer.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 using fp8::CastBuffer;
 using fp8::Operands;
@@ -21,7 +21,7 @@ using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
 
-OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
+OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
     : arenas(std::move(set)), setup_(setup), recipe_(setup.weights.recipe) {
   if (recipe_.layers == 0) recipe_ = {};
   const model::Dims& d = setup.dims;
@@ -64,7 +64,7 @@ OverlapMemory::OverlapMemory(const train::Setup& setup, tensor::ArenaSet set)
       buffers.allocate({static_cast<std::int64_t>(model::workspace_bytes(d, recipe_, setup.threads))}, DType::u8);
 }
 
-tensor::MemoryBytes OverlapMemory::bytes(const train::Setup& setup) {
+tensor::MemoryBytes OverlapMemory::bytes(const Setup& setup) {
   return OverlapMemory(setup, tensor::ArenaSet::measure()).arenas.bytes();
 }
 
@@ -152,4 +152,4 @@ void OverlapMemory::fill(const tensor::Exec& exec, const Operands& out) {
   kernels::quantize(exec, out.by_rows, {}, numbers, scale_, options);
 }
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -8,20 +8,24 @@
 #include <chrono>
 #include <thread>
 
-#include "bench/overlap_choice.hpp"
-#include "bench/overlap_timing.hpp"
 #include "deck/load.hpp"
 #include "tests/support/execution.hpp"
+#include "train/overlap/choice.hpp"
+#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 namespace {
+
+using profile::Exchange;
+using Method = profile::ExchangeMethod;
 
 comm::Communicator world() { return {MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr}; }
 
 std::string said(const profile::OverlapChoice& choice) {
   std::string text;
-  for (const auto& row : choice.rows) text += row.key + " " + row.chosen() + "\n";
+  for (const auto& row : choice.rows)
+    text += std::string(name_of(row.exchange)) + " " + std::string(name_of(row.chosen())) + "\n";
   return text;
 }
 
@@ -36,11 +40,11 @@ std::vector<double> times(double milliseconds) { return {milliseconds, milliseco
 TEST(ChosenByAll, slowest_rank) {
   const comm::Communicator group = world();
   const bool last = group.rank() == group.size() - 1;
-  const auto choice = choose_overlap(group, {{"qkv_fprop", "direct", times(10), times(8)},
-                                             {"proj_fprop", "pipeline", times(8), times(10)},
-                                             {"fc1_fprop", "direct", times(10), times(9.99)},
-                                             {"fc2_fprop", "pipeline", times(10), times(last ? 12 : 8)},
-                                             {"qkv_dgrad", "bulk", times(last ? 12 : 8), times(10)}});
+  const auto choice = choose_overlap(group, {{Exchange::qkv_fprop, Method::direct, times(10), times(8)},
+                                             {Exchange::proj_fprop, Method::pipeline, times(8), times(10)},
+                                             {Exchange::fc1_fprop, Method::direct, times(10), times(9.99)},
+                                             {Exchange::fc2_fprop, Method::pipeline, times(10), times(last ? 12 : 8)},
+                                             {Exchange::qkv_dgrad, Method::bulk, times(last ? 12 : 8), times(10)}});
   EXPECT_EQ(said(choice), "qkv_fprop direct\nproj_fprop off\nfc1_fprop off\nfc2_fprop off\nqkv_dgrad bulk\n");
   expect_same(group, said(choice));
   EXPECT_DOUBLE_EQ(choice.rows[3].method_s, 12e-3) << "of the slowest rank";
@@ -66,12 +70,12 @@ TEST(TimedByAll, choice) {
                            "overlap: {enable: true}\nprecision: {compute: bf16}\n"}) {
     SCOPED_TRACE(more);
     const deck::Config config = config_of(more);
-    const comm::Mesh mesh = comm::make_mesh(world(), train::mesh_shape(config.mesh), true);
+    const comm::Mesh mesh = comm::make_mesh(world(), mesh_shape(config.mesh), true);
     const auto measured = time_auto(config, mesh, tests::exec(), 1, 0.2);
     const auto rows = auto_rows(config);
     ASSERT_EQ(measured.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      EXPECT_EQ(measured[i].key, rows[i].key);
+      EXPECT_EQ(measured[i].exchange, rows[i].exchange);
       EXPECT_EQ(measured[i].method, rows[i].method);
       EXPECT_GE(measured[i].plain.size(), 3U);
       EXPECT_EQ(measured[i].plain.size(), measured[i].overlapped.size());
@@ -79,9 +83,9 @@ TEST(TimedByAll, choice) {
     const auto choice = choose_overlap(mesh.world, measured);
     ASSERT_EQ(choice.rows.size(), rows.size());
     for (const auto& row : choice.rows) {
-      EXPECT_GT(row.plain_s, 0) << row.key;
-      EXPECT_GT(row.method_s, 0) << row.key;
-      EXPECT_TRUE(!row.taken || row.method_s < row.plain_s) << row.key;
+      EXPECT_GT(row.plain_s, 0) << name_of(row.exchange);
+      EXPECT_GT(row.method_s, 0) << name_of(row.exchange);
+      EXPECT_TRUE(!row.taken || row.method_s < row.plain_s) << name_of(row.exchange);
     }
     expect_same(mesh.world, said(choice));
   }
@@ -92,8 +96,8 @@ using Call = std::function<void()>;
 /// What in_turns needs. All ranks make it together.
 struct Timed {
   deck::Config config = config_of("overlap: {enable: true}\n");
-  comm::Mesh mesh = comm::make_mesh(world(), train::mesh_shape(config.mesh), true);
-  train::Setup setup = train::Setup::make(config, mesh.place, 1);
+  comm::Mesh mesh = comm::make_mesh(world(), mesh_shape(config.mesh), true);
+  Setup setup = Setup::make(config, mesh.place, 1);
   OverlapTiming timing{setup, mesh, tests::exec()};
 };
 
@@ -160,11 +164,9 @@ TEST(TimedByAll, memory) {
   for (const char* more : {"overlap: {enable: true}\n", "overlap: {enable: true}\nprecision: {compute: bf16}\n",
                            "overlap: {enable: true, qkv_fprop: off, fc2_dgrad: bulk}\n"}) {
     const deck::Config config = config_of(more);
-    EXPECT_LE(OverlapTiming::bytes(train::Setup::make(auto_only(config), {}, 1)),
-              train::make_plan(config, 1).total_bytes())
-        << more;
+    EXPECT_LE(OverlapTiming::bytes(Setup::make(auto_only(config), {}, 1)), make_plan(config, 1).total_bytes()) << more;
   }
 }
 
 }  // namespace
-}  // namespace shard8::bench
+}  // namespace shard8::train

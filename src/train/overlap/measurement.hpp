@@ -11,13 +11,13 @@
 #include "profile/measurement.hpp"
 #include "profile/overlap_choice.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 /// Times of exchanges depend on everything: another condition may make another method the fastest. Format 1 did not
 /// record the placement of ranks, the transport and the versions.
 inline constexpr profile::MeasurementKind kOverlapKind{.name = "overlap", .format = 2};
 
-/// Conditions of the deck, which come behind those of the job (train::conditions_of): the mesh, and the keys from which
+/// Conditions of the deck, which come behind those of the job (conditions_of): the mesh, and the keys from which
 /// the shapes and dtypes of products and exchanges follow.
 profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job);
 
@@ -25,16 +25,17 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
 profile::Measurement overlap_measurement(const profile::Conditions& conditions,
                                          const std::vector<profile::OverlapChoice::Row>& rows);
 
-/// The rows of a measurement. Nothing, with the reason, if its payload is malformed.
+/// The rows of a measurement, without those of exchanges and methods that this program does not have. Nothing, with the
+/// reason, if its payload is malformed.
 std::optional<std::vector<profile::OverlapChoice::Row>> rows_of(const profile::Measurement& measurement,
                                                                 std::string& reason);
 
-/// The rows of a measurement for `wanted`, which have a key and its method each, in their order. Nothing if the
-/// measurement does not fit: it was made under other conditions, is malformed, or lacks a key. Then `reason` says why.
+/// The rows of a measurement for `wanted`, which have an exchange and its method each, in their order. Nothing if the
+/// measurement does not fit: it was made under other conditions, is malformed, or lacks a row. Then `reason` says why.
 /// Conditions named in `ignored` are not compared.
 std::optional<std::vector<profile::OverlapChoice::Row>> rows_that_fit(
     const profile::Measurement& measurement, const profile::Conditions& conditions,
     const std::vector<profile::OverlapChoice::Row>& wanted, std::string& reason,
     std::span<const std::string_view> ignored = {});
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

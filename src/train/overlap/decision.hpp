@@ -9,7 +9,7 @@
 #include "train/assembly.hpp"
 #include "train/saved_choices.hpp"
 
-namespace shard8::app {
+namespace shard8::train {
 
 /// What the keys `auto` of the deck's group overlap become in a run.
 struct OverlapDecision {
@@ -24,7 +24,6 @@ struct OverlapDecision {
 /// the program may be another one. What does not fit, or is malformed, becomes a remark.
 /// `checkpoint`: its name for the header, and `saved` what it keeps; both empty for a new run. Collective; every rank
 /// gets the same. AgreedError(environment) when a rank has not enough memory.
-OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& checkpoint,
-                               const train::SavedChoices& saved);
+OverlapDecision decide_overlap(Assembly& assembly, const std::string& checkpoint, const SavedChoices& saved);
 
-}  // namespace shard8::app
+}  // namespace shard8::train

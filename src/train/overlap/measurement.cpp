@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/overlap_plan.hpp"
+#include "train/overlap/measurement.hpp"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,9 @@
 #include "base/text.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
+#include "deck/overlap.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 using Json = nlohmann::ordered_json;
 using Row = profile::OverlapChoice::Row;
@@ -35,18 +36,30 @@ constexpr const char* kKeys[] = {"model.arch",
                                  "fp8.recipe",
                                  "fp8.format"};
 
-/// Throws Json::exception or Error(failed) for what is no row.
-Row row_of(const Json& json) {
-  Row row{.key = json.at("key").get<std::string>(), .method = json.at("method").get<std::string>()};
-  row.plain_s = json.at("plain_s").get<double>();
-  row.method_s = json.at("method_s").get<double>();
+/// The value with this name; nothing if none has it.
+template <class T>
+std::optional<T> named(std::span<const T> values, std::string_view name) {
+  const auto found = std::ranges::find_if(values, [&](T value) { return name_of(value) == name; });
+  return found == values.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Nothing for an exchange or a method that this program does not have. Throws Json::exception or Error(failed) for
+/// what is no row.
+std::optional<Row> row_of(const Json& json) {
+  const auto key = json.at("key").get<std::string>(), method = json.at("method").get<std::string>();
+  Row row{.plain_s = json.at("plain_s").get<double>(), .method_s = json.at("method_s").get<double>()};
   if (!(row.plain_s >= 0) || !(row.method_s >= 0))
-    base::fail(base::ExitCode::failed, "{} has a time below 0", base::quotable(row.key));
+    base::fail(base::ExitCode::failed, "{} has a time below 0", base::quotable(key));
   const auto chosen = json.at("chosen").get<std::string>();
-  if (chosen != "off" && chosen != row.method)
-    base::fail(base::ExitCode::failed, "'{}' of {} is neither off nor {}", base::quotable(chosen),
-               base::quotable(row.key), base::quotable(row.method));
-  row.taken = chosen == row.method;
+  if (chosen != "off" && chosen != method)
+    base::fail(base::ExitCode::failed, "'{}' of {} is neither off nor {}", base::quotable(chosen), base::quotable(key),
+               base::quotable(method));
+  row.taken = chosen == method;
+  const auto exchange = named<profile::Exchange>(profile::kOverlapKeys, key);
+  const auto known = exchange ? named(deck::methods_of(*exchange), method) : std::nullopt;
+  if (!known) return std::nullopt;
+  row.exchange = *exchange;
+  row.method = *known;
   return row;
 }
 
@@ -69,11 +82,11 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
 profile::Measurement overlap_measurement(const profile::Conditions& conditions, const std::vector<Row>& rows) {
   Json keys = Json::array();
   for (const Row& row : rows)
-    keys.push_back({{"key", row.key},
+    keys.push_back({{"key", name_of(row.exchange)},
                     {"plain_s", row.plain_s},
-                    {"method", row.method},
+                    {"method", name_of(row.method)},
                     {"method_s", row.method_s},
-                    {"chosen", row.chosen()}});
+                    {"chosen", name_of(row.chosen())}});
   return {conditions, Json{{"keys", std::move(keys)}}.dump()};
 }
 
@@ -83,7 +96,8 @@ std::optional<std::vector<Row>> rows_of(const profile::Measurement& measurement,
     const Json& keys = payload.at("keys");
     if (!keys.is_array()) base::fail(base::ExitCode::failed, "its keys are no list");
     std::vector<Row> rows;
-    for (const Json& row : keys) rows.push_back(row_of(row));
+    for (const Json& json : keys)
+      if (const auto row = row_of(json)) rows.push_back(*row);
     return rows;
   } catch (const Json::exception& e) {
     reason = fmt::format("it is no choice of overlap methods: {}", base::quotable(e.what()));
@@ -102,9 +116,9 @@ std::optional<std::vector<Row>> rows_that_fit(const profile::Measurement& measur
   std::vector<Row> fitting;
   for (const Row& row : wanted) {
     const auto found = std::find_if(rows->begin(), rows->end(),
-                                    [&](const Row& r) { return r.key == row.key && r.method == row.method; });
+                                    [&](const Row& r) { return r.exchange == row.exchange && r.method == row.method; });
     if (found == rows->end()) {
-      reason = fmt::format("it has no {} with {}", row.key, row.method);
+      reason = fmt::format("it has no {} with {}", name_of(row.exchange), name_of(row.method));
       return std::nullopt;
     }
     fitting.push_back(*found);
@@ -112,4 +126,4 @@ std::optional<std::vector<Row>> rows_that_fit(const profile::Measurement& measur
   return fitting;
 }
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/overlap_cases.hpp"
+#include "train/overlap/cases.hpp"
 
 #include <string>
 #include <utility>
@@ -9,11 +9,12 @@
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 using model::LinearScratch;
 using model::TensorExchange;
 using profile::Collective;
+using profile::Exchange;
 using tensor::Operand;
 using tensor::Tensor;
 
@@ -82,20 +83,18 @@ class Cases {
       : m_(memory), run_{&context, accumulate} {}
 
   std::vector<OverlapCase> of(const model::Overlap& overlap) {
-    direct(overlap.qkv.forward, m_.qkv, m_.first);
-    pipeline(overlap.proj.forward, m_.proj, m_.second);
-    direct(overlap.fc1.forward, m_.fc1, m_.second);
-    pipeline(overlap.fc2.forward, m_.fc2, m_.first);
-    gather_of_x(overlap.qkv.gather, m_.qkv, m_.first);
-    gather_of_dy(overlap.proj.gather, m_.proj, m_.second, m_.fc2, m_.first);
-    gather_of_x(overlap.fc1.gather, m_.fc1, m_.second);
-    gather_of_dy(overlap.fc2.gather, m_.fc2, m_.first, m_.proj, m_.second);
-    scatter(overlap.qkv.scatter, column_wgrad(overlap.qkv.scatter, m_.qkv, m_.first));
-    scatter(overlap.fc1.scatter, column_wgrad(overlap.fc1.scatter, m_.fc1, m_.second));
-    head(overlap.head_gather);
-    scatter(overlap.head_scatter, head_wgrad());
-    const profile::ExchangeMethods methods = overlap.methods();
-    for (OverlapCase& c : cases_) c.method = methods[static_cast<std::size_t>(c.exchange.name)];
+    direct(overlap.of(Exchange::qkv_fprop), m_.qkv, m_.first);
+    pipeline(overlap.of(Exchange::proj_fprop), m_.proj, m_.second);
+    direct(overlap.of(Exchange::fc1_fprop), m_.fc1, m_.second);
+    pipeline(overlap.of(Exchange::fc2_fprop), m_.fc2, m_.first);
+    gather_of_x(overlap.of(Exchange::qkv_dgrad), m_.qkv, m_.first);
+    gather_of_dy(overlap.of(Exchange::proj_dgrad), m_.proj, m_.second, m_.fc2, m_.first);
+    gather_of_x(overlap.of(Exchange::fc1_dgrad), m_.fc1, m_.second);
+    gather_of_dy(overlap.of(Exchange::fc2_dgrad), m_.fc2, m_.first, m_.proj, m_.second);
+    scatter(overlap.of(Exchange::qkv_wgrad), column_wgrad(overlap.of(Exchange::qkv_wgrad), m_.qkv, m_.first));
+    scatter(overlap.of(Exchange::fc1_wgrad), column_wgrad(overlap.of(Exchange::fc1_wgrad), m_.fc1, m_.second));
+    head(overlap.of(Exchange::head_fprop));
+    scatter(overlap.of(Exchange::head_dgrad), head_wgrad());
     return std::move(cases_);
   }
 
@@ -320,4 +319,4 @@ std::vector<OverlapCase> overlap_cases(const model::Context& context, const mode
   return Cases(context, memory, accumulate).of(overlap);
 }
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "app/overlap_choice.hpp"
+#include "train/overlap/decision.hpp"
 
 #include <fmt/format.h>
 
@@ -10,17 +10,17 @@
 #include <tuple>
 #include <utility>
 
-#include "bench/overlap_choice.hpp"
-#include "bench/overlap_plan.hpp"
-#include "bench/overlap_timing.hpp"
 #include "comm/agree.hpp"
 #include "io/durable_file.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
 #include "train/device.hpp"
+#include "train/overlap/choice.hpp"
+#include "train/overlap/measurement.hpp"
+#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 
-namespace shard8::app {
+namespace shard8::train {
 
 using profile::OverlapChoice;
 
@@ -45,19 +45,19 @@ std::pair<std::string, std::string> first_that_fits(const std::vector<Kept>& cho
                                                     std::vector<std::string>& remarks) {
   for (const Kept& kept : choices) {
     std::string reason;
-    const auto measurement = profile::measurement_of_text(kept.text, bench::kOverlapKind, reason);
-    if (measurement && bench::rows_that_fit(*measurement, conditions, rows, reason, kept.ignored))
-      return {kept.name, to_text(*measurement, bench::kOverlapKind)};
+    const auto measurement = profile::measurement_of_text(kept.text, kOverlapKind, reason);
+    if (measurement && rows_that_fit(*measurement, conditions, rows, reason, kept.ignored))
+      return {kept.name, to_text(*measurement, kOverlapKind)};
     remarks.push_back(fmt::format("the choice in {} does not fit: {}", kept.name, reason));
   }
   return {};
 }
 
 /// What the checkpoint and the file of the output folder keep, in the order in which they are asked.
-std::vector<Kept> kept_choices(const std::string& checkpoint, const train::SavedChoices& saved,
+std::vector<Kept> kept_choices(const std::string& checkpoint, const SavedChoices& saved,
                                const std::filesystem::path& folder) {
   std::vector<Kept> kept;
-  if (!saved.overlap.empty()) kept.push_back({checkpoint, saved.overlap, {train::condition::kProgram}});
+  if (!saved.overlap.empty()) kept.push_back({checkpoint, saved.overlap, {condition::kProgram}});
   const std::filesystem::path file = folder / deck::OutputConfig::kOverlap;
   std::error_code error;
   if (std::filesystem::exists(file, error)) kept.push_back({file.string(), io::text_of(file.string()), {}});
@@ -65,14 +65,13 @@ std::vector<Kept> kept_choices(const std::string& checkpoint, const train::Saved
 }
 
 /// Empty if timing takes no more memory than the run. Rank 0 decides for all.
-std::string why_not_timed(const train::Assembly& assembly) {
-  const train::Setup& setup = assembly.setup();
+std::string why_not_timed(const Assembly& assembly) {
+  const Setup& setup = assembly.setup();
   const comm::Communicator& world = assembly.mesh().world;
   std::string why;
   comm::agree_on_root(world, 0, [&] {
-    const std::size_t needed =
-        bench::OverlapTiming::bytes(train::Setup::make(bench::auto_only(setup.config), setup.place, setup.threads));
-    const std::size_t planned = train::make_plan(setup.config, setup.threads).total_bytes();
+    const std::size_t needed = OverlapTiming::bytes(Setup::make(auto_only(setup.config), setup.place, setup.threads));
+    const std::size_t planned = make_plan(setup.config, setup.threads).total_bytes();
     if (needed > planned)
       why = fmt::format("every auto is off: timing would take {} bytes, more than the {} of the run (shard8 plan)",
                         needed, planned);
@@ -81,31 +80,29 @@ std::string why_not_timed(const train::Assembly& assembly) {
   return why;
 }
 
-OverlapChoice measure(const train::Assembly& assembly, const profile::Conditions& job,
-                      const train::SavedChoices& saved) {
-  const train::Setup& setup = assembly.setup();
+OverlapChoice measure(const Assembly& assembly, const profile::Conditions& job, const SavedChoices& saved) {
+  const Setup& setup = assembly.setup();
   const comm::Communicator& world = assembly.mesh().world;
-  comm::agree(world, [&] { train::check_device_memory(setup); });
+  comm::agree(world, [&] { check_device_memory(setup); });
   const auto adopt = [&](kernels::Libraries& libraries) {
-    train::AlgorithmsFile file(setup.config.output.dir, world, job);
+    AlgorithmsFile file(setup.config.output.dir, world, job);
     if (!file.adopt(libraries, saved.algorithms)) file.load(libraries);
   };
-  return bench::choose_overlap(
-      world, bench::time_auto(setup.config, assembly.mesh(), assembly.exec(), setup.threads, kSeconds, adopt));
+  return choose_overlap(world,
+                        time_auto(setup.config, assembly.mesh(), assembly.exec(), setup.threads, kSeconds, adopt));
 }
 
 }  // namespace
 
-OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& checkpoint,
-                               const train::SavedChoices& saved) {
-  const train::Setup& setup = assembly.setup();
+OverlapDecision decide_overlap(Assembly& assembly, const std::string& checkpoint, const SavedChoices& saved) {
+  const Setup& setup = assembly.setup();
   const deck::Config& config = setup.config;
   const comm::Communicator& world = assembly.mesh().world;
   OverlapDecision decision;
-  const auto rows = bench::auto_rows(config);
+  const auto rows = auto_rows(config);
   if (rows.empty()) return decision;
   const profile::Conditions& job = assembly.find_conditions();
-  const profile::Conditions conditions = bench::overlap_conditions(config, job);
+  const profile::Conditions conditions = overlap_conditions(config, job);
   std::string from;
   comm::agree_on_root(world, 0, [&] {
     std::tie(from, decision.plan) =
@@ -115,9 +112,9 @@ OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& che
   world.broadcast(decision.plan, 0);
   if (!decision.plan.empty()) {
     std::string reason;
-    const auto kept = profile::measurement_of_text(decision.plan, bench::kOverlapKind, reason);
+    const auto kept = profile::measurement_of_text(decision.plan, kOverlapKind, reason);
     decision.choice = {.from = "as kept in " + from,
-                       .rows = bench::rows_that_fit(kept.value(), kept->conditions, rows, reason).value()};
+                       .rows = rows_that_fit(kept.value(), kept->conditions, rows, reason).value()};
     return decision;
   }
   if (const std::string why = why_not_timed(assembly); !why.empty()) {
@@ -126,9 +123,9 @@ OverlapDecision decide_overlap(train::Assembly& assembly, const std::string& che
   }
   if (!decision.remarks.empty()) decision.remarks.back() += "; measured anew";
   decision.choice = measure(assembly, job, saved);
-  decision.plan = to_text(bench::overlap_measurement(conditions, decision.choice.rows), bench::kOverlapKind);
+  decision.plan = to_text(overlap_measurement(conditions, decision.choice.rows), kOverlapKind);
   world.broadcast(decision.plan, 0);
   return decision;
 }
 
-}  // namespace shard8::app
+}  // namespace shard8::train

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "comm/mesh.hpp"
@@ -14,12 +13,13 @@
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 /// The times of one exchange and its product on a rank: milliseconds of a call in blocks. In a block the calls of
 /// `plain` and `overlapped` took turns.
 struct ExchangeTimes {
-  std::string key, method;
+  profile::Exchange exchange{};
+  profile::ExchangeMethod method{};
   std::vector<double> plain;       ///< in the plain order
   std::vector<double> overlapped;  ///< with the method
 };
@@ -30,7 +30,7 @@ struct ExchangeTimes {
 bool pays(std::span<const double> plain, std::span<const double> overlapped);
 
 /// The methods that pay. Times are those of the slowest rank in each block; rank 0 decides for all. Every rank passes
-/// the same keys with the same number of blocks, and gets the same choice. Collective over `world`.
+/// the same exchanges with the same number of blocks, and gets the same choice. Collective over `world`.
 ///
 /// No method changes the bits of a training on hosts. On devices products in parts may be summed in another order than
 /// whole ones; with precision.deterministic a method that did so would have to be left out here.
@@ -39,9 +39,6 @@ profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vect
 /// A row for each key of the group overlap that is `auto` and has an effect under the deck, with its method and without
 /// times. In the order of profile::Exchange.
 std::vector<profile::OverlapChoice::Row> auto_rows(const deck::Config& config);
-
-/// The deck with the choice in place of every `auto` of the group overlap. Keys without a row become `off`.
-deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choice);
 
 /// The deck in which nothing overlaps but the exchanges whose key is `auto`.
 deck::Config auto_only(deck::Config config);
@@ -54,4 +51,4 @@ std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mes
                                      int threads, double seconds,
                                      const std::function<void(kernels::Libraries&)>& adopt = {});
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/overlap_choice.hpp"
+#include "train/overlap/choice.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 
-#include "bench/overlap_timing.hpp"
 #include "deck/overlap.hpp"
-#include "model/overlap.hpp"
 #include "profile/spread.hpp"
+#include "train/overlap/timing.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 using Row = profile::OverlapChoice::Row;
 using Clock = std::chrono::steady_clock;
@@ -49,7 +48,7 @@ ExchangeTimes time_case(const OverlapCase& c, OverlapTiming& timing, double mill
   if (!too_long()) pair = std::min(pair, time_pair());
   const int repetitions =
       static_cast<int>(std::clamp(milliseconds / (kMostBlocks * pair), 1.0, 1.0 * kMostRepetitions));
-  ExchangeTimes times{.key = std::string(name_of(c.exchange.name)), .method = c.method, .plain = {}, .overlapped = {}};
+  ExchangeTimes times{.exchange = c.exchange.name, .method = c.exchange.method, .plain = {}, .overlapped = {}};
   for (int block = 0; block < kMostBlocks && (block < kLeastBlocks || !too_long()); ++block) {
     const std::vector<double> here = timing.in_turns(variants, repetitions, repetitions > 1);
     times.plain.push_back(here[0]);
@@ -75,7 +74,7 @@ profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vect
   std::string decided;
   for (ExchangeTimes& t : times) {
     take_slowest(world, t);
-    choice.rows.push_back({t.key, t.method, 1e-3 * median(t.plain), 1e-3 * median(t.overlapped), false});
+    choice.rows.push_back({t.exchange, t.method, 1e-3 * median(t.plain), 1e-3 * median(t.overlapped), false});
     decided += pays(t.plain, t.overlapped) ? '1' : '0';
   }
   world.broadcast(decided, 0);
@@ -84,38 +83,25 @@ profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vect
 }
 
 std::vector<Row> auto_rows(const deck::Config& config) {
-  const auto keys = deck::auto_overlap_keys(config);
-  const profile::ExchangeMethods methods = model::Overlap::make(config).methods();
+  const profile::ExchangeMethods methods = deck::exchange_methods(config);
   std::vector<Row> rows;
-  for (std::size_t e = 0; e < methods.size(); ++e) {
-    const std::string_view name = name_of(static_cast<profile::Exchange>(e));
-    if (methods[e] != "off" && std::find(keys.begin(), keys.end(), name) != keys.end())
-      rows.push_back({.key = std::string(name), .method = methods[e]});
-  }
+  for (const profile::Exchange exchange : deck::exchanges_with(config, profile::ExchangeMethod::automatic))
+    if (methods[exchange] != profile::ExchangeMethod::off)
+      rows.push_back({.exchange = exchange, .method = methods[exchange]});
   return rows;
 }
 
-deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choice) {
-  for (const std::string_view key : deck::auto_overlap_keys(config)) deck::set_overlap_key(config, key, "off");
-  for (const Row& row : choice.rows) deck::set_overlap_key(config, row.key, row.chosen());
-  return config;
-}
-
 deck::Config auto_only(deck::Config config) {
-  const auto keys = deck::auto_overlap_keys(config);
-  const profile::ExchangeMethods methods = model::Overlap::make(config).methods();
-  for (std::size_t e = 0; e < methods.size(); ++e) {
-    const std::string_view name = name_of(static_cast<profile::Exchange>(e));
-    if (methods[e] != "off" && std::find(keys.begin(), keys.end(), name) == keys.end())
-      deck::set_overlap_key(config, name, "off");
-  }
+  using profile::ExchangeMethod;
+  std::ranges::replace_if(
+      config.overlap.methods, [](ExchangeMethod m) { return m != ExchangeMethod::automatic; }, ExchangeMethod::off);
   return config;
 }
 
 std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mesh& mesh, const tensor::Exec& exec,
                                      int threads, double seconds,
                                      const std::function<void(kernels::Libraries&)>& adopt) {
-  const train::Setup setup = train::Setup::make(auto_only(config), mesh.place, threads);
+  const Setup setup = Setup::make(auto_only(config), mesh.place, threads);
   OverlapTiming timing(setup, mesh, exec, adopt);
   std::vector<ExchangeTimes> times;
   const double each = 1e3 * seconds / static_cast<double>(timing.cases().size());
@@ -123,4 +109,4 @@ std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mes
   return times;
 }
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/overlap_timing.hpp"
+#include "train/overlap/timing.hpp"
 
 #include <array>
 
@@ -10,11 +10,11 @@
 #include "train/device.hpp"
 #include "train/state.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 using tensor::MemoryKind;
 
-/// Memory of one rank, taken as train::Assembly takes it.
+/// Memory of one rank, taken as Assembly takes it.
 struct OverlapTiming::Memory {
   std::shared_ptr<comm::DeviceMemory> exchanged;
   std::unique_ptr<OverlapMemory> layer;
@@ -22,7 +22,7 @@ struct OverlapTiming::Memory {
   std::shared_ptr<comm::PartsMemory> parts;
   std::string parts_problem;
 
-  Memory(const train::Setup& setup, const comm::Mesh& mesh) {
+  Memory(const Setup& setup, const comm::Mesh& mesh) {
     const tensor::MemoryBytes bytes = OverlapMemory::bytes(setup);
     exchanged = mesh.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
     comm::agree(mesh.world, [&] {
@@ -30,16 +30,16 @@ struct OverlapTiming::Memory {
           setup, tensor::ArenaSet(bytes, {nullptr, exchanged == nullptr ? nullptr : exchanged->data()}));
       kernels::reserve_blas_memory(setup.threads);
     });
-    const train::UserBuffers buffers = train::user_buffers(setup);
+    const UserBuffers buffers = user_buffers(setup);
     if (buffers.reduce > 0) reduce = mesh.tensor.reduce_memory(buffers.reduce);
     if (buffers.gather + buffers.scatter > 0)
       parts = mesh.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem);
   }
 };
 
-OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
+OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
                              const std::function<void(kernels::Libraries&)>& adopt)
-    : exec_(exec), world_(mesh.world), tensor_group_(mesh.tensor), clock_(train::make_clock(exec)) {
+    : exec_(exec), world_(mesh.world), tensor_group_(mesh.tensor), clock_(make_clock(exec)) {
   SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.mesh.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
@@ -58,8 +58,8 @@ OverlapTiming::OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, 
 
 OverlapTiming::~OverlapTiming() = default;
 
-std::size_t OverlapTiming::bytes(const train::Setup& setup) {
-  return tensor::total(OverlapMemory::bytes(setup)) + train::user_buffers(setup).bytes(setup.mesh.tensor);
+std::size_t OverlapTiming::bytes(const Setup& setup) {
+  return tensor::total(OverlapMemory::bytes(setup)) + user_buffers(setup).bytes(setup.mesh.tensor);
 }
 
 const std::string& OverlapTiming::parts_problem() const { return memory_->parts_problem; }
@@ -138,4 +138,4 @@ void OverlapTiming::choose_algorithms() {
   });
 }
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/overlap_cases.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/libraries.hpp"
 #include "profile/step_timer.hpp"
+#include "train/overlap/cases.hpp"
 #include "train/setup.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 /// The exchanges that a setup's overlap hides, in the memory of one layer, to be timed on all ranks of a mesh. All
 /// functions but cases() and parts_problem() are collective over the mesh.
@@ -23,14 +23,14 @@ class OverlapTiming {
  public:
   /// Takes the memory. On a device it also chooses the algorithm of each product that `adopt` gives the libraries none
   /// for. All must outlive the object. AgreedError(environment) when a rank has not enough memory.
-  OverlapTiming(const train::Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
+  OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
                 const std::function<void(kernels::Libraries&)>& adopt = {});
   ~OverlapTiming();
   OverlapTiming(const OverlapTiming&) = delete;
   OverlapTiming& operator=(const OverlapTiming&) = delete;
 
   /// Bytes of memory that the constructor takes on a rank.
-  static std::size_t bytes(const train::Setup& setup);
+  static std::size_t bytes(const Setup& setup);
 
   const std::vector<OverlapCase>& cases() const { return cases_; }
   /// On hosts: why exchanges by parts go by messages; empty if they do not.
@@ -64,4 +64,4 @@ class OverlapTiming {
   std::vector<OverlapCase> cases_;
 };
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

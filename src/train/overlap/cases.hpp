@@ -7,17 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "bench/overlap_memory.hpp"
 #include "model/context.hpp"
 #include "profile/collective_log.hpp"
+#include "train/overlap/memory.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 /// One exchange of the tensor group and the product that hides it, in every order in which they are timed. All
 /// functions are collective over the tensor group and do the same at each call.
 struct OverlapCase {
   model::TensorExchange exchange{};
-  std::string method;                ///< its name
   std::int64_t m = 0, n = 0, k = 0;  ///< of the product on one rank, with all tokens
   tensor::DType dtype{};             ///< of the product's left operand
   profile::CollectiveKey moved{};    ///< of the exchange
@@ -36,4 +35,4 @@ struct OverlapCase {
 std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
                                        const OverlapMemory& memory, bool accumulate);
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -8,7 +8,7 @@
 #include "tensor/arena.hpp"
 #include "train/setup.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 
 /// What the products of one linear of a layer read and write on one rank, in FP8 if the layer is in FP8.
 struct LinearOperands {
@@ -45,10 +45,10 @@ struct OverlapMemory {
   tensor::Tensor zero;             ///< (1) fp32, 0: summed over ranks to align them
 
   /// Lays everything out in `arenas`. Nothing is filled. Exchanged matrices lie in MemoryKind::exchanged.
-  OverlapMemory(const train::Setup& setup, tensor::ArenaSet arenas);
+  OverlapMemory(const Setup& setup, tensor::ArenaSet arenas);
   OverlapMemory(const OverlapMemory&) = delete;
   OverlapMemory& operator=(const OverlapMemory&) = delete;
-  static tensor::MemoryBytes bytes(const train::Setup& setup);
+  static tensor::MemoryBytes bytes(const Setup& setup);
 
   /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8. If
   /// the gradients of proj and fc2 lie where they are gathered (LinearScratch::casts_in_place), cases that gather
@@ -66,10 +66,10 @@ struct OverlapMemory {
   void fill(const tensor::Exec& exec, const fp8::Operands& out);
   void fill(const tensor::Exec& exec, const tensor::Tensor& out);
 
-  const train::Setup& setup_;
+  const Setup& setup_;
   fp8::Recipe recipe_;  ///< of the layer; off if no layer is in FP8
   tensor::Tensor numbers_, scale_;
   std::uint64_t filled_ = 0;
 };
 
-}  // namespace shard8::bench
+}  // namespace shard8::train

@@ -12,32 +12,39 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "bench/overlap_choice.hpp"
-#include "bench/overlap_plan.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "model/overlap.hpp"
+#include "train/overlap/choice.hpp"
+#include "train/overlap/measurement.hpp"
 #include "train/saved_choices.hpp"
 
-namespace shard8::bench {
+namespace shard8::train {
 namespace {
 
+using profile::Exchange;
+using Method = profile::ExchangeMethod;
 using Row = profile::OverlapChoice::Row;
 using Times = std::vector<double>;
 
-deck::Config deck_with(const std::string& more) {
+deck::Config deck_with(const std::string& more, const std::vector<std::string>& overrides = {}) {
   return deck::load_text(
              "model: {arch: llama, hidden: 64, ffn: 64, layers: 2, heads: 4, vocab: 67, seq: 32}\n"
              "mesh: {tensor: 2}\noptimizer: {lr: 0.01}\ndata: {kind: synthetic, batch: 32, micro_batch: 16}\n"
              "run: {steps: 1}\n" +
                  more,
-             "choice.yaml")
+             "choice.yaml", overrides)
       .config;
+}
+
+deck::Config with_choice(deck::Config config, const profile::OverlapChoice& choice) {
+  config.overlap.methods = choice.resolve(config.overlap.methods);
+  return config;
 }
 
 std::vector<std::string> keys_of(const std::vector<Row>& rows) {
   std::vector<std::string> keys;
-  for (const Row& row : rows) keys.push_back(row.key);
+  for (const Row& row : rows) keys.emplace_back(name_of(row.exchange));
   return keys;
 }
 
@@ -84,8 +91,8 @@ TEST(AutoKeys, rows) {
   for (const std::string& key : keys_of(rows))
     EXPECT_TRUE(key != "qkv_fprop" && key != "fc1_fprop" && key != "fc2_dgrad");
   ASSERT_FALSE(rows.empty());
-  EXPECT_EQ(rows.front().key, "proj_fprop");
-  EXPECT_EQ(rows.front().method, "pipeline");
+  EXPECT_EQ(rows.front().exchange, Exchange::proj_fprop);
+  EXPECT_EQ(rows.front().method, Method::pipeline);
 }
 
 /// A key without effect is not timed: no product can hide its exchange.
@@ -94,28 +101,29 @@ TEST(AutoKeys, without_effect) {
   deck::Config recomputing = config;
   recomputing.model.recompute = deck::Recompute::full;
   EXPECT_EQ(auto_rows(recomputing).size() + 1, auto_rows(config).size());
-  EXPECT_EQ(with_choice(recomputing, {}).overlap.fc2_dgrad, deck::OverlapMethod::off);
+  EXPECT_EQ(with_choice(recomputing, {}).overlap.methods[Exchange::fc2_dgrad], Method::off);
 }
 
 TEST(AutoKeys, alone) {
   const deck::Config only =
       auto_only(deck_with("overlap: {enable: true, qkv_fprop: direct, fc1_fprop: off, fc2_dgrad: bulk}\n"));
-  EXPECT_EQ(only.overlap.qkv_fprop, deck::GatherMethod::off);
-  EXPECT_EQ(only.overlap.fc2_dgrad, deck::OverlapMethod::off);
-  EXPECT_EQ(only.overlap.proj_fprop, deck::ScatterMethod::automatic);
+  EXPECT_EQ(only.overlap.methods[Exchange::qkv_fprop], Method::off);
+  EXPECT_EQ(only.overlap.methods[Exchange::fc2_dgrad], Method::off);
+  EXPECT_EQ(only.overlap.methods[Exchange::proj_fprop], Method::automatic);
 }
 
 TEST(AutoKeys, chosen) {
-  const deck::Config config = deck_with("overlap: {enable: true, qkv_fprop: direct, fc1_wgrad: off}\n");
+  const char* keys = "overlap: {enable: true, qkv_fprop: direct, fc1_wgrad: off}\n";
+  const deck::Config config = deck_with(keys);
   profile::OverlapChoice choice{.from = "measured", .rows = auto_rows(config)};
-  for (Row& row : choice.rows) row.taken = row.key == "fc2_fprop" || row.key == "qkv_dgrad";
+  for (Row& row : choice.rows) row.taken = row.exchange == Exchange::fc2_fprop || row.exchange == Exchange::qkv_dgrad;
   const deck::Config chosen = with_choice(config, choice);
-  EXPECT_TRUE(deck::auto_overlap_keys(chosen).empty());
-  EXPECT_EQ(chosen.overlap.qkv_fprop, deck::GatherMethod::direct) << "as the deck says";
-  EXPECT_EQ(chosen.overlap.fc1_wgrad, deck::OverlapMethod::off) << "as the deck says";
-  EXPECT_EQ(chosen.overlap.fc2_fprop, deck::ScatterMethod::pipeline);
-  EXPECT_EQ(chosen.overlap.qkv_dgrad, deck::OverlapMethod::bulk);
-  EXPECT_EQ(chosen.overlap.fc1_fprop, deck::GatherMethod::off);
+  EXPECT_TRUE(deck::exchanges_with(chosen, Method::automatic).empty());
+  EXPECT_EQ(chosen.overlap.methods[Exchange::qkv_fprop], Method::direct) << "as the deck says";
+  EXPECT_EQ(chosen.overlap.methods[Exchange::fc1_wgrad], Method::off) << "as the deck says";
+  EXPECT_EQ(chosen.overlap.methods[Exchange::fc2_fprop], Method::pipeline);
+  EXPECT_EQ(chosen.overlap.methods[Exchange::qkv_dgrad], Method::bulk);
+  EXPECT_EQ(chosen.overlap.methods[Exchange::fc1_fprop], Method::off);
   // What the header prints as overrides is the same deck.
   std::vector<std::string> overrides;
   const std::string text = to_text(choice);
@@ -125,15 +133,11 @@ TEST(AutoKeys, chosen) {
     at = text.find("overlap.", end);
   }
   EXPECT_EQ(overrides.size(), choice.rows.size());
-  deck::Config overridden = config;
-  for (const std::string& o : overrides) {
-    const std::size_t equals = o.find('=');
-    deck::set_overlap_key(overridden, o.substr(8, equals - 8), o.substr(equals + 1));
-  }
-  EXPECT_EQ(model::Overlap::make(overridden).methods(), model::Overlap::make(chosen).methods());
+  const deck::Config overridden = deck_with(keys, overrides);
+  EXPECT_EQ(model::Overlap::make(overridden).methods, model::Overlap::make(chosen).methods);
 }
 
-/// As train::conditions_of() names them.
+/// As conditions_of() names them.
 const profile::Conditions kJob{{"program", "0.1.0 (abc), Release"},
                                {"machine", "some machine"},
                                {"CUDA", "none"},
@@ -187,7 +191,7 @@ TEST(OverlapPlanFile, text) {
   ASSERT_EQ(rows->size(), auto_rows(config).size());
   for (std::size_t i = 0; i < rows->size(); ++i) {
     const Row &row = (*rows)[i], &other = (*expected)[i];
-    EXPECT_EQ(row.key, other.key);
+    EXPECT_EQ(row.exchange, other.exchange);
     EXPECT_EQ(row.method, other.method);
     EXPECT_EQ(row.taken, i % 2 == 0);
     EXPECT_DOUBLE_EQ(row.plain_s, 1e-3 * static_cast<double>(i + 1) / 3);
@@ -224,7 +228,7 @@ TEST(OverlapPlanFile, old_format) {
   const std::string old = R"({"format": 1, "measured_with": {"machine": "some machine", "mesh": "1 x 1 x 2"},
 "keys": [{"key": "qkv_fprop", "plain_s": 1e-05, "method": "direct", "method_s": 2e-05, "chosen": "off"}]})";
   EXPECT_EQ(reason_of(old, config), "its format is 1, and this program reads 2");
-  const train::SavedChoices saved = train::choices_of_plan(train::plan_text({"cublaslt 1\ngemm 2\n", old}));
+  const SavedChoices saved = choices_of_plan(plan_text({"cublaslt 1\ngemm 2\n", old}));
   EXPECT_EQ(saved.algorithms, "cublaslt 1\ngemm 2\n");
   EXPECT_EQ(reason_of(saved.overlap, config), "its format is 1, and this program reads 2");
 }
@@ -278,22 +282,37 @@ TEST(OverlapPlanFile, keys) {
   EXPECT_EQ(reason, "it has no qkv_fprop with direct");
 }
 
+/// Rows of exchanges and methods that only another program has are read over.
+TEST(OverlapPlanFile, unknown_rows) {
+  const deck::Config config = deck_with("overlap: {enable: true, qkv_fprop: off}\n");
+  std::string text = text_of(deck_with("overlap: {enable: true}\n"));
+  const auto change = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  change("\"key\": \"qkv_fprop\"", "\"key\": \"router_fprop\"");
+  EXPECT_EQ(reason_of(text, config), "");
+  change("\"method\": \"pipeline\"", "\"method\": \"tree\"");
+  change("\"chosen\": \"off\"", "\"chosen\": \"tree\"");
+  EXPECT_EQ(reason_of(text, config), "it has no proj_fprop with pipeline");
+}
+
 TEST(SavedChoices, plan) {
   const deck::Config config = deck_with("overlap: {enable: true}\n");
   const std::string overlap = text_of(config), algorithms = "library 1\nproduct 2\n";
-  EXPECT_EQ(train::plan_text({algorithms, ""}), algorithms) << "as before there was a choice of overlap";
-  EXPECT_EQ(train::plan_text({"", ""}), "");
+  EXPECT_EQ(plan_text({algorithms, ""}), algorithms) << "as before there was a choice of overlap";
+  EXPECT_EQ(plan_text({"", ""}), "");
   for (const std::string& a : {algorithms, std::string()}) {
-    const train::SavedChoices read = train::choices_of_plan(train::plan_text({a, overlap}));
+    const SavedChoices read = choices_of_plan(plan_text({a, overlap}));
     EXPECT_EQ(read.algorithms, a);
     std::string reason;
     const auto kept = profile::measurement_of_text(read.overlap, kOverlapKind, reason);
     ASSERT_TRUE(kept.has_value()) << reason;
     EXPECT_EQ(to_text(*kept, kOverlapKind), overlap);
   }
-  EXPECT_EQ(train::choices_of_plan(algorithms).algorithms, algorithms);
-  EXPECT_EQ(train::choices_of_plan(algorithms).overlap, "");
+  EXPECT_EQ(choices_of_plan(algorithms).algorithms, algorithms);
+  EXPECT_EQ(choices_of_plan(algorithms).overlap, "");
 }
 
 }  // namespace
-}  // namespace shard8::bench
+}  // namespace shard8::train
