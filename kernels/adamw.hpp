@@ -35,7 +35,7 @@ struct AdamwTensors {
 };
 
 /// How many doubles AdamwTensors::squares has for a parameter of `count` elements; at least 1, also for 0 elements.
-std::int64_t adamw_square_parts(std::int64_t count);
+std::int64_t adamw_square_parts(std::int64_t count, bool device = tensor::kDevice);
 /// total += the sum of all `parts`, added in a fixed order. total is one double, stored as 8 bytes of u8; the caller
 /// sets it to 0 first. parts is u8: the AdamwTensors::squares of any number of parameters, one after the other.
 void add_square_parts(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts);

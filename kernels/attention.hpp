@@ -32,8 +32,8 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
                         const AttentionShape& shape, const Workspace& workspace);
 
 /// Bytes of u8 workspace, enough for either direction. On hosts: a few blocks of rows for each of `threads`, never the
-/// scores of all heads. On devices: kernels/cuda/sdpa.hpp says how many, and `threads` is ignored. The function needs
-/// no device.
+/// scores of all heads. On devices: kernels/planned/sdpa_parts.hpp says how many, and `threads` is ignored. The
+/// function needs no device.
 std::size_t attention_workspace_bytes(const AttentionShape& shape, int threads);
 
 }  // namespace shard8::kernels

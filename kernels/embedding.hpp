@@ -24,7 +24,7 @@ void embedding_backward(const tensor::Exec& exec, const tensor::Tensor& dtable, 
                         const tensor::Tensor& tokens, std::int64_t first_row, std::int64_t valid_rows,
                         const tensor::Tensor& workspace);
 /// Bytes of workspace of embedding_backward for `tokens` tokens and a table of `local_rows` rows.
-std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t local_rows);
+std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t local_rows, bool device = tensor::kDevice);
 
 /// Learned positions: x (T_local, H) += the row of table (at least seq rows, H) of each token's position. Row t of x is
 /// token first_token + t of the micro-batch; its position is (first_token + t) mod seq. x and table have one dtype,

@@ -32,9 +32,4 @@ void gemm_dgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dx, con
 void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dw, const tensor::Operand& dy,
                 const tensor::Operand& x, bool accumulate, const tensor::Tensor& memory);
 
-/// Bytes of `memory`, enough for each of the three products. `scaling`: how x is scaled by rows; Scaling::none stands
-/// for any scaling. `transposed`: x and dy are stored transposed where wgrad reads them. Weights never are.
-std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
-                              tensor::Scaling scaling, bool transposed);
-
 }  // namespace shard8::kernels::cuda

@@ -25,9 +25,6 @@ struct LtGemmArgs {
   std::size_t workspace_bytes = 0;         ///< kLtWorkspaceBytes is enough
 };
 
-/// The workspace that cuBLASLt can use on compute capability 9.0, in bytes.
-inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
-
 /// An algorithm for a product, and the bytes of workspace that it needs.
 struct LtCandidate {
   cublasLtMatmulAlgo_t algorithm{};

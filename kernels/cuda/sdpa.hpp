@@ -49,18 +49,6 @@ class Sdpa {
   /// shape.
   std::string note(const AttentionShape& shape) const;
 
-  /// Bytes of workspace, enough for both directions on compute capability 9 and later. A pass that does not fit into
-  /// its workspace is cut into parts: fewer sequences or fewer kv heads at a time. The size is for the largest part
-  /// whose gradients of all scores, if deterministic, take at most 512 MiB (for one kv head of one sequence if none
-  /// does). With N = batch·heads·seq of that part and D = head_dim it is the sum of these bytes, each rounded up to
-  /// 256:
-  /// - 4·N for Σ dout·o;
-  /// - grouped queries: 4·N·D for the gradients of k and v of every query head in BF16;
-  /// - not deterministic: 4·N·D for dq in FP32, to which blocks of keys add in any order;
-  /// - deterministic: 2·batch·heads·seq·seq for the gradients of all scores in BF16, seq rounded up to 64 and to 128;
-  /// - 512 for cuDNN itself.
-  static std::size_t workspace_bytes(const AttentionShape& shape);
-
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -5,6 +5,7 @@
 #include "kernels/check/arguments.hpp"
 #include "kernels/device/parts.hpp"
 #include "kernels/kokkos/portable.hpp"
+#include "kernels/planned/sdpa_parts.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels {
@@ -56,6 +57,6 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
   portable_attention_backward(exec, dqkv, dout, o, qkv, lse, shape);
 }
 
-std::size_t attention_workspace_bytes(const AttentionShape& shape, int) { return cuda::Sdpa::workspace_bytes(shape); }
+std::size_t attention_workspace_bytes(const AttentionShape& shape, int) { return cuda::sdpa_workspace_bytes(shape); }
 
 }  // namespace shard8::kernels

@@ -173,7 +173,7 @@ void require_update(const AdamwUpdate& update) {
 
 }  // namespace
 
-std::int64_t adamw_square_parts(std::int64_t count) { return kHostExec ? 1 : stretches_of(count); }
+std::int64_t adamw_square_parts(std::int64_t count, bool device) { return device ? stretches_of(count) : 1; }
 
 void add_square_parts(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts) {
   constexpr auto kAdd = "add_square_parts";

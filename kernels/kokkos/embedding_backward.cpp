@@ -265,8 +265,8 @@ void add_positions(const Exec& exec, float* dtable, const T* dx, std::int64_t ro
 
 }  // namespace
 
-std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t local_rows) {
-  return static_cast<std::size_t>((kHostExec ? 1 : 2) * (tokens + local_rows) + 1) * sizeof(std::int32_t);
+std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t local_rows, bool device) {
+  return static_cast<std::size_t>((device ? 2 : 1) * (tokens + local_rows) + 1) * sizeof(std::int32_t);
 }
 
 void embedding_backward(const Exec& exec, const tensor::Tensor& dtable, const tensor::Tensor& dy,

@@ -38,6 +38,7 @@ struct Arguments {
   std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
   bool files_of_check = false;
   std::int64_t ranks = 0;  ///< of `plan --ranks N`; 0: not given
+  std::string devices;     ///< of `check` and `plan`; empty: not given
 };
 
 constexpr std::int64_t kMostRanks = 2147483647;  // as MPI counts them
@@ -80,8 +81,16 @@ const CLI::Validator kRanksOrPrint(
     },
     "");
 
+void add_devices(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--devices", arguments.devices,
+                  "cuda or host: what computes, in place of the deck's mesh.device; any build plans for cuda")
+      ->check(CLI::IsMember({"cuda", "host"}));
+}
+
 void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
+  add_devices(*check, arguments);
   check
       ->add_flag("--ranks{print}", arguments.ranks_of_check,
                  "print only the number of ranks that the deck needs; --ranks=N: say what would run on N ranks")
@@ -90,6 +99,7 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
                   "print only the folders and files of a run, a line 'KEY PATH' for each");
   CLI::App* plan =
       add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  add_devices(*plan, arguments);
   plan->add_option("--ranks", arguments.ranks,
                    "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
@@ -175,7 +185,8 @@ int print(const std::string& text) {
   return 0;
 }
 
-DeckArguments for_ranks(DeckArguments deck, std::int64_t ranks) {
+DeckArguments planned(DeckArguments deck, const std::string& devices, std::int64_t ranks) {
+  if (!devices.empty()) deck.overrides.push_back("mesh.device=" + devices);
   if (ranks > 0) deck.ranks = ranks;
   return deck;
 }
@@ -230,12 +241,12 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
     const bool given = !arguments.ranks_of_check.empty() && !ranks_only;
-    return check_command({for_ranks(arguments.deck, given ? std::stoll(arguments.ranks_of_check) : 0), ranks_only,
-                          arguments.files_of_check});
+    const std::int64_t ranks = given ? std::stoll(arguments.ranks_of_check) : 0;
+    return check_command({planned(arguments.deck, arguments.devices, ranks), ranks_only, arguments.files_of_check});
   }
   if (chosen == "plan") {
     PlanArguments plan = arguments.plan;
-    plan.deck = for_ranks(arguments.deck, arguments.ranks);
+    plan.deck = planned(arguments.deck, arguments.devices, arguments.ranks);
     return plan_command(plan);
   }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);

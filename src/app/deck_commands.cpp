@@ -24,6 +24,7 @@
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
+#include "operation/device.hpp"
 #include "tensor/exec.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
@@ -49,7 +50,7 @@ void print_warnings(const deck::LoadResult& deck) {
 }
 
 void check_methods(const std::string& path, const deck::LoadResult& deck) {
-  if (!tensor::kDevice) return;
+  if (!operation::on_device(deck.config.mesh)) return;
   std::string problems;
   for (const profile::Exchange exchange : deck::exchanges_with(deck.config, profile::ExchangeMethod::ring))
     problems += fmt::format(
@@ -180,8 +181,7 @@ int plan_command(const PlanArguments& arguments) {
                                     : load_for_ranks(given, "plan", ", or list all meshes with --sweep");
   check_methods(given.path, deck);
   print_warnings(deck);
-  at_stage(Stage::device,
-           [&] { require_build(deck.config.mesh); });  // the plan would be one of the other kind of memory
+  at_stage(Stage::device, [&] { require_planned(deck.config.mesh); });
   const int threads = std::max(1, threads_from_environment());
   if (arguments.sweep) return plan_sweep(arguments, deck, threads);
   const train::Plan plan = train::make_plan(deck.config, threads);

@@ -31,6 +31,10 @@ void require_build(const deck::MeshConfig& mesh) {
   if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
 }
 
+void require_planned(const deck::MeshConfig& mesh) {
+  if (tensor::kDevice || mesh.device != deck::Device::cuda) require_build(mesh);
+}
+
 #if defined(SHARD8_CUDA)
 
 int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {

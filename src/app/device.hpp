@@ -18,6 +18,9 @@ namespace shard8::app {
 /// Error(environment) when the deck asks for a device or a backend that this program was not built for.
 void require_build(const deck::MeshConfig& mesh);
 
+/// The same for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices, too.
+void require_planned(const deck::MeshConfig& mesh);
+
 /// The index of this rank's device among those that the process sees; 0 on hosts. Each rank of a node has a device of
 /// its own, unless `mesh.share_devices` is set. Collective. AgreedError(environment), with both numbers, when the deck
 /// asks for a device or backend that this program was not built for, or a node has more ranks than devices and may not

@@ -14,6 +14,7 @@
 #include "app/process.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
+#include "operation/device.hpp"
 #include "tensor/exec.hpp"
 #include "train/plan/plan.hpp"
 
@@ -126,7 +127,7 @@ void require_memory(const comm::Communicator& world, const comm::Node& node, con
 }
 
 std::string memory_warning(const deck::Config& config, int threads) {
-  if (tensor::kDevice) return {};
+  if (operation::on_device(config.mesh)) return {};
   const auto verdict = judge_memory(rank_bytes(config, threads), 1, 1, read_memory_limits());
   const std::string& why = verdict.refusal.empty() ? verdict.warning : verdict.refusal;
   return why.empty() ? "" : "on this machine: " + why;

@@ -22,6 +22,7 @@
 #include "data/batch.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
+#include "operation/device.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
 #include "train/assembly.hpp"
@@ -104,8 +105,12 @@ std::string check_start(const deck::LoadResult& deck) {
     const int asked = threads_from_environment();
     threads = std::max(1, asked);
     // Without OMP_NUM_THREADS the number depends on the ranks of a node.
-    if (!tensor::kDevice && asked > 0) require_pools(asked, asked);
-    require_build(config.mesh);
+    if (!operation::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
+    require_planned(config.mesh);
+    if (operation::on_device(config.mesh) && !tensor::kDevice)
+      say("mesh.device = cuda: this program was built for hosts and plans the steps of devices; `run` needs a build "
+          "for "
+          "CUDA devices");
   });
   if (const std::string warning = memory_warning(config, threads); !warning.empty()) say(warning);
   at_stage(Stage::output, [&] {

@@ -86,6 +86,9 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
+  /// A group that is only planned: rank() and size() are its only functions.
+  static Communicator on_paper(int rank, int size);
+
   /// A group for each color, of the ranks that gave it, ordered by key. Collective. No collective may be under way on
   /// any rank. `lanes` count where a device is attached.
   Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
@@ -274,6 +277,7 @@ class Communicator {
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 
  private:
+  Communicator() = default;
   explicit Communicator(std::shared_ptr<Group> group);
   void make_device_group(DeviceLanes lanes);
   void require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const;

@@ -44,4 +44,15 @@ Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) 
           .model = std::move(model)};
 }
 
+Mesh mesh_on_paper(const MeshShape& shape, const MeshPlace& place) {
+  const auto model_rank = place.shard * shape.tensor + place.tensor, model_size = shape.shard * shape.tensor;
+  return {.shape = shape,
+          .place = place,
+          .world = Communicator::on_paper(place.replicate * model_size + model_rank, shape.ranks()),
+          .replicate = Communicator::on_paper(place.replicate, shape.replicate),
+          .shard = Communicator::on_paper(place.shard, shape.shard),
+          .tensor = Communicator::on_paper(place.tensor, shape.tensor),
+          .model = Communicator::on_paper(model_rank, model_size)};
+}
+
 }  // namespace shard8::comm

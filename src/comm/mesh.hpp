@@ -36,5 +36,7 @@ struct Mesh {
 ///
 /// `tensor_overlap`: exchanges of the tensor group run beside products, so on a device it has streams of its own.
 Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap = false);
+/// The same of groups that are only planned (Communicator::on_paper), for the rank at `place`.
+Mesh mesh_on_paper(const MeshShape& shape, const MeshPlace& place);
 
 }  // namespace shard8::comm

@@ -76,6 +76,10 @@ struct GiveBackExchange {
 using GatherExchangePtr = std::unique_ptr<GatherExchange, GiveBackExchange>;
 using ScatterExchangePtr = std::unique_ptr<ScatterExchange, GiveBackExchange>;
 
+/// The rank of `size` ranks to which rank `rank` gives its summands k-th, k = 1 … size, so that no rank gets the rows
+/// of all others at once. The last one is `rank` itself.
+inline int destination(int k, int rank, int size) { return (rank + k) % size; }
+
 /// An all-gather whose parts, the rows of each rank, are waited for one by one. Made by Communicator::all_gather_parts.
 /// Move-only. The destructor finishes it. A finished or moved-from object may only be destroyed or assigned to; other
 /// calls are an Error(failed).
@@ -129,9 +133,8 @@ class ScatterParts {
   /// rows for every other rank into the same pieces, otherwise later exchanges of the group wait for the wrong pieces.
   /// Throws Error(failed) on hosts, where all rows for a rank are given at once.
   void give(int rank, std::int64_t first, std::int64_t rows);
-  /// The rank to which rows are given k-th, k = 1 … size, so that no rank gets the rows of all others at once. The last
-  /// one is this rank.
-  int destination(int k) const { return (rank_ + k) % size_; }
+  /// See comm::destination().
+  int destination(int k) const { return comm::destination(k, rank_, size_); }
   /// item.out = Σ over ranks of their rows for this rank, plus item.addend, in the order of the route: on hosts it
   /// blocks until the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must
   /// have been given.

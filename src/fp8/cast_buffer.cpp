@@ -10,16 +10,9 @@ using tensor::Operand;
 using tensor::Scaling;
 using tensor::Tensor;
 
-std::int64_t scale_bytes(Scaling scaling, std::int64_t elements) {
-  const auto bytes = static_cast<std::int64_t>(tensor::size_of(tensor::scale_dtype(scaling)));
-  if (scaling == Scaling::none) return 0;
-  if (scaling == Scaling::tensor) return bytes;
-  return elements / (tensor::block_rows(scaling) * tensor::block_cols(scaling)) * bytes;
-}
-
 CastBuffer::CastBuffer(tensor::Arena& arena, std::int64_t elements, Scaling scaling)
     : values_(arena.allocate({elements}, DType::u8)),
-      scales_(arena.allocate({scale_bytes(scaling, elements)}, DType::u8)) {}
+      scales_(arena.allocate({tensor::scale_bytes(scaling, elements)}, DType::u8)) {}
 
 Operand CastBuffer::view(std::int64_t rows, std::int64_t cols, DType dtype, Scaling scaling) const {
   const Tensor values{values_.data, {rows, cols}, dtype};

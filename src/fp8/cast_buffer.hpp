@@ -29,7 +29,4 @@ class CastBuffer {
   tensor::Tensor values_{nullptr, {0}, tensor::DType::u8}, scales_{nullptr, {0}, tensor::DType::u8};
 };
 
-/// Bytes of the inverse scales of a matrix of `elements` elements, which must be whole blocks.
-std::int64_t scale_bytes(tensor::Scaling scaling, std::int64_t elements);
-
 }  // namespace shard8::fp8

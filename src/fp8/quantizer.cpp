@@ -5,21 +5,23 @@
 
 namespace shard8::fp8 {
 
-using profile::Part;
+using operation::Kernel;
 using tensor::Tensor;
 
-namespace {
-
-/// Casts x with one scale. With `both` the transposed bytes are written in the same pass, if `out` has them.
-void quantize(const tensor::Exec& exec, const Operands& out, const Tensor& amax, const Tensor& x, const Tensor& scale,
-              const kernels::CastOptions& options, bool both) {
-  if (both && out.by_columns.transposed)
-    kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, amax, x, scale, options);
-  else
-    kernels::quantize(exec, out.by_rows, amax, x, scale, options);
+void Quantizer::quantize(const Site& site, const Operands& out, const Tensor& amax, const Tensor& x,
+                         const kernels::CastOptions& options, bool both) const {
+  const bool transposes = both && out.by_columns.transposed;
+  Kernel kernel{transposes ? "quantize_transpose" : "quantize", x.rows(), x.cols(), x.dtype, out.by_rows.data.dtype};
+  kernel = kernel.reads(x).writes(out.by_rows.scale_inv);
+  if (!transposes || !options.transposed_alone) kernel = kernel.writes(out.by_rows.data);
+  if (transposes) kernel = kernel.writes(out.by_columns.data);
+  executor_.issue(kernel, [&](const tensor::Exec& exec) {
+    if (transposes)
+      kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, amax, x, state_.scale(site), options);
+    else
+      kernels::quantize(exec, out.by_rows, amax, x, state_.scale(site), options);
+  });
 }
-
-}  // namespace
 
 kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands& out) const {
   SHARD8_REQUIRE(recipe().per_tensor(), "block scales are found in every cast; a recomputed cast finds them again");
@@ -33,19 +35,19 @@ kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands&
 
 void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose) const {
   if (recipe().per_tensor()) {
-    auto part = timer_.part(Part::elementwise, "quantize");
     if (purpose == Purpose::recomputed) {
       kernels::CastOptions options = recipe().cast_options(nullptr);
       options.transposed_alone = true;
-      return quantize(exec_, out, {}, x, state_.scale(site), options, true);
+      return quantize(site, out, {}, x, options, true);
     }
     const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
     if (!state_.scaled_by_own_amax(site)) {
-      quantize(exec_, out, state_.amax(site), x, state_.scale(site), options, purpose == Purpose::both_passes);
+      quantize(site, out, state_.amax(site), x, options, purpose == Purpose::both_passes);
       state_.count_elements(site, x.count());
       return;
     }
-    kernels::amax(exec_, state_.amax(site), x, options);
+    executor_.issue(Kernel{"amax", x.rows(), x.cols(), x.dtype, tensor::DType::i32}.reads(x),
+                    [&](const tensor::Exec& exec) { kernels::amax(exec, state_.amax(site), x, options); });
   }
   cast_known(site, out, x, tokens, purpose);
 }
@@ -54,27 +56,31 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
                            Purpose purpose) const {
   if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose);
   if (tokens == Tokens::part && tensor_group_.size() > 1) {
-    auto part = timer_.part(Part::tensor_comm, "amax");
+    auto part = executor_.timer().part(profile::Part::tensor_comm, "amax");
     const Tensor amax = state_.amax(site);
-    tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max).wait();
+    executor_.run({.op = profile::Collective::all_reduce, .ranks = tensor_group_.size(), .tensors = {&amax, 1}}, [&] {
+      return tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max);
+    });
   }
-  auto part = timer_.part(Part::elementwise, "quantize");
   state_.count_elements(site, x.count());
-  state_.scale_of(exec_, site);
-  quantize(exec_, out, {}, x, state_.scale(site), recipe().cast_options(state_.counts(site)),
-           purpose == Purpose::both_passes);
+  state_.scale_of(executor_, site);
+  quantize(site, out, {}, x, recipe().cast_options(state_.counts(site)), purpose == Purpose::both_passes);
 }
 
 void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose) const {
-  auto part = timer_.part(Part::elementwise, "quantize_blocks");
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
-  if (purpose == Purpose::both_passes) {
-    state_.count_elements(site, out.one() ? x.count() : 2 * x.count());
-    kernels::quantize_blocks(exec_, out.by_rows, out.by_columns, x, options);
+  const Kernel kernel = Kernel{"quantize_blocks", x.rows(), x.cols(), x.dtype, out.by_rows.data.dtype}.reads(x);
+  if (purpose == Purpose::both_passes && !out.one()) {
+    state_.count_elements(site, 2 * x.count());
+    executor_.issue(kernel.writes(out.by_rows, out.by_columns), [&](const tensor::Exec& exec) {
+      kernels::quantize_blocks(exec, out.by_rows, out.by_columns, x, options);
+    });
     return;
   }
   state_.count_elements(site, x.count());
-  kernels::quantize_blocks(exec_, purpose == Purpose::forward_pass ? out.by_rows : out.by_columns, x, options);
+  const tensor::Operand& copy = purpose == Purpose::recomputed ? out.by_columns : out.by_rows;
+  executor_.issue(kernel.writes(copy),
+                  [&](const tensor::Exec& exec) { kernels::quantize_blocks(exec, copy, x, options); });
 }
 
 }  // namespace shard8::fp8

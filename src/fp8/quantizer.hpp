@@ -4,7 +4,7 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/scaling_state.hpp"
-#include "profile/step_timer.hpp"
+#include "operation/executor.hpp"
 
 namespace shard8::fp8 {
 
@@ -28,9 +28,8 @@ struct Operands {
 /// Takes references: the arguments of the constructor must outlive the quantizer.
 class Quantizer {
  public:
-  Quantizer(ScalingState& state, const tensor::Exec& exec, const comm::Communicator& tensor_group,
-            profile::StepTimer& timer)
-      : state_(state), exec_(exec), tensor_group_(tensor_group), timer_(timer) {}
+  Quantizer(ScalingState& state, operation::Executor& executor, const comm::Communicator& tensor_group)
+      : state_(state), executor_(executor), tensor_group_(tensor_group) {}
 
   const Recipe& recipe() const { return state_.recipe(); }
 
@@ -44,11 +43,12 @@ class Quantizer {
   /// and the cast is not counted a second time.
   enum class Purpose : std::uint8_t { both_passes, forward_pass, recomputed };
 
-  /// Runs produce(const kernels::Outputs&), which computes a matrix (rows, cols), and writes the cast of the matrix to
-  /// `out`. If the scale is known before, the producing kernel casts in the same pass. Otherwise the kernel writes
-  /// `plain` (rows, cols), in the compute dtype, and `plain` is cast afterwards. If keep_plain is set, `plain` holds
-  /// the matrix afterwards, but not with Purpose::recomputed and one scale a matrix: then only the cast is written.
-  /// With Tokens::part and a scale of the matrix' own amax, all ranks of the tensor group must call together.
+  /// Runs produce(const kernels::Outputs&), which issues the kernel that computes a matrix (rows, cols), and writes the
+  /// cast of the matrix to `out`. If the scale is known before, the producing kernel casts in the same pass. Otherwise
+  /// the kernel writes `plain` (rows, cols), in the compute dtype, and `plain` is cast afterwards. If keep_plain is
+  /// set, `plain` holds the matrix afterwards, but not with Purpose::recomputed and one scale a matrix: then only the
+  /// cast is written. With Tokens::part and a scale of the matrix' own amax, all ranks of the tensor group must call
+  /// together.
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
@@ -67,10 +67,7 @@ class Quantizer {
         outputs.counts = state_.counts(site);
       }
     }
-    {
-      auto part = timer_.part(profile::Part::elementwise, "produce_and_cast");
-      produce(outputs);
-    }
+    produce(outputs);
     if (!at_once)
       cast_known(site, out, plain, tokens, purpose);
     else if (!recomputed)
@@ -92,10 +89,13 @@ class Quantizer {
   /// Casts x with block scales.
   void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose) const;
 
+  /// Casts x with one scale. With `both` the transposed bytes are written in the same pass, if `out` has them.
+  void quantize(const Site& site, const Operands& out, const tensor::Tensor& amax, const tensor::Tensor& x,
+                const kernels::CastOptions& options, bool both) const;
+
   ScalingState& state_;
-  const tensor::Exec& exec_;
+  operation::Executor& executor_;
   const comm::Communicator& tensor_group_;
-  profile::StepTimer& timer_;
 };
 
 }  // namespace shard8::fp8

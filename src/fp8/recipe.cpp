@@ -5,15 +5,16 @@
 
 #include <string_view>
 
+#include "operation/device.hpp"
+
 namespace shard8::fp8 {
 
 using tensor::DType;
 using tensor::Scaling;
 
 std::string name_of(Linear linear, Role role) {
-  constexpr std::string_view linears[] = {"qkv", "proj", "fc1", "fc2"};
   constexpr std::string_view roles[] = {"input", "weight", "output gradient"};
-  return std::string(linears[static_cast<int>(linear)]) + ' ' + std::string(roles[static_cast<int>(role)]);
+  return std::string(operation::name_of(linear)) + ' ' + std::string(roles[static_cast<int>(role)]);
 }
 
 Recipe Recipe::make(const deck::Config& config) {
@@ -21,6 +22,7 @@ Recipe Recipe::make(const deck::Config& config) {
   Recipe r;
   r.kind = fp8.recipe;
   if (!r.on()) return r;
+  r.transposes = operation::on_device(config.mesh);
   r.gradient = fp8.format == deck::Fp8Format::hybrid ? DType::e5m2 : DType::e4m3;
   r.amax_history = fp8.amax_history;
   r.amax_algo = fp8.amax_algo;

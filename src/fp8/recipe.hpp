@@ -7,15 +7,18 @@
 
 #include "deck/config.hpp"
 #include "kernels/quantize.hpp"
+#include "operation/operation.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 
 namespace shard8::fp8 {
 
-/// The four linear layers of a transformer layer, and the three matrices that each of them casts.
-enum class Linear : std::uint8_t { qkv, proj, fc1, fc2 };
+using operation::kLinears;
+using operation::Linear;
+
+/// The three matrices that each linear layer casts.
 enum class Role : std::uint8_t { input, weight, output_gradient };
-inline constexpr int kLinears = 4, kRoles = 3;
+inline constexpr int kRoles = 3;
 
 /// One matrix of a transformer layer: the key of its scaling state. Casts are counted by linear and role, over all
 /// layers.

@@ -15,6 +15,7 @@
 namespace shard8::fp8 {
 
 using kernels::CastCounts;
+using operation::Executor;
 using tensor::DType;
 using tensor::Tensor;
 
@@ -77,36 +78,52 @@ bool ScalingState::scaled_by_own_amax(const Site& site) const {
   return site.role != Role::weight && entries(site.role) == 0;
 }
 
-void ScalingState::scale_of(const tensor::Exec& exec, const Site& site) const {
-  kernels::scale_of_amax(exec, scale(site), packed(change_, site), amax(site), recipe_.rule(site.role),
-                         !recipe_.delayed());
+void ScalingState::scale_of(Executor& executor, const Site& site) const {
+  scale_of(executor, scale(site), packed(change_, site), amax(site), site.role);
 }
 
-void ScalingState::scales_of_weights(const tensor::Exec& exec) const {
-  kernels::scale_of_amax(exec, role_part(scale_, Role::weight), role_part(change_, Role::weight), weight_amaxes(),
-                         recipe_.rule(Role::weight), !recipe_.delayed());
+void ScalingState::scales_of_weights(Executor& executor) const {
+  scale_of(executor, role_part(scale_, Role::weight), role_part(change_, Role::weight), weight_amaxes(), Role::weight);
 }
 
-void ScalingState::begin_weight_history(const tensor::Exec& exec) {
-  if (recipe_.delayed()) update(exec, Role::weight);
+void ScalingState::scale_of(Executor& executor, const Tensor& scale, const Tensor& change, const Tensor& amax,
+                            Role role) const {
+  executor.issue(operation::Kernel{"scale_of_amax", amax.count(), 1, amax.dtype, scale.dtype}.reads(amax).writes(scale),
+                 [&](const tensor::Exec& exec) {
+                   kernels::scale_of_amax(exec, scale, change, amax, recipe_.rule(role), !recipe_.delayed());
+                 });
 }
 
-void ScalingState::reduce(const comm::Communicator& world) const {
-  if (recipe_.delayed()) world.all_reduce({&amax_, 1}, comm::Communicator::Reduce::max).wait();
+void ScalingState::begin_weight_history(Executor& executor) {
+  if (recipe_.delayed()) update(executor, Role::weight);
 }
 
-void ScalingState::update(const tensor::Exec& exec) {
+void ScalingState::reduce(Executor& executor, const comm::Communicator& world) const {
   if (!recipe_.delayed()) return;
-  for (const Role role : {Role::input, Role::weight, Role::output_gradient}) update(exec, role);
+  const std::span<const Tensor> amaxes(&amax_, 1);
+  executor.run({.op = profile::Collective::all_reduce,
+                .group = operation::Group::world,
+                .ranks = world.size(),
+                .tensors = amaxes},
+               [&] { return world.all_reduce(amaxes, comm::Communicator::Reduce::max); });
 }
 
-void ScalingState::update(const tensor::Exec& exec, Role role) {
+void ScalingState::update(Executor& executor) {
+  if (!recipe_.delayed()) return;
+  for (const Role role : {Role::input, Role::weight, Role::output_gradient}) update(executor, role);
+}
+
+void ScalingState::update(Executor& executor, Role role) {
   const std::int64_t length = recipe_.amax_history;
   const std::int64_t entries = entries_[static_cast<std::size_t>(role)]++;
   const auto of = recipe_.amax_algo == deck::AmaxAlgo::max ? kernels::AmaxOf::all : kernels::AmaxOf::last;
   const Tensor part = history_.slice(static_cast<std::int64_t>(role), 1).reshaped({length, per_role_});
-  kernels::delayed_update(exec, role_part(scale_, role), role_part(change_, role), part, role_part(amax_, role),
-                          entries % length, std::min(entries + 1, length), of, recipe_.rule(role));
+  const Tensor scale = role_part(scale_, role);
+  executor.issue(operation::Kernel{"delayed_update", per_role_, 1, amax_.dtype, scale.dtype}.reads(part).writes(scale),
+                 [&](const tensor::Exec& exec) {
+                   kernels::delayed_update(exec, scale, role_part(change_, role), part, role_part(amax_, role),
+                                           entries % length, std::min(entries + 1, length), of, recipe_.rule(role));
+                 });
 }
 
 Tensor ScalingState::history_entries() { return {reinterpret_cast<std::byte*>(entries_.data()), {kRoles}, DType::i32}; }

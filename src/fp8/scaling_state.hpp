@@ -10,6 +10,7 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/recipe.hpp"
+#include "operation/executor.hpp"
 #include "profile/report.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/exec.hpp"
@@ -22,8 +23,8 @@ namespace shard8::fp8 {
 ///
 /// The life of an amax: kernels that compute or cast the matrix raise it. With current scaling, and in the first step
 /// of delayed scaling, scale_of() sets the scale from it at once. At the end of a step of delayed scaling reduce() and
-/// update() enter it in the history. All work is enqueued on the execution space that is passed in; only figures()
-/// waits for the device.
+/// update() enter it in the history. All work of a step is issued through the executor that is passed in;
+/// only figures() waits for the device.
 class ScalingState {
  public:
   /// Takes memory for the recipe's layers in FP8 from `arena`. prepare() must be called before anything else.
@@ -48,20 +49,20 @@ class ScalingState {
   bool scaled_by_own_amax(const Site& site) const;
   /// Sets the scale of one matrix from its amax, which must be complete, and reduced where ranks share the scale. Only
   /// where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards.
-  void scale_of(const tensor::Exec& exec, const Site& site) const;
+  void scale_of(operation::Executor& executor, const Site& site) const;
   /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards. With current
   /// scaling the amaxes become 0 afterwards.
-  void scales_of_weights(const tensor::Exec& exec) const;
+  void scales_of_weights(operation::Executor& executor) const;
 
   /// Reduces the amaxes of this step over `world` by their maximum, and waits for the result. All ranks of `world` must
   /// call together. Does nothing unless scaling is delayed.
-  void reduce(const comm::Communicator& world) const;
+  void reduce(operation::Executor& executor, const comm::Communicator& world) const;
   /// Ends a step: enters the reduced amaxes in the history, sets them to 0, and sets the scales of the next step. Does
   /// nothing unless scaling is delayed.
-  void update(const tensor::Exec& exec);
+  void update(operation::Executor& executor);
   /// Enters the amaxes of the initial weights, which must have been reduced, in the history, and sets the weights'
   /// scales. Called once, before the first step. Does nothing unless scaling is delayed.
-  void begin_weight_history(const tensor::Exec& exec);
+  void begin_weight_history(operation::Executor& executor);
 
   /// The counts of casts of this linear and role, over all layers, in memory of the execution space.
   kernels::CastCounts* counts(const Site& site) const;
@@ -92,7 +93,9 @@ class ScalingState {
   std::int32_t entries(Role role) const { return entries_[static_cast<std::size_t>(role)]; }
   tensor::Tensor packed(const tensor::Tensor& all, const Site& site) const;
   tensor::Tensor role_part(const tensor::Tensor& all, Role role) const;
-  void update(const tensor::Exec& exec, Role role);
+  void update(operation::Executor& executor, Role role);
+  void scale_of(operation::Executor& executor, const tensor::Tensor& scale, const tensor::Tensor& change,
+                const tensor::Tensor& amax, Role role) const;
 
   Recipe recipe_;
   std::int64_t per_role_;

@@ -11,14 +11,12 @@ namespace shard8::fsdp {
 
 using tensor::Tensor;
 
-GradientStore::GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers,
-                             const comm::Communicator& shard_group, const comm::Communicator& replicate_group,
-                             profile::StepTimer& timer)
-    : exec_(exec),
+GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& buffers,
+                             const comm::Communicator& shard_group, const comm::Communicator& replicate_group)
+    : executor_(executor),
       buffers_(buffers),
       shard_group_(shard_group),
       replicate_group_(replicate_group),
-      timer_(timer),
       slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
 
 int GradientStore::slot_of(int unit) {
@@ -38,6 +36,7 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
   const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
   slot.unit = unit;
   slot.view.clear();
+  const operation::At at(executor_, unit);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const ShardLayout& layout = buffers_.layout(unit, static_cast<int>(p));
     const Tensor rows = memory.whole[p].slice(0, layout.rows);
@@ -45,7 +44,9 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
     if (!first_micro_batch) continue;
     const std::int64_t overwritten = parameters[p].gradient_overwritten ? layout.rows : 0;
     const Tensor cleared = memory.whole[p].slice(overwritten, layout.padded_rows() - overwritten);
-    if (!cleared.empty()) kernels::fill_zero(exec_, cleared);
+    executor_.issue(
+        operation::Kernel{"fill_zero", cleared.rows(), cleared.cols(), cleared.dtype, cleared.dtype}.writes(cleared),
+        [&](const tensor::Exec& exec) { kernels::fill_zero(exec, cleared); });
   }
   return {slot.view, !first_micro_batch};
 }
@@ -54,21 +55,41 @@ void GradientStore::reduce(int unit) {
   if (!buffers_.reduces()) return;
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
-  SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.active(), "gradients of unit {} are not ready to be reduced", unit);
+  SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.under_way.active(),
+                 "gradients of unit {} are not ready to be reduced", unit);
   while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
-  const profile::TraceSite site(timer_.trace(), unit);
+  const operation::At at(executor_, unit);
   const GradientPlace& memory = buffers_.gradient_place(s, unit);
-  for (std::size_t p = 0; p < memory.staged.size(); ++p) kernels::cast(exec_, memory.staged[p], memory.whole[p]);
+  for (std::size_t p = 0; p < memory.staged.size(); ++p) cast(memory.staged[p], memory.whole[p]);
   if (buffers_.options().shards == 1) {
-    slot.replica_sum = replicate_group_.all_reduce(reduced(s), comm::Communicator::Reduce::sum);
+    slot.replica_sum = sum_over_replicas(reduced(s));
     return;
   }
   const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
   const auto& out = reduced(s);
   items_.clear();
   for (std::size_t p = 0; p < whole.size(); ++p) items_.push_back({out[p], whole[p]});
-  slot.scatter = shard_group_.reduce_scatter(items_);
+  slot.scatter = executor_.issue({.op = profile::Collective::reduce_scatter,
+                                  .group = operation::Group::shard,
+                                  .ranks = shard_group_.size(),
+                                  .stream = operation::Stream::reduce,
+                                  .tensors = whole},
+                                 [&] { return shard_group_.reduce_scatter(items_); });
+}
+
+operation::Issued<comm::Request> GradientStore::sum_over_replicas(const std::vector<Tensor>& shards) {
+  return executor_.issue({.op = profile::Collective::all_reduce,
+                          .group = operation::Group::replicate,
+                          .ranks = replicate_group_.size(),
+                          .stream = operation::Stream::reduce,
+                          .tensors = shards},
+                         [&] { return replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum); });
+}
+
+void GradientStore::cast(const Tensor& to, const Tensor& from) {
+  executor_.issue(operation::Kernel{"cast", to.rows(), to.cols(), from.dtype, to.dtype}.reads(from).writes(to),
+                  [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
 }
 
 const std::vector<Tensor>& GradientStore::reduced(int slot) const {
@@ -82,29 +103,29 @@ const std::vector<Tensor>& GradientStore::reduced(int slot) const {
 void GradientStore::complete(int s) {
   std::erase(in_flight_, s);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
-  const profile::TraceSite site(timer_.trace(), slot.unit);
-  auto scope = timer_.phase(profile::Phase::reduce_wait, "wait");
-  slot.scatter.wait();
+  const operation::At at(executor_, slot.unit);
+  auto scope = executor_.timer().phase(profile::Phase::reduce_wait, "wait");
+  executor_.wait(slot.scatter);
   const auto& shards = reduced(s);
   const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
   if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
-      replica_sums_.front().wait();
+      executor_.wait(replica_sums_.front());
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
-    if (in_fp32) replica_sums_.push_back(std::move(slot.replica_sum));
+    slot.replica_sum = sum_over_replicas(shards);
+    if (in_fp32) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
   }
-  slot.replica_sum.wait();
+  executor_.wait(slot.replica_sum);
   if (!in_fp32)
-    for (std::size_t p = 0; p < shards.size(); ++p) kernels::cast(exec_, buffers_.gradient(slot.unit)[p], shards[p]);
+    for (std::size_t p = 0; p < shards.size(); ++p) cast(buffers_.gradient(slot.unit)[p], shards[p]);
   slot.unit = -1;
 }
 
 void GradientStore::finish_replica_sums() {
   if (replica_sums_.empty()) return;
-  auto scope = timer_.phase(profile::Phase::reduce_wait, "wait for replicas");
-  for (comm::Request& sum : replica_sums_) sum.wait();
+  auto scope = executor_.timer().phase(profile::Phase::reduce_wait, "wait for replicas");
+  for (auto& sum : replica_sums_) executor_.wait(sum);
   replica_sums_.clear();
 }
 

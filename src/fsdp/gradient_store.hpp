@@ -7,8 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "fsdp/unit_buffers.hpp"
-#include "profile/step_timer.hpp"
-#include "tensor/exec.hpp"
+#include "operation/executor.hpp"
 
 namespace shard8::fsdp {
 
@@ -21,8 +20,8 @@ inline constexpr int kReductionsInFlight = 2;
 /// sharding the shards are then all-reduced over the replicas.
 class GradientStore {
  public:
-  GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-                const comm::Communicator& replicate_group, profile::StepTimer& timer);
+  GradientStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Communicator& shard_group,
+                const comm::Communicator& replicate_group);
 
   /// The unsharded gradients of a unit.
   struct Gradients {
@@ -46,23 +45,24 @@ class GradientStore {
  private:
   struct Slot {
     int unit = -1;  ///< whose gradients the slot holds, or -1
-    comm::Request scatter, replica_sum;
+    operation::Issued<comm::Request> scatter, replica_sum;
     std::vector<tensor::Tensor> view;  ///< Gradients::whole
   };
   int slot_of(int unit);
   void complete(int slot);
   void finish_replica_sums();
   const std::vector<tensor::Tensor>& reduced(int slot) const;
+  operation::Issued<comm::Request> sum_over_replicas(const std::vector<tensor::Tensor>& shards);
+  void cast(const tensor::Tensor& to, const tensor::Tensor& from);
 
-  const tensor::Exec& exec_;
+  operation::Executor& executor_;
   const UnitBuffers& buffers_;
   const comm::Communicator& shard_group_;
   const comm::Communicator& replicate_group_;
-  profile::StepTimer& timer_;
   std::vector<Slot> slots_;
-  std::vector<int> in_flight_;                                ///< slots, oldest first
-  std::vector<comm::Request> replica_sums_;                   ///< oldest first
-  std::vector<comm::Communicator::ReduceScatterItem> items_;  ///< of the reduction that is being started
+  std::vector<int> in_flight_;                                  ///< slots, oldest first
+  std::vector<operation::Issued<comm::Request>> replica_sums_;  ///< oldest first
+  std::vector<comm::Communicator::ReduceScatterItem> items_;    ///< of the reduction that is being started
   int next_rotating_ = 0;
 };
 

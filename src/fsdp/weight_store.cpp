@@ -14,11 +14,11 @@ GatherSchedule make_schedule(const UnitBuffers& buffers) {
   return {std::move(own), gather.slots(), gather.rotating_slots(), buffers.options().prefetch};
 }
 
-WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
-                         GatherHooks hooks)
-    : buffers_(buffers),
+WeightStore::WeightStore(operation::Executor& executor, const UnitBuffers& buffers,
+                         const comm::Communicator& shard_group, GatherHooks hooks)
+    : executor_(executor),
+      buffers_(buffers),
       shard_group_(shard_group),
-      timer_(timer),
       hooks_(std::move(hooks)),
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
@@ -70,7 +70,7 @@ void WeightStore::gather_ahead() {
 }
 
 void WeightStore::wait() {
-  for (Slot& slot : slots_) slot.request.wait();
+  for (Slot& slot : slots_) executor_.wait(slot.gather);
 }
 
 GatheredUnit WeightStore::acquire(int unit, Pass pass) {
@@ -98,34 +98,38 @@ void WeightStore::release(int unit) {
 
 /// Has the hook write this rank's rows where they are not stored, then starts the all-gather.
 void WeightStore::start(const GatherSchedule::Start& gather) {
-  const profile::TraceSite site(timer_.trace(), buffers_.gather().unit_of(gather.copy));
-  const auto issue = timer_.issue(profile::Issue::gather);
+  const int unit = buffers_.gather().unit_of(gather.copy);
+  const operation::At at(executor_, unit);
+  const auto issue = executor_.timer().issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   const Copy& copy = move_copy(gather);
   slot.ready = false;
   slot.unit = {copy.gathered, {&slot.generation, ++slot.generation}};
-  if (!copy.before.empty()) {
-    auto part = timer_.part(profile::Part::elementwise, "cast_before_gather");
-    hooks_.before(buffers_.gather().unit_of(gather.copy), copy.before);
-  }
+  if (!copy.before.empty()) hooks_.before(unit, copy.before);
   if (copy.travelling.empty()) return;
-  slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
-                                                  comm::Communicator::OwnPart::returned);
+  slot.gather = executor_.issue({.group = operation::Group::shard,
+                                 .ranks = shard_group_.size(),
+                                 .stream = operation::Stream::gather,
+                                 .tensors = copy.travelling},
+                                [&] {
+                                  return shard_group_.all_gather_in_place(
+                                      copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
+                                      comm::Communicator::OwnPart::returned);
+                                });
 }
 
 /// Waits for the all-gather and has the hook convert what arrived. Does nothing if the gather is finished already.
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;
-  const profile::TraceSite site(timer_.trace(), buffers_.gather().unit_of(gather.copy));
+  const int unit = buffers_.gather().unit_of(gather.copy);
+  const operation::At at(executor_, unit);
   {
-    auto phase = timer_.phase(profile::Phase::gather_wait, "wait");
-    slot.request.wait();
+    auto phase = executor_.timer().phase(profile::Phase::gather_wait, "wait");
+    executor_.wait(slot.gather);
   }
-  if (const auto& arrived = copies_[static_cast<std::size_t>(gather.copy)].after; !arrived.empty()) {
-    auto part = timer_.part(profile::Part::elementwise, "cast_after_gather");
-    hooks_.after(buffers_.gather().unit_of(gather.copy), arrived);
-  }
+  if (const auto& arrived = copies_[static_cast<std::size_t>(gather.copy)].after; !arrived.empty())
+    hooks_.after(unit, arrived);
   slot.ready = true;
 }
 

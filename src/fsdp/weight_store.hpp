@@ -11,8 +11,7 @@
 #include "fsdp/gather_hooks.hpp"
 #include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_buffers.hpp"
-#include "profile/step_timer.hpp"
-#include "tensor/exec.hpp"
+#include "operation/executor.hpp"
 
 namespace shard8::fsdp {
 
@@ -38,8 +37,8 @@ GatherSchedule make_schedule(const UnitBuffers& buffers);
 /// The gathered weights of the units during a step. Starts gathers before their use and waits for them.
 class WeightStore {
  public:
-  /// `buffers`, `shard_group` and `timer` must live longer than this object.
-  WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
+  /// `executor`, `buffers` and `shard_group` must live longer than this object.
+  WeightStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Communicator& shard_group,
               GatherHooks hooks);
 
   /// Begins a step that uses units in the order of `visits`. What was gathered before is stale. Throws Error(failed) if
@@ -68,7 +67,7 @@ class WeightStore {
     GatheredUnit unit;
     std::uint64_t generation = 0;  ///< changes with every gather into the slot and every step
     bool ready = false;            ///< the gather is complete and converted
-    comm::Request request;
+    operation::Issued<comm::Request> gather;
   };
   /// A copy's views in the slot into which it was gathered last. A copy is in one slot at a time, so these views are
   /// moved from slot to slot, and a gather allocates nothing.
@@ -84,9 +83,9 @@ class WeightStore {
   void start(const GatherSchedule::Start& gather);
   void finish(const GatherSchedule::Start& gather);
 
+  operation::Executor& executor_;
   const UnitBuffers& buffers_;
   const comm::Communicator& shard_group_;
-  profile::StepTimer& timer_;
   GatherHooks hooks_;
   GatherSchedule schedule_;
   std::vector<Slot> slots_;

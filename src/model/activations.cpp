@@ -5,7 +5,6 @@
 
 #include <tuple>
 
-#include "model/workspace.hpp"
 #include "tensor/overlay.hpp"
 
 namespace shard8::model {
@@ -14,7 +13,7 @@ using tensor::DType;
 using tensor::MemoryKind;
 
 Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Recompute recompute,
-                                  const fp8::Recipe& recipe, int threads, tensor::ArenaSet& arenas) {
+                                  const fp8::Recipe& recipe, std::size_t workspace, tensor::ArenaSet& arenas) {
   tensor::Arena& kept = arenas[MemoryKind::activations];
   tensor::Arena& scratch = arenas[MemoryKind::buffers];
   Activations a;
@@ -50,7 +49,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, deck::Reco
   a.targets = scratch.allocate({d.tokens()}, DType::i32);
   a.token_weights = scratch.allocate({d.tokens()}, DType::fp32);
   a.loss = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
-  a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace_bytes(d, recipe, threads))}, DType::u8);
+  a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace)}, DType::u8);
   return a;
 }
 

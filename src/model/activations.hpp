@@ -25,13 +25,13 @@ struct Activations {
   tensor::Tensor tokens, targets, token_weights;  ///< (tokens) i32, i32, fp32
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
   tensor::Tensor loss;       ///< sum of weight·loss over this step's micro-batches so far: a double as 8 bytes of u8
-  tensor::Tensor workspace;  ///< u8, workspace_bytes(): the memory of Context::workspace
+  tensor::Tensor workspace;  ///< u8: the memory of Context::workspace
 
   /// Takes all of it from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
-  /// exchange from exchanged, the rest from buffers. Nothing is filled. `layers`: layers of the model. `threads` size
-  /// the workspace.
+  /// exchange from exchanged, the rest from buffers. Nothing is filled. `layers`: layers of the model. `workspace`: its
+  /// bytes.
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,
-                              const fp8::Recipe& recipe, int threads, tensor::ArenaSet& arenas);
+                              const fp8::Recipe& recipe, std::size_t workspace, tensor::ArenaSet& arenas);
 };
 
 }  // namespace shard8::model

@@ -2,37 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-
 #include "comm/communicator.hpp"
 #include "fp8/quantizer.hpp"
 #include "kernels/workspace.hpp"
-#include "profile/step_timer.hpp"
-#include "tensor/exec.hpp"
-#include "tensor/tensor.hpp"
+#include "operation/executor.hpp"
 
 namespace shard8::model {
 
-namespace operation {
-struct Product;
-struct Attention;
-}  // namespace operation
-
-/// Is told of matrix products and of attention just before they are computed, as model/operations.hpp lists them.
-struct Observer {
-  std::function<void(const operation::Product& product)> product;
-  std::function<void(const operation::Attention& attention)> attention;
-};
+using operation::At;
 
 /// What every module computes with. The trainer owns it and passes it down.
 struct Context {
-  const tensor::Exec& exec;
+  operation::Executor& executor;
   const comm::Communicator& tensor_group;
-  profile::StepTimer& timer;
   kernels::Workspace workspace;               ///< memory of workspace_bytes(), and the device's libraries
-  std::function<void()> progress = [] {};     ///< advances collectives under way; called after each product, attention
   const fp8::Quantizer* quantizer = nullptr;  ///< null without a recipe
-  const Observer* observer = nullptr;         ///< for tests; runs have none
+
+  profile::StepTimer& timer() const { return executor.timer(); }
+  /// Whether the step runs on a device, or is recorded as one that does.
+  bool device() const { return executor.device(); }
+  /// See operation::Executor.
+  template <class What, class Work>
+  auto issue(const What& what, const Work& work) const {
+    return executor.issue(what, work);
+  }
 };
 
 }  // namespace shard8::model

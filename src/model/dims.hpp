@@ -7,6 +7,7 @@
 #include "deck/config.hpp"
 #include "model/overlap.hpp"
 #include "tensor/dtype.hpp"
+#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
@@ -26,12 +27,13 @@ struct Dims {
   std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head (HeadChunks); 0: as many as fit the caches
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
-  bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
+  bool device = tensor::kDevice;  ///< whether steps run on a device (operation::on_device)
+  bool deterministic = true;      ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
   Overlap overlap;
 
   /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck
-  /// guarantees. `head_tokens`, `deterministic` and
-  /// `overlap` keep their defaults.
+  /// guarantees. `head_tokens`, `device`, `deterministic`
+  /// and `overlap` keep their defaults.
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
   std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch, over the tensor group

@@ -3,12 +3,14 @@
 
 #include "model/embedding.hpp"
 
+#include <algorithm>
+
 #include "kernels/embedding.hpp"
 #include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
 
-using profile::Part;
+using operation::Kernel;
 using tensor::Tensor;
 
 Embedding::Embedding(const Dims& dims, int tensor_rank)
@@ -19,14 +21,14 @@ Embedding::Embedding(const Dims& dims, int tensor_rank)
 void Embedding::forward(const Context& context, const Tensor& x, const Tensor& tokens, const Weights& w,
                         const Scratch& scratch) const {
   const Tensor partial = partial_of(context, scratch.gathered, x);
-  {
-    auto part = context.timer.part(Part::elementwise, "embedding_forward");
-    kernels::embedding_forward(context.exec, partial, w.table, tokens, range_.first, range_.valid);
-  }
+  const Kernel lookup{"embedding_forward", partial.rows(), partial.cols(), w.table.dtype, partial.dtype};
+  context.issue(lookup.reads(partial, tokens).writes(partial), [&](const tensor::Exec& exec) {  // a row of each token
+    kernels::embedding_forward(exec, partial, w.table, tokens, range_.first, range_.valid);
+  });
   reduce_scatter_tokens(context, profile::Exchange::embedding, x, partial);
   if (w.positions.empty()) return;
-  auto part = context.timer.part(Part::elementwise, "position_forward");
-  kernels::position_forward(context.exec, x, w.positions, first_token_, seq_);
+  context.issue(Kernel{"position_forward", x.rows(), x.cols(), x.dtype, x.dtype}.reads(x, x).writes(x),
+                [&](const tensor::Exec& exec) { kernels::position_forward(exec, x, w.positions, first_token_, seq_); });
 }
 
 Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, const Scratch& scratch) const {
@@ -36,14 +38,21 @@ Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, co
 void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
                          const Scratch& scratch, std::optional<Gathering> begun) const {
   if (!dw.positions.empty()) {
-    auto part = context.timer.part(Part::elementwise, "position_backward");
-    kernels::position_backward(context.exec, dw.positions, dx, first_token_, seq_);
+    const Tensor sums = dw.positions.slice(0, std::min(seq_, dx.rows()));
+    context.issue(
+        Kernel{"position_backward", dx.rows(), dx.cols(), dx.dtype, sums.dtype}.reads(dx, sums).writes(sums),
+        [&](const tensor::Exec& exec) { kernels::position_backward(exec, dw.positions, dx, first_token_, seq_); });
   }
   const Tensor whole =
       begun ? begun->wait(context).data : gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
-  auto part = context.timer.part(Part::elementwise, "embedding_backward");
-  kernels::embedding_backward(context.exec, dw.table, whole, tokens, range_.first, range_.valid,
-                              context.workspace.memory);
+  Kernel kernel{"embedding_backward", whole.rows(), whole.cols(), whole.dtype, dw.table.dtype};
+  kernel = kernel.reads(whole, tokens);
+  const std::uint64_t rows = static_cast<std::uint64_t>(whole.count()) * tensor::size_of(dw.table.dtype);
+  kernel.read += rows;  // a row of the sum for each token, at most
+  kernel.written += rows;
+  context.issue(kernel, [&](const tensor::Exec& exec) {
+    kernels::embedding_backward(exec, dw.table, whole, tokens, range_.first, range_.valid, context.workspace.memory);
+  });
 }
 
 }  // namespace shard8::model

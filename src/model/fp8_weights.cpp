@@ -20,30 +20,38 @@ using tensor::Tensor;
 
 namespace {
 
-/// Collects the casts of a unit's parameters and runs them together.
+/// Collects the casts of a unit's parameters and issues them together.
 class Casts {
  public:
-  explicit Casts(const tensor::Exec& exec) : exec_(exec) {}
+  explicit Casts(operation::Executor& executor) : executor_(executor) {}
   void add(const kernels::Cast& cast) {
-    if (count_ == list_.size()) run();
+    if (count_ == list_.size()) issue();
     list_[count_++] = cast;
+    kernel_ = kernel_.reads(cast.in).writes(cast.out);
+    kernel_.rows += cast.out.count();
+    kernel_.in = cast.in.dtype;
+    kernel_.out = cast.out.dtype;
   }
-  void run() {
-    kernels::cast_each(exec_, std::span(list_).first(count_));
+  void issue() {
+    executor_.issue(kernel_,
+                    [&](const tensor::Exec& exec) { kernels::cast_each(exec, std::span(list_).first(count_)); });
     count_ = 0;
+    kernel_ = kNone;
   }
 
  private:
-  const tensor::Exec& exec_;
+  static constexpr operation::Kernel kNone{"cast", 0, 1};
+  operation::Executor& executor_;
   std::array<kernels::Cast, kernels::kCastsAtOnce> list_;
   std::size_t count_ = 0;
+  operation::Kernel kernel_ = kNone;
 };
 
 }  // namespace
 
-Fp8Weights::Fp8Weights(const tensor::Exec& exec, const WeightFormat& format, const std::vector<UnitSpec>& units,
+Fp8Weights::Fp8Weights(operation::Executor& executor, const WeightFormat& format, const std::vector<UnitSpec>& units,
                        const fsdp::UnitBuffers& buffers, fp8::ScalingState& state)
-    : exec_(exec), format_(format), buffers_(buffers), state_(state) {
+    : executor_(executor), format_(format), buffers_(buffers), state_(state) {
   for (const UnitSpec& unit : units) {
     auto& sites = sites_.emplace_back();
     for (const ParameterSpec& p : unit.parameters) sites.push_back(format.site(unit, p));
@@ -66,14 +74,14 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
   if (format_.recipe.per_tensor()) {
     const auto options = format_.recipe.cast_options(nullptr);
     for_each_weight([&](const Site& s, int unit, std::size_t p) {
-      kernels::amax(exec_, state_.amax(s), buffers_.master(unit)[p], options);
+      kernels::amax(executor_.exec(), state_.amax(s), buffers_.master(unit)[p], options);
     });
     const Tensor amaxes = state_.weight_amaxes();
     model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
     if (format_.recipe.delayed())
-      state_.begin_weight_history(exec_);
+      state_.begin_weight_history(executor_);
     else
-      state_.scales_of_weights(exec_);
+      state_.scales_of_weights(executor_);
   }
   if (format_.primary_fp8) store_all(false);
 }
@@ -94,7 +102,13 @@ kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter) const {
 void Fp8Weights::reduce_amaxes(const comm::Communicator& model_group) const {
   if (format_.recipe.kind != deck::Recipe::current) return;
   const Tensor amaxes = state_.weight_amaxes();
-  model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
+  executor_.run({.op = profile::Collective::all_reduce,
+                 .group = operation::Group::model,
+                 .ranks = model_group.size(),
+                 .tensors = {&amaxes, 1}},
+                [&] {
+                  return model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max);
+                });
 }
 
 void Fp8Weights::after_update() {
@@ -102,12 +116,13 @@ void Fp8Weights::after_update() {
     for_each_weight(
         [&](const Site& s, int unit, std::size_t p) { state_.count_elements(s, buffers_.master(unit)[p].count()); });
   if (!format_.recipe.on() || format_.recipe.delayed()) return;
-  if (format_.recipe.per_tensor()) state_.scales_of_weights(exec_);
+  if (format_.recipe.per_tensor()) state_.scales_of_weights(executor_);
   if (format_.primary_fp8) store_all(true);
 }
 
 void Fp8Weights::store_all(bool rewritten) const {
   for_each_weight([&](const Site& s, int unit, std::size_t p) {
+    const operation::At at(executor_, {unit, s.linear});
     quantize(s, buffers_.stored(unit)[p], buffers_.master(unit)[p], rewritten);
   });
 }
@@ -125,18 +140,24 @@ void Fp8Weights::quantize(const Site& s, const CopyTensors& out, const Tensor& s
   state_.count_elements(s, both ? 2 * source.count() : source.count());
   const Operand forward = operand(s, out.forward, recipe.by_rows(Role::weight));
   const Operand backward = operand(s, out.backward, recipe.by_columns(Role::weight));
-  if (recipe.per_tensor())
-    kernels::quantize(exec_, forward, {}, source, state_.scale(s), options);
-  else if (both)
-    kernels::quantize_blocks(exec_, forward, backward, source, options);
-  else
-    kernels::quantize_blocks(exec_, out.forward.empty() ? backward : forward, source, options);
+  const Operand& one = out.forward.empty() ? backward : forward;
+  const std::string_view name = recipe.per_tensor() ? "quantize" : "quantize_blocks";
+  auto kernel = operation::Kernel{name, source.rows(), source.cols(), source.dtype, recipe.dtype(Role::weight)};
+  kernel = both ? kernel.reads(source).writes(forward, backward) : kernel.reads(source).writes(one);
+  executor_.issue(kernel, [&](const tensor::Exec& exec) {
+    if (recipe.per_tensor())
+      kernels::quantize(exec, forward, {}, source, state_.scale(s), options);
+    else if (both)
+      kernels::quantize_blocks(exec, forward, backward, source, options);
+    else
+      kernels::quantize_blocks(exec, one, source, options);
+  });
 }
 
 fsdp::GatherHooks Fp8Weights::hooks() const {
   fsdp::GatherHooks hooks;
   hooks.before = [this](int unit, std::span<const fsdp::GatherHooks::Own> own) {
-    Casts casts(exec_);
+    Casts casts(executor_);
     for (const auto& item : own) {
       const Tensor& master = buffers_.master(unit)[static_cast<std::size_t>(item.parameter)];
       const Site s = site(unit, item.parameter);
@@ -145,10 +166,10 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
       else
         casts.add({item.travel.forward.front(), master});
     }
-    casts.run();
+    casts.issue();
   };
   hooks.after = [this](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
-    Casts casts(exec_);
+    Casts casts(executor_);
     for (const auto& item : arrived) {
       const Site s = site(unit, item.parameter);
       if (s.on())
@@ -156,7 +177,7 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
       else
         casts.add({item.compute.forward.front(), item.travel.forward.front()});
     }
-    casts.run();
+    casts.issue();
   };
   return hooks;
 }

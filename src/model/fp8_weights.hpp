@@ -22,8 +22,8 @@ namespace shard8::model {
 /// equal masters give equal bytes and scales on every mesh.
 class Fp8Weights {
  public:
-  /// `exec`, `buffers` and `state` must outlive it.
-  Fp8Weights(const tensor::Exec& exec, const WeightFormat& format, const std::vector<UnitSpec>& units,
+  /// `executor`, `buffers` and `state` must outlive it.
+  Fp8Weights(operation::Executor& executor, const WeightFormat& format, const std::vector<UnitSpec>& units,
              const fsdp::UnitBuffers& buffers, fp8::ScalingState& state);
 
   /// Sets the weights' scales and writes the stored shards from the initial masters, which must be filled. `state` must
@@ -59,7 +59,7 @@ class Fp8Weights {
   template <class F>
   void for_each_weight(const F& f) const;
 
-  const tensor::Exec& exec_;
+  operation::Executor& executor_;
   WeightFormat format_;
   std::vector<std::vector<fp8::Site>> sites_;
   const fsdp::UnitBuffers& buffers_;

@@ -5,10 +5,10 @@
 
 namespace shard8::model {
 
-HeadChunks HeadChunks::make(const Dims& d, bool device) {
+HeadChunks HeadChunks::make(const Dims& d) {
   // Chosen: on hosts as many logits as fit the caches. On devices enough to keep the device busy, and few enough chunks
   // that reading and writing the head's gradient for each takes little time.
-  const std::int64_t logits_bytes = std::int64_t{device ? 256 : 32} << 20;
+  const std::int64_t logits_bytes = std::int64_t{d.device ? 256 : 32} << 20;
   constexpr std::int64_t kFewest = 64;
   const std::int64_t usual =
       std::max(kFewest, logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local));

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "model/dims.hpp"
-#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
@@ -16,7 +15,7 @@ struct HeadChunks {
   std::int64_t tokens = 0, local = 0;  ///< Dims::tokens(), Dims::tokens_local()
   std::int64_t most = 0;               ///< tokens of the largest chunk
 
-  static HeadChunks make(const Dims& dims, bool device = tensor::kDevice);
+  static HeadChunks make(const Dims& dims);
 
   /// Tokens of the chunk that begins with token `first`.
   std::int64_t size(std::int64_t first) const {

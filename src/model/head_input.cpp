@@ -13,7 +13,7 @@ HeadInput::Own HeadInput::own(const Context& context, const TensorExchange& exch
                               const Tensor& whole, const Tensor& local) {
   if (!exchange.hidden()) return {local, {}};
   const std::int64_t first = chunks.gathered_first(), others = chunks.local - first;
-  if (!tensor::kDevice || !chunks.normed_in_place()) return {local.slice(0, first), local.slice(first, others)};
+  if (!context.device() || !chunks.normed_in_place()) return {local.slice(0, first), local.slice(first, others)};
   const std::int64_t ranks = context.tensor_group.size(), rank = context.tensor_group.rank();
   const Tensor all = whole.reshaped({chunks.tokens, local.cols()});
   return {all.slice(rank * first, first), all.slice(ranks * first + rank * others, others)};
@@ -47,7 +47,7 @@ void HeadInput::forward(const Context& context, std::int64_t first, const Multip
     others_.reset();
   }
   const Tensor x = chunk(first);
-  const std::int64_t tokens = tensor::kDevice ? x.rows() : chunks_.of_a_rank(x.rows());
+  const std::int64_t tokens = context.device() ? x.rows() : chunks_.of_a_rank(x.rows());
   for (std::int64_t row = 0; row < x.rows(); row += tokens) multiply(row, x.slice(row, tokens));
 }
 

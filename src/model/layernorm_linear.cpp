@@ -30,7 +30,10 @@ void LayernormLinear::forward(const Context& context, const Tensor& y, const Sav
 void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
                                const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
                                const LinearScratch& scratch) const {
-  if (saved.recompute) normalise(context, saved, x, w.norm, Purpose::recomputed);
+  if (saved.recompute) {
+    const operation::Recomputing again(context.executor);
+    normalise(context, saved, x, w.norm, Purpose::recomputed);
+  }
   const tensor::Summands sum =
       column_linear_backward(context, dnormed, dw.linear, dy, saved.input, w.linear, scratch, exchanges);
   norm.backward(context, dx, dw.norm, sum, x, saved.statistics, w.norm, dx);

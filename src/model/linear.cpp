@@ -10,8 +10,7 @@
 namespace shard8::model {
 
 using fp8::Operands;
-using profile::Exchange;
-using profile::Part;
+using operation::Kernel;
 using tensor::Operand;
 using tensor::Tensor;
 
@@ -42,19 +41,14 @@ void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, 
 
 void bias_gradient(const Context& context, const AffineGradient& dw, const Tensor& dy) {
   if (dw.sum.bias.empty()) return;
-  auto part = context.timer.part(Part::elementwise, "bias_gradient");
-  kernels::bias_gradient(context.exec, dw.sum.bias, dy, context.workspace.memory);
+  const Tensor& sum = dw.sum.bias;
+  context.issue(Kernel{"bias_gradient", dy.rows(), dy.cols(), dy.dtype, sum.dtype}.reads(dy, sum).writes(sum),
+                [&](const tensor::Exec& exec) { kernels::bias_gradient(exec, sum, dy, context.workspace.memory); });
 }
 
 /// Whether the tensor group will gather a matrix with these tokens.
 bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
   return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
-}
-
-/// The linear of an exchange, for traces: "qkv" of qkv_fprop.
-profile::TraceSite site_of(const Context& context, Exchange exchange) {
-  const std::string_view name = name_of(exchange);
-  return {context.timer.trace(), name.substr(0, name.find('_'))};
 }
 
 Gathering start_gather(const Context& context, const TensorExchange& gather, const LinearScratch& scratch,
@@ -66,7 +60,7 @@ Gathering start_gather(const Context& context, const TensorExchange& gather, con
 /// that do not wait for all ranks: a library may compute a product of few rows in another way than one of many.
 void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, const LinearWeights& w) {
   const int ranks = context.tensor_group.size();
-  if (tensor::kDevice || ranks == 1) return fprop(context, y, x, w.weight, w.bias);
+  if (context.device() || ranks == 1) return fprop(context, y, x, w.weight, w.bias);
   const std::int64_t tokens = y.rows() / ranks;
   for (int rank = 0; rank < ranks; ++rank)
     fprop(context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.weight, w.bias);
@@ -123,7 +117,7 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
 LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
   LinearScratch s;
   if (d.tensor == 1) {
-    if (!tensor::kDevice) s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
+    if (!d.device) s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
     return s;
   }
   s = s.gathering_elsewhere(d, recipe, arena);
@@ -160,7 +154,6 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch, const TensorExchange& gather) {
-  const profile::TraceSite site = site_of(context, gather.name);
   if (!gather.hidden())
     return fprop_of_ranks(context, y, start_gather(context, gather, scratch, x.by_rows).wait(context), w);
   GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows);
@@ -175,7 +168,6 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
 tensor::Summands column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
                                         const OutputGradient& dy, const Operands& x, const LinearWeights& w,
                                         const LinearScratch& scratch, const ColumnExchanges& exchanges) {
-  const profile::TraceSite site = site_of(context, exchanges.gather.name);
   bias_gradient(context, dw, dy.plain);
   const Tensor partial = partial_of(context, scratch.partial, dx);
   Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
@@ -191,9 +183,8 @@ tensor::Summands column_linear_backward(const Context& context, const Tensor& dx
 tensor::PendingSum row_linear_forward(const Context& context, const Tensor& y, const Operands& x,
                                       const LinearWeights& w, const Tensor& residual, const LinearScratch& scratch,
                                       const TensorExchange& scatter) {
-  const profile::TraceSite site = site_of(context, scatter.name);
   const bool one_rank = context.tensor_group.size() == 1;
-  if (tensor::kDevice && one_rank) {
+  if (context.device() && one_rank) {
     fprop(context, y, x.by_rows, w.weight, w.bias, residual);
     return y;
   }
@@ -202,8 +193,8 @@ tensor::PendingSum row_linear_forward(const Context& context, const Tensor& y, c
                              true);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter, false);
-  auto part = context.timer.part(Part::elementwise, "residual_add");
-  kernels::residual_add(context.exec, y, residual, sum, w.bias);
+  context.issue(Kernel{"residual_add", y.rows(), y.cols(), sum.dtype, y.dtype}.reads(residual, sum, w.bias).writes(y),
+                [&](const tensor::Exec& exec) { kernels::residual_add(exec, y, residual, sum, w.bias); });
   return y;
 }
 
@@ -217,7 +208,6 @@ RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const
 }
 
 void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
-  const profile::TraceSite site = site_of(context, gather_.name);
   bias_gradient(context, dw, dy_.plain);
   model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
   if (!dy_.copies.one() && gather_.hidden())
@@ -225,7 +215,6 @@ void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGr
 }
 
 void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
-  const profile::TraceSite site = site_of(context, gather_.name);
   if (!dy_.copies.one() && !gather_.hidden())
     gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
   model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);

@@ -3,8 +3,8 @@
 
 #include "model/loss_head.hpp"
 
-#include <array>
 #include <functional>
+#include <string_view>
 
 #include "kernels/cross_entropy.hpp"
 #include "model/products.hpp"
@@ -13,7 +13,7 @@
 namespace shard8::model {
 
 using comm::Communicator;
-using profile::Part;
+using operation::Kernel;
 using profile::Phase;
 using tensor::DType;
 using tensor::Tensor;
@@ -43,28 +43,32 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
                           const Tensor& sums, const Targets& targets) const {
   const auto reduce = [&](const Tensor& values, Communicator::Reduce how) {
     if (context.tensor_group.size() == 1) return;
-    auto part = context.timer.exchange(profile::Exchange::cross_entropy, "all_reduce");
-    context.tensor_group.all_reduce(std::array{values}, how).wait();
+    auto part = context.timer().exchange(profile::Exchange::cross_entropy, "all_reduce");
+    context.executor.run(
+        {.op = profile::Collective::all_reduce, .ranks = context.tensor_group.size(), .tensors = {&values, 1}}, [&] {
+          return context.tensor_group.all_reduce({&values, 1}, how);
+        });
   };
-  {
-    auto part = context.timer.part(Part::elementwise, "cross_entropy_max");
-    kernels::cross_entropy_max(context.exec, row_max, logits, range_.valid);
-  }
+  const auto kernel = [&](std::string_view name) {
+    return Kernel{name, logits.rows(), logits.cols(), logits.dtype, DType::fp32};
+  };
+  context.issue(kernel("cross_entropy_max").reads(logits).writes(row_max),
+                [&](const tensor::Exec& exec) { kernels::cross_entropy_max(exec, row_max, logits, range_.valid); });
   reduce(row_max, Communicator::Reduce::max);
-  {
-    auto part = context.timer.part(Part::elementwise, "cross_entropy_sums");
-    kernels::cross_entropy_sums(context.exec, sums, logits, row_max, targets.ids, range_.first, range_.valid);
-  }
+  context.issue(kernel("cross_entropy_sums").reads(logits, row_max, targets.ids).writes(sums),
+                [&](const tensor::Exec& exec) {
+                  kernels::cross_entropy_sums(exec, sums, logits, row_max, targets.ids, range_.first, range_.valid);
+                });
   reduce(sums, Communicator::Reduce::sum);
-  auto part = context.timer.part(Part::elementwise, "cross_entropy_loss");
-  kernels::cross_entropy_loss(context.exec, loss, sums, targets.weights);
+  context.issue(Kernel{"cross_entropy_loss", logits.rows(), 1, sums.dtype, DType::fp32}.reads(sums, targets.weights),
+                [&](const tensor::Exec& exec) { kernels::cross_entropy_loss(exec, loss, sums, targets.weights); });
 }
 
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
                                 const tensor::PendingSum& x, const Targets& targets, const Weights& w,
                                 const Scratch& scratch, float scale) const {
   HeadInput input = [&] {
-    auto forward = context.timer.phase(Phase::forward);
+    auto forward = context.timer().phase(Phase::forward);
     const HeadInput::Own own = HeadInput::own(context, gather_, chunks_, scratch.gathered, scratch.normed);
     const auto normalise = [&](std::int64_t row, const Tensor& to) {
       if (!to.empty())
@@ -88,7 +92,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     const Tensor sums = scratch.sums.reshaped({2, n});
     const Targets chunk{targets.ids.slice(first, n), targets.weights.slice(first, n)};
     {
-      auto forward = context.timer.phase(Phase::forward);
+      auto forward = context.timer().phase(Phase::forward);
       const auto product = [&](std::int64_t row, const Tensor& tokens) {
         fprop(context, logits.slice(row, tokens.rows()), tokens, w.head, {});
       };
@@ -96,13 +100,15 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
       chunk_loss(context, loss, logits, row_max, sums, chunk);
     }
 
-    auto backward = context.timer.phase(Phase::backward);
+    auto backward = context.timer().phase(Phase::backward);
     const Tensor dlogits = scratch.dlogits.slice(0, n);
-    {
-      auto part = context.timer.part(Part::elementwise, "cross_entropy_backward");
-      kernels::cross_entropy_backward(context.exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
-                                      range_.first, range_.valid, scale);
-    }
+    context.issue(Kernel{"cross_entropy_backward", n, logits.cols(), logits.dtype, dlogits.dtype}
+                      .reads(logits, row_max, sums, chunk.ids, chunk.weights)
+                      .writes(dlogits),
+                  [&](const tensor::Exec& exec) {
+                    kernels::cross_entropy_backward(exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
+                                                    range_.first, range_.valid, scale);
+                  });
     const bool last = chunks_.last(first);
     const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, input.chunk(first), accumulate); };
     if (!last || !scatter_.hidden()) weight_gradient();
@@ -114,7 +120,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     }
     accumulate = true;
   }
-  auto backward = context.timer.phase(Phase::backward);
+  auto backward = context.timer().phase(Phase::backward);
   norm_.backward(context, dx, dw.norm, dnormed, x.sum, scratch.statistics, w.norm, {});
 }
 

@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "deck/overlap.hpp"
-#include "tensor/exec.hpp"
+#include "operation/device.hpp"
 
 namespace shard8::model {
 
 Overlap Overlap::make(const deck::Config& deck) {
   Overlap overlap{.methods = deck::exchange_methods(deck)};
-  if (tensor::kDevice && overlap.any()) {
+  if (operation::on_device(deck.mesh) && overlap.any()) {
     overlap.splits = static_cast<int>(deck.overlap.splits);
     overlap.chunks = deck::pipeline_chunks(deck);
   }

@@ -40,6 +40,42 @@ struct Travelling {
   std::span<const Tensor> parts() const { return std::span(own).first(count); }
 };
 
+/// A collective of the tensor group. `hidden`: the caller runs other kernels before it waits for the collective.
+operation::Call call_of(const Context& context, profile::Collective op, std::span<const Tensor> wholes, bool hidden) {
+  using operation::Stream;
+  const Stream beside = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
+  return {
+      .op = op, .ranks = context.tensor_group.size(), .stream = hidden ? beside : Stream::compute, .tensors = wholes};
+}
+/// The same of an exchange by parts.
+operation::Call call_of_parts(const Context& context, profile::Collective op, std::span<const Tensor> wholes,
+                              const TensorExchange& exchange) {
+  operation::Call call = call_of(context, op, wholes, true);
+  call.by_parts = true;
+  call.ring = exchange.route() == comm::Route::ring;
+  return call;
+}
+
+/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many summands as
+/// ranks, and the addend. Their addresses are never read. Nothing on hosts, and where they are too many.
+std::optional<tensor::Summands> planned_summands(const Context& context, const Tensor& local, const Tensor& addend) {
+  const int ranks = context.tensor_group.size();
+  if (context.executor.runs() || !context.device()) return std::nullopt;
+  if (ranks + (addend.empty() ? 0 : 1) > tensor::Summands::kMost) return std::nullopt;
+  tensor::Summands summands;
+  for (int rank = 0; rank < ranks; ++rank) summands.add(local);
+  if (!addend.empty()) summands.add(addend);
+  return summands;
+}
+
+void wait_for(const Context& context, Exchange name, operation::Issued<comm::Request>& collective) {
+  if (collective.under_way.active()) {
+    auto part = context.timer().exchange(name, "wait");
+    collective.under_way.wait();
+  }
+  context.executor.waited(collective.number);
+}
+
 }  // namespace
 
 Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole, const Tensor& local) {
@@ -47,10 +83,7 @@ Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole,
 }
 
 const Operand& Gathering::wait(const Context& context) {
-  if (request_.active()) {
-    auto part = context.timer.exchange(name_, "wait");
-    request_.wait();
-  }
+  wait_for(context, name_, gather_);
   return whole_;
 }
 
@@ -58,67 +91,75 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
                               const fp8::CastBuffer& whole_cast, const Operand& local, bool hidden) {
   const int ranks = context.tensor_group.size();
   if (ranks == 1) return {name, local, {}};
-  auto part = context.timer.exchange(name, "start");
+  auto part = context.timer().exchange(name, "start");
   const Travelling tensors(ranks, whole, whole_cast, local);
   SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
   using OwnPart = comm::Communicator::OwnPart;
   const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
-  if (local.transposed)
-    return {name, tensors.whole,
-            context.tensor_group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name), own_part)};
+  const comm::Communicator& group = context.tensor_group;
   return {name, tensors.whole,
-          context.tensor_group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part)};
+          context.issue(call_of(context, profile::Collective::all_gather, tensors.wholes(), hidden), [&] {
+            if (local.transposed)
+              return group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name), own_part);
+            return group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part);
+          })};
 }
 
 GatheringByParts::GatheringByParts(const Context& context, const TensorExchange& exchange, const Tensor& whole,
                                    const fp8::CastBuffer& whole_cast, const Operand& local, bool read_whole)
     : name_(exchange.name), local_(local), read_whole_(read_whole) {
-  auto part = context.timer.exchange(name_, "push");
+  auto part = context.timer().exchange(name_, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
-  parts_ = context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),
+  parts_ = context.issue(call_of_parts(context, profile::Collective::all_gather, tensors.wholes(), exchange), [&] {
+    return context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),
                                                  read_whole);
+  });
 }
 
 Operand GatheringByParts::wait(const Context& context, int rank) {
-  auto part = context.timer.exchange(name_, "wait", rank);
-  parts_.await(rank);
+  auto part = context.timer().exchange(name_, "wait", rank);
   Operand tokens = local_;
-  tokens.data = parts_.part(0, rank);
+  if (!context.executor.runs()) return tokens;
+  parts_.under_way.await(rank);
+  tokens.data = parts_.under_way.part(0, rank);
   const bool blocks = local_.scaling != tensor::Scaling::none && local_.scaling != tensor::Scaling::tensor;
-  if (blocks) tokens.scale_inv = parts_.part(1, rank);
+  if (blocks) tokens.scale_inv = parts_.under_way.part(1, rank);
   return tokens;
 }
 
 Operand GatheringByParts::wait(const Context& context, int first, int count) {
-  SHARD8_REQUIRE(tensor::kDevice, "on hosts the tokens of {} ranks may lie in the memory of each", count);
+  SHARD8_REQUIRE(context.device(), "on hosts the tokens of {} ranks may lie in the memory of each", count);
   for (int rank = first + count; rank-- > first;) wait(context, rank);
   return whole_.slice(first * local_.rows(), count * local_.rows());
 }
 
 void GatheringByParts::finish(const Context& context) {
-  auto part = context.timer.exchange(name_, "finish");
-  parts_.finish();
+  auto part = context.timer().exchange(name_, "finish");
+  finish_parts(context);
+}
+
+void GatheringByParts::finish_parts(const Context& context) {
+  if (context.executor.runs()) parts_.under_way.finish();
+  context.executor.waited(parts_.number);
 }
 
 void GatheringByParts::finish(const Context& context, const Tensor& whole) {
   SHARD8_REQUIRE(read_whole_, "a gather by parts whose whole was not asked for has no rows of this rank there");
-  auto part = context.timer.exchange(name_);
+  auto part = context.timer().exchange(name_);
   // On devices, and with messages, the parts lie there.
-  for (int k = 0; !tensor::kDevice && k < context.tensor_group.size(); ++k) {
-    const int rank = parts_.arrival(k);
-    parts_.await(rank);
-    const Tensor from = parts_.part(0, rank), to = whole.slice(rank * local_.rows(), local_.rows());
+  const bool copies = context.executor.runs() && !context.device();
+  for (int k = 0; copies && k < context.tensor_group.size(); ++k) {
+    const int rank = parts_.under_way.arrival(k);
+    parts_.under_way.await(rank);
+    const Tensor from = parts_.under_way.part(0, rank), to = whole.slice(rank * local_.rows(), local_.rows());
     if (from.data != to.data) std::memcpy(to.data, from.data, from.bytes());
   }
-  parts_.finish();
+  finish_parts(context);
 }
 
 const tensor::Summands& Scattering::wait(const Context& context) {
-  if (request_.active()) {
-    auto part = context.timer.exchange(name_, "wait");
-    request_.wait();
-  }
+  wait_for(context, name_, scatter_);
   return sum_;
 }
 
@@ -133,45 +174,63 @@ Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, co
     SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
     return {name, local, {}};
   }
-  auto part = context.timer.exchange(name, "start");
+  auto part = context.timer().exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  return {name, local, context.tensor_group.reduce_scatter({&item, 1}, name_of(name))};
+  return {name, local, context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial, 1}, false), [&] {
+            return context.tensor_group.reduce_scatter({&item, 1}, name_of(name));
+          })};
 }
 
 Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const Tensor& local,
                                   const Tensor& partial) {
   const Exchange name = exchange.name;
   if (!exchange.hidden()) return start_reduce_scatter_tokens(context, name, local, partial);
-  auto part = context.timer.exchange(name, "start");
-  tensor::Summands sum;
-  comm::Request request = context.tensor_group.reduce_scatter_summands({local, partial}, sum, name_of(name));
-  return {name, sum, std::move(request)};
+  auto part = context.timer().exchange(name, "start");
+  tensor::Summands sum = planned_summands(context, local, {}).value_or(local);
+  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial, 1}, true), [&] {
+    return context.tensor_group.reduce_scatter_summands({local, partial}, sum, name_of(name));
+  });
+  return {name, sum, std::move(scatter)};
 }
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,
                                      const Tensor& partial, const Tensor& addend)
-    : name_(exchange.name), local_(local), tokens_(local.rows()) {
-  auto part = context.timer.exchange(name_, "begin");
-  parts_ = context.tensor_group.reduce_scatter_parts({local, partial, addend}, name_of(name_), exchange.route());
-  whole_ = parts_.whole();
+    : exchange_(exchange), local_(local), whole_(partial), addend_(addend), tokens_(local.rows()) {
+  auto part = context.timer().exchange(exchange_.name, "begin");
+  if (!context.executor.runs()) return;  // it is recorded where the first rows are given
+  begin(context);
+  whole_ = parts_.under_way.whole();
+}
+
+void ScatteringByParts::begin(const Context& context) {
+  begun_ = true;
+  const comm::Communicator::ReduceScatterItem item{local_, whole_, addend_};
+  parts_ = context.issue(call_of_parts(context, profile::Collective::reduce_scatter, {&item.whole, 1}, exchange_), [&] {
+    return context.tensor_group.reduce_scatter_parts(item, name_of(exchange_.name), exchange_.route());
+  });
 }
 
 void ScatteringByParts::give(const Context& context, int rank, std::int64_t first, std::int64_t count) {
-  auto part = context.timer.exchange(name_, "push", rank);
+  auto part = context.timer().exchange(exchange_.name, "push", rank);
+  if (!begun_) begin(context);
+  if (!context.executor.runs()) return;
   if (count == tokens_)
-    parts_.give(rank);
+    parts_.under_way.give(rank);
   else
-    parts_.give(rank, first, count);
+    parts_.under_way.give(rank, first, count);
 }
 
 void ScatteringByParts::finish(const Context& context) {
-  auto part = context.timer.exchange(name_, "finish");
-  parts_.finish();
+  auto part = context.timer().exchange(exchange_.name, "finish");
+  if (context.executor.runs()) parts_.under_way.finish();
+  context.executor.waited(parts_.number);
 }
 
 tensor::PendingSum ScatteringByParts::finish_pending(const Context& context) {
-  auto part = context.timer.exchange(name_, "finish");
-  const std::optional<tensor::Summands> summands = parts_.finish_summands();
+  auto part = context.timer().exchange(exchange_.name, "finish");
+  const std::optional<tensor::Summands> summands =
+      context.executor.runs() ? parts_.under_way.finish_summands() : planned_summands(context, local_, addend_);
+  context.executor.waited(parts_.number);
   return summands ? tensor::PendingSum(*summands, local_) : local_;
 }
 

@@ -24,15 +24,15 @@ tensor::Tensor gather_tokens(const Context& context, profile::Exchange name, con
 /// A gather under way. Only wait() gives the matrix.
 class Gathering {
  public:
-  Gathering(profile::Exchange name, tensor::Operand whole, comm::Request request)
-      : name_(name), whole_(whole), request_(std::move(request)) {}
+  Gathering(profile::Exchange name, tensor::Operand whole, operation::Issued<comm::Request> gather)
+      : name_(name), whole_(whole), gather_(std::move(gather)) {}
   /// What the execution space is given from now on sees the gathered matrix.
   const tensor::Operand& wait(const Context& context);
 
  private:
   profile::Exchange name_;
   tensor::Operand whole_;
-  comm::Request request_;
+  operation::Issued<comm::Request> gather_;
 };
 
 /// Begins to gather an operand that may be in FP8. A plain operand is gathered into `whole`. The bytes and block scales
@@ -96,13 +96,14 @@ class GatheringByParts {
   void finish(const Context& context, const tensor::Tensor& whole);
 
  private:
+  void finish_parts(const Context& context);
   /// The tokens of `count` ranks, from `first` on. On hosts `count` is 1.
   tensor::Operand wait(const Context& context, int first, int count);
 
   profile::Exchange name_;
   tensor::Operand local_, whole_;
   bool read_whole_;
-  comm::GatherParts parts_;
+  operation::Issued<comm::GatherParts> parts_;
 };
 
 template <class Multiply>
@@ -110,21 +111,21 @@ void GatheringByParts::in_order_of_arrival(const Context& context, int splits, i
   const auto read = [&](int first, int count) {
     multiply(first, count == 1 ? wait(context, first) : wait(context, first, count));
   };
-  for_each_arrival(parts_.arrival(0), context.tensor_group.size(), splits, ranks, read);
+  for_each_arrival(context.tensor_group.rank(), context.tensor_group.size(), splits, ranks, read);
 }
 
 /// A reduce-scatter under way, or an empty one. Move-only.
 class Scattering {
  public:
-  Scattering(profile::Exchange name, const tensor::Summands& sum, comm::Request request)
-      : name_(name), sum_(sum), request_(std::move(request)) {}
+  Scattering(profile::Exchange name, const tensor::Summands& sum, operation::Issued<comm::Request> scatter)
+      : name_(name), sum_(sum), scatter_(std::move(scatter)) {}
   /// What the execution space is given from now on sees the sum, which it returns.
   const tensor::Summands& wait(const Context& context);
 
  private:
   profile::Exchange name_;
   tensor::Summands sum_;
-  comm::Request request_;
+  operation::Issued<comm::Request> scatter_;
 };
 
 /// Writes local (T_local, N): this rank's tokens of the sum of `partial` (tokens, N) over the group, plus `addend`
@@ -167,17 +168,20 @@ class ScatteringByParts {
  private:
   void give(const Context& context, int rank, std::int64_t first, std::int64_t count);
 
-  profile::Exchange name_;
-  tensor::Tensor local_, whole_;
+  void begin(const Context& context);
+
+  TensorExchange exchange_;
+  tensor::Tensor local_, whole_, addend_;
   std::int64_t tokens_;  ///< of a rank
-  comm::ScatterParts parts_;
+  operation::Issued<comm::ScatterParts> parts_;
+  bool begun_ = false;
 };
 
 template <class Multiply>
 void ScatteringByParts::in_order_of_departure(const Context& context, int chunks, const Multiply& multiply) {
   const int ranks = context.tensor_group.size();
   for (int k = 1; k <= ranks; ++k) {
-    const int rank = parts_.destination(k);
+    const int rank = comm::destination(k, context.tensor_group.rank(), ranks);
     for_each_chunk_of_rank(tokens_, k == ranks ? 1 : chunks, [&](std::int64_t first, std::int64_t count) {
       multiply(rank * tokens_ + first, count);
       give(context, rank, first, count);

@@ -69,18 +69,18 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
 void Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
   const tensor::PendingSum x = [&] {
-    auto phase = context.timer.phase(Phase::forward);
+    auto phase = context.timer().phase(Phase::forward);
     forward_embedding(context, weights);
     return forward_layers(context, weights);
   }();
   head(context, weights, gradients, micro_batch, x);
-  auto phase = context.timer.phase(Phase::backward);
+  auto phase = context.timer().phase(Phase::backward);
   std::optional<Gathering> begun = backward_layers(context, weights, gradients, micro_batch);
   backward_embedding(context, std::move(begun), gradients, micro_batch);
 }
 
 void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
-  const profile::TraceSite site(context.timer.trace(), embedding_unit());
+  const At at(context.executor, table_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
     const BySlot<Weight> root(root_slots(dims_.arch), weights.acquire(root_unit(model_.layers), Pass::forward));
@@ -101,22 +101,24 @@ tensor::PendingSum Transformer::forward_layers(const Context& context, UnitWeigh
   tensor::PendingSum x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
-    const profile::TraceSite site(context.timer.trace(), layer_unit(l));
+    const At at(context.executor, layer_unit(l));
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
-    const auto issue = context.timer.issue(profile::Issue::layer_forward);
+    const auto issue = context.timer().issue(profile::Issue::layer_forward);
     x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], x, w, activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
   if (model_.recompute != deck::Recompute::full || x.made()) return x;
-  auto part = context.timer.part(profile::Part::elementwise, "make_sum");
-  kernels::make_sum(context.exec, x);
+  context.issue(operation::Kernel{"make_sum", x.sum.rows(), x.sum.cols(), x.sum.dtype, x.sum.dtype}
+                    .reads(x.summands)
+                    .writes(x.sum),
+                [&](const tensor::Exec& exec) { kernels::make_sum(exec, x); });
   return x.sum;
 }
 
 void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch, const tensor::PendingSum& x) {
   const int root = root_unit(model_.layers);
-  const profile::TraceSite site(context.timer.trace(), root);
+  const At at(context.executor, root);
   const auto slots = root_slots(dims_.arch);
   // A tied table is part of the root, which was acquired for the embedding and is still in use.
   const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
@@ -147,12 +149,13 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, Un
   std::optional<Gathering> embedding;
   const Tensor& dx = activations_.dresidual;
   const auto begin_layer = [&](std::size_t i) {
+    const At at(context.executor, layer_unit(static_cast<std::int64_t>(i)));
     begun = layer_.begin_backward(context, dx, activations_.layers[i], activations_.layer_scratch);
   };
   for (std::int64_t l = model_.layers; l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const int unit = layer_unit(l);
-    const profile::TraceSite site(context.timer.trace(), unit);
+    const At at(context.executor, unit);
     if (recomputes_from_a_copy(model_, recipe_, l)) recompute_layer(context, weights, l);
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit, Pass::backward));
     const Tensor& x = activations_.residual[i];
@@ -160,14 +163,16 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, Un
     if (model_.recompute == deck::Recompute::full && !recomputes_from_a_copy(model_, recipe_, l))
       layer_.recompute(context, saved, x, w, activations_.layer_scratch);
     const auto sums = gradients.begin(unit, micro_batch.first);
-    const auto issue = context.timer.issue(profile::Issue::layer_backward);
+    const auto issue = context.timer().issue(profile::Issue::layer_backward);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     if (!begun) begin_layer(i);
     RowBackward fc2 = std::move(*begun);
     begun.reset();
     const auto next = [&] {
       if (early && i > 0) begin_layer(i - 1);
-      if (early && i == 0) embedding = embedding_.begin_backward(context, dx, activations_.embedding_scratch);
+      if (!early || i > 0) return;
+      const At at_embedding(context.executor, table_unit());
+      embedding = embedding_.begin_backward(context, dx, activations_.embedding_scratch);
     };
     layer_.backward(context, std::move(fc2), dx, dw, x, saved, w, activations_.layer_scratch,
                     std::cref(next));  // by reference: a copy would take host memory
@@ -180,7 +185,7 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, Un
 void Transformer::backward_embedding(const Context& context, std::optional<Gathering> begun,
                                      fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const int root = root_unit(model_.layers);
-  const profile::TraceSite site(context.timer.trace(), embedding_unit());
+  const At at(context.executor, table_unit());
   Embedding::Weights dw;
   if (model_.tie_embeddings)
     dw.table = BySlot<Tensor>(root_slots(dims_.arch), gradients.begin(root, false).whole)[Slot::head];

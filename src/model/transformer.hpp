@@ -72,6 +72,8 @@ class Transformer {
                         const MicroBatch& micro_batch);
 
  private:
+  /// The unit that has the embedding's table.
+  int table_unit() const { return model_.tie_embeddings ? root_unit(model_.layers) : embedding_unit(); }
   void forward_embedding(const Context& context, UnitWeights& weights);
   tensor::PendingSum forward_layers(const Context& context, UnitWeights& weights);
   void recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer);

@@ -30,6 +30,7 @@ tensor::PendingSum TransformerLayer::forward(const Context& context, const Tenso
 
 void TransformerLayer::recompute(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
+  const operation::Recomputing again(context.executor);
   const tensor::PendingSum middle =
       attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
   mlp_.forward_saved(context, saved.mlp, middle, w.mlp, scratch.mlp);
@@ -46,11 +47,16 @@ void TransformerLayer::backward(const Context& context, RowBackward begun, const
   RowBackward fc2 = std::move(begun);
   mlp_.backward(context, fc2, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
   RowBackward proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
-  if (mlp_.fc2_exchanges.wgrad_deferred) fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
+  if (mlp_.fc2_exchanges.wgrad_deferred) {
+    const At at(context.executor, operation::Linear::fc2);
+    fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
+  }
   const bool deferred = attention_.proj_exchanges.wgrad_deferred;
   attention_.backward(context, proj, deferred, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
   next();
-  if (deferred) proj.wgrad(context, dw.attention.proj, saved.attention.proj_input);
+  if (!deferred) return;
+  const At at(context.executor, operation::Linear::proj);
+  proj.wgrad(context, dw.attention.proj, saved.attention.proj_input);
 }
 
 }  // namespace shard8::model

@@ -17,7 +17,7 @@ using tensor::MemoryKind;
 using tensor::Tensor;
 
 Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
-             const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas)
+             const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas, bool device)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto allocate_moments = [&](int unit) {
@@ -30,14 +30,14 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
     first_moment_.push_back(allocate_moments(u));
     second_moment_.push_back(allocate_moments(u));
   }
-  allocate_squares(counted, arenas[MemoryKind::buffers]);
+  allocate_squares(counted, arenas[MemoryKind::buffers], device);
 }
 
-void Adamw::allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena) {
+void Adamw::allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena, bool device) {
   const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
     if (clips() || !counted[unit][parameter]) return std::int64_t{0};
     const std::int64_t elements = buffers_.master(static_cast<int>(unit))[parameter].count();
-    return kernels::adamw_square_parts(elements) * static_cast<std::int64_t>(sizeof(double));
+    return kernels::adamw_square_parts(elements, device) * static_cast<std::int64_t>(sizeof(double));
   };
   std::int64_t all = 0;
   for (std::size_t u = 0; u < first_moment_.size(); ++u)
@@ -59,8 +59,8 @@ void Adamw::prepare(const tensor::Exec& exec) const {
       for (const Tensor& t : unit) kernels::fill_zero(exec, t);
 }
 
-void Adamw::step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
-                 const Outputs& outputs) const {
+void Adamw::step(operation::Executor& executor, int unit, std::int64_t step, double learning_rate,
+                 double gradient_scale, const Outputs& outputs) const {
   kernels::AdamwScalars scalars;
   scalars.lr = learning_rate;
   scalars.beta1 = config_.beta1;
@@ -72,20 +72,33 @@ void Adamw::step(const tensor::Exec& exec, int unit, std::int64_t step, double l
   const auto u = static_cast<std::size_t>(unit);
   std::array<kernels::AdamwUpdate, kernels::kAdamwAtOnce> updates;
   std::size_t count = 0;
+  const operation::Kernel none{"adamw_step", 0, 1, DType::fp32, fsdp::master_dtype(buffers_.options())};
+  operation::Kernel kernel = none;
   for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
     const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
     updates[count++] = {{buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p],
                          buffers_.gradient(unit)[p], squares_[u][p]},
                         outputs(unit, static_cast<int>(p)),
                         !buffers_.units()[u].parameters[p].vector};
+    const kernels::AdamwUpdate& update = updates[count - 1];
+    const auto& t = update.tensors;
+    kernel.rows += t.master.count();
+    kernel = kernel.reads(t.master, t.remainder, t.m, t.v, t.g)
+                 .writes(t.master, t.remainder, t.m, t.v, update.weights.quantized.data);
     if (count < updates.size() && p + 1 < first_moment_[u].size()) continue;
-    kernels::adamw_step_each(exec, std::span(updates).first(count), scalars, buffers_.options().compute == DType::bf16);
+    executor.issue(kernel, [&](const tensor::Exec& exec) {
+      kernels::adamw_step_each(exec, std::span(updates).first(count), scalars,
+                               buffers_.options().compute == DType::bf16);
+    });
     count = 0;
+    kernel = none;
   }
 }
 
-void Adamw::add_squares(const tensor::Exec& exec, const Tensor& total) const {
-  kernels::add_square_parts(exec, total, all_squares_);
+void Adamw::add_squares(operation::Executor& executor, const Tensor& total) const {
+  const auto parts = all_squares_.count() / static_cast<std::int64_t>(sizeof(double));
+  executor.issue(operation::Kernel{"add_square_parts", parts, 1, DType::fp32, DType::fp32}.reads(all_squares_),
+                 [&](const tensor::Exec& exec) { kernels::add_square_parts(exec, total, all_squares_); });
 }
 
 double Adamw::clip_scale(double gradient_norm) const {

@@ -8,6 +8,7 @@
 #include "deck/config.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "kernels/quantize.hpp"
+#include "operation/executor.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/exec.hpp"
 
@@ -18,9 +19,9 @@ namespace shard8::optim {
 class Adamw {
  public:
   /// Allocates the moments. `buffers` must live longer than this object. `counted` [unit][parameter]: whether this rank
-  /// counts the parameter in the norm of the gradients.
+  /// counts the parameter in the norm of the gradients. `device`: whether steps run on a device.
   Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
-        const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas);
+        const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas, bool device = tensor::kDevice);
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;
@@ -28,14 +29,14 @@ class Adamw {
   using Outputs = std::function<kernels::Outputs(int unit, int parameter)>;
   /// Updates the master shards of a unit. The gradients are the reduced gradients of the unit times gradient_scale.
   /// `step` counts from 0.
-  void step(const tensor::Exec& exec, int unit, std::int64_t step, double learning_rate, double gradient_scale,
+  void step(operation::Executor& executor, int unit, std::int64_t step, double learning_rate, double gradient_scale,
             const Outputs& outputs) const;
   /// Whether gradients are clipped. If they are, every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
   /// total (a double as 8 bytes of u8) += the squares of all counted gradients, before gradient_scale. Call it after
   /// step() of every unit, and only without clipping: step() computes the squares.
-  void add_squares(const tensor::Exec& exec, const tensor::Tensor& total) const;
+  void add_squares(operation::Executor& executor, const tensor::Tensor& total) const;
 
   /// The factor that clips gradients of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
   double clip_scale(double gradient_norm) const;
@@ -46,7 +47,7 @@ class Adamw {
 
  private:
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
-  void allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena);
+  void allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena, bool device);
 
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;

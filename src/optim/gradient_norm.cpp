@@ -11,6 +11,8 @@
 namespace shard8::optim {
 
 using comm::Communicator;
+using operation::Executor;
+using operation::Group;
 using tensor::Tensor;
 
 std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated) {
@@ -21,23 +23,31 @@ std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const
   return shared;
 }
 
-void sum_replicated_gradients(std::span<const Tensor> gradients, const Communicator& tensor_group) {
-  if (tensor_group.size() > 1) tensor_group.all_reduce(gradients, Communicator::Reduce::sum).wait();
+void sum_replicated_gradients(Executor& executor, std::span<const Tensor> gradients, const Communicator& tensor_group) {
+  if (tensor_group.size() == 1) return;
+  executor.run({.op = profile::Collective::all_reduce, .ranks = tensor_group.size(), .tensors = gradients},
+               [&] { return tensor_group.all_reduce(gradients, Communicator::Reduce::sum); });
 }
 
-void add_squares(const tensor::Exec& exec, const Tensor& total, const fsdp::UnitBuffers& buffers,
+void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffers& buffers,
                  const Replicated& replicated, int unit, Held held, int tensor_rank) {
   const auto& shared = replicated[static_cast<std::size_t>(unit)];
   if (held == Held::shared && tensor_rank != 0) return;
-  for (std::size_t p = 0; p < shared.size(); ++p)
-    if (shared[p] == (held == Held::shared)) kernels::sum_of_squares(exec, total, buffers.gradient(unit)[p]);
+  for (std::size_t p = 0; p < shared.size(); ++p) {
+    if (shared[p] != (held == Held::shared)) continue;
+    const Tensor& g = buffers.gradient(unit)[p];
+    executor.issue(operation::Kernel{"sum_of_squares", g.rows(), g.cols(), g.dtype, g.dtype}.reads(g),
+                   [&](const tensor::Exec& exec) { kernels::sum_of_squares(exec, total, g); });
+  }
 }
 
-double norm_of(const tensor::Exec& exec, const Tensor& total, const Communicator& model_group,
-               profile::StepTimer& timer) {
-  auto wait = timer.phase(profile::Phase::reduce_wait, "gradient norm");
-  auto sum = tensor::value_to_host<double>(exec, total);
-  model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
+double norm_of(Executor& executor, const Tensor& total, const Communicator& model_group) {
+  auto wait = executor.timer().phase(profile::Phase::reduce_wait, "gradient norm");
+  double sum = 0;
+  executor.run_on_hosts(Group::model, model_group.size(), sizeof(sum), [&] {
+    sum = tensor::value_to_host<double>(executor.exec(), total);
+    model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
+  });
   return std::sqrt(sum);
 }
 

@@ -71,6 +71,7 @@ void StepTimer::set_trace(TraceRecorder* recorder) {
 }
 
 void StepTimer::begin() {
+  if (clock_ == nullptr) return;
   if (recorder_ != nullptr) tracing_ = recorder_->begin_step();
   owners_.assign(1, Owner{});  // the interval between the steps
   unmarked_part_.reset();
@@ -78,6 +79,7 @@ void StepTimer::begin() {
 }
 
 double StepTimer::end_step() {
+  if (clock_ == nullptr) return 0;
   collect_timings();
   mark();
   ended_total_ = clock_->finish();
@@ -160,6 +162,10 @@ void StepTimer::describe(Owner& owner, std::string_view name, int peer) const {
 
 StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner& owner)
     : timer_(timer), outer_(timer.owner_) {
+  if (timer_.clock_ == nullptr) {
+    timer_.owner_ = owner;
+    return;
+  }
   // A part that follows a part of the same kind continues its interval.
   if (timer_.unmarked_part_ == owner)
     timer_.unmarked_part_.reset();
@@ -171,6 +177,10 @@ StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner
 }
 
 StepTimer::Scope::~Scope() {
+  if (timer_.clock_ == nullptr) {
+    timer_.owner_ = outer_;
+    return;
+  }
   // Nothing happens between two parts of a phase, so the mark at the begin of the second part ends the first one too.
   const bool omit_mark =
       timer_.clock_->marks_are_costly() && !timer_.unmarked_part_ && timer_.owner_.part >= 0 && outer_.part < 0;

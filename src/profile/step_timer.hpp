@@ -87,6 +87,7 @@ class StepTimer {
  public:
   class Scope;
 
+  /// Without a clock (null) it times nothing and opens no regions, and only knows the current phase.
   explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
   /// From now on `progress` is told of every phase and part; null: nobody. It must outlive the timer.
@@ -112,6 +113,7 @@ class StepTimer {
 
   /// `name`, static text, is what a trace calls the work of the phase.
   [[nodiscard]] Scope phase(Phase phase, std::string_view name = {});
+  Phase current_phase() const { return static_cast<Phase>(owner_.phase); }
   /// A part of the current phase. A part that is entered inside another one suspends it. Parts of phases other than
   /// forward and backward only open a region. `name`, static text, is what a trace calls it: a kernel, or a step of an
   /// exchange.

@@ -135,27 +135,4 @@ class TraceRecorder {
   std::vector<TraceNote> notes_;
 };
 
-/// Sets the site of a recorder, which may be null, and sets it back when it is destroyed.
-class TraceSite {
- public:
-  TraceSite(TraceRecorder* recorder, int unit) : TraceSite(recorder) {
-    if (recorder_ != nullptr) recorder_->site = {unit, {}};
-  }
-  TraceSite(TraceRecorder* recorder, std::string_view linear) : TraceSite(recorder) {
-    if (recorder_ != nullptr) recorder_->site.linear = linear;
-  }
-  TraceSite(const TraceSite&) = delete;
-  TraceSite& operator=(const TraceSite&) = delete;
-  ~TraceSite() {
-    if (recorder_ != nullptr) recorder_->site = outer_;
-  }
-
- private:
-  explicit TraceSite(TraceRecorder* recorder) : recorder_(recorder) {
-    if (recorder_ != nullptr) outer_ = recorder_->site;
-  }
-  TraceRecorder* recorder_;
-  TraceRecorder::Site outer_;
-};
-
 }  // namespace shard8::profile

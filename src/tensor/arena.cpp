@@ -62,7 +62,14 @@ void Arena::Release::operator()(std::byte* p) const noexcept { Kokkos::kokkos_fr
 
 Arena::Arena(std::string label, MemoryKind kind) : label_(std::move(label)), kind_(kind) {}
 
-Arena Arena::measure(std::string label, MemoryKind kind) { return Arena(std::move(label), kind); }
+Arena Arena::measure(std::string label, MemoryKind kind) {
+  constexpr std::size_t kApart = std::size_t{1} << 42;  // chosen: more than a rank has, and all kinds fit 47 bits
+  Arena arena(std::move(label), kind);
+  arena.begin_ = reinterpret_cast<std::byte*>((static_cast<std::uintptr_t>(kind) + 1) * kApart);
+  arena.capacity_ = kApart;
+  arena.measuring_ = true;
+  return arena;
+}
 
 Arena::Arena(std::string label, MemoryKind kind, std::size_t bytes) : Arena(std::move(label), kind) {
   capacity_ = std::max(bytes, kAlignment);
@@ -91,18 +98,16 @@ Arena::~Arena() = default;
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   Tensor t{nullptr, shape, dtype};
   const std::size_t bytes = aligned(t.bytes());
-  if (begin_ != nullptr) {
-    SHARD8_REQUIRE(used_ + bytes <= capacity_, "arena '{}' of {} bytes has {} left, {} {} needs {}", label_, capacity_,
-                   capacity_ - used_, to_string(shape), name_of(dtype), bytes);
-    t.data = begin_ + used_;
-  }
+  SHARD8_REQUIRE(used_ + bytes <= capacity_, "arena '{}' of {} bytes has {} left, {} {} needs {}", label_, capacity_,
+                 capacity_ - used_, to_string(shape), name_of(dtype), bytes);
+  t.data = begin_ + used_;
   used_ += bytes;
   high_water_ = std::max(high_water_, used_);
   return t;
 }
 
 Tensor Arena::since(std::size_t mark) const {
-  return {begin_ == nullptr ? nullptr : begin_ + mark, {static_cast<std::int64_t>(used_ - mark)}, DType::u8};
+  return {begin_ + mark, {static_cast<std::int64_t>(used_ - mark)}, DType::u8};
 }
 
 namespace {

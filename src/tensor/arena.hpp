@@ -28,11 +28,11 @@ inline constexpr int kMemoryKinds = 7;
 std::string_view name_of(MemoryKind kind);
 
 /// A bump allocator over one block of the execution space's memory: it hands out tensors one after the other. An arena
-/// made by measure() has no memory: its tensors have no data, and it only counts bytes. The same code lays out a run
-/// and a plan, so a plan cannot disagree with a run.
+/// made by measure() has no memory: the addresses of its tensors must never be read or written. The same code lays out
+/// a run and a plan, so a plan cannot disagree with a run.
 class Arena {
  public:
-  /// An arena that only counts: every tensor that it returns has data == nullptr.
+  /// An arena that only counts. Its tensors have addresses that tell them apart, also from those of other kinds.
   static Arena measure(std::string label, MemoryKind kind);
   /// An arena over one allocation of `bytes` (kAlignment at least), labelled "shard8::arena::" + label for Kokkos
   /// Tools. Throws Error(environment) when the memory cannot be allocated.
@@ -59,7 +59,7 @@ class Arena {
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }
   /// Whether the arena only counts.
-  bool measuring() const { return begin_ == nullptr; }
+  bool measuring() const { return measuring_; }
   MemoryKind kind() const { return kind_; }
 
  private:
@@ -71,6 +71,7 @@ class Arena {
   MemoryKind kind_;
   std::unique_ptr<std::byte, Release> block_;  ///< null if somebody else owns the memory
   std::byte* begin_ = nullptr;
+  bool measuring_ = false;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
   std::size_t high_water_ = 0;

@@ -39,8 +39,8 @@ struct Operand {
   /// R and C, however data is stored.
   std::int64_t rows() const { return transposed ? data.cols() : data.rows(); }
   std::int64_t cols() const { return transposed ? data.rows() : data.cols(); }
-  /// Rows first … first + count − 1, in the same memory: whole blocks of rows of an operand that is not transposed, else
-  /// Error(failed).
+  /// Rows first … first + count − 1, in the same memory: whole blocks of rows of an operand that is not transposed,
+  /// else Error(failed).
   Operand slice(std::int64_t first, std::int64_t count) const;
 };
 
@@ -53,6 +53,8 @@ DType scale_dtype(Scaling scaling);
 std::int64_t block_rows(Scaling scaling);
 std::int64_t block_cols(Scaling scaling);
 /// Name for messages: "none", "tensor", "1x128", "128x1", ...
+/// Bytes of the inverse scales of a matrix of `elements` elements, which must be whole blocks.
+std::int64_t scale_bytes(Scaling scaling, std::int64_t elements);
 std::string_view name_of(Scaling scaling);
 
 }  // namespace shard8::tensor

@@ -83,4 +83,11 @@ std::string_view name_of(Scaling scaling) {
   return "?";
 }
 
+std::int64_t scale_bytes(Scaling scaling, std::int64_t elements) {
+  const auto bytes = static_cast<std::int64_t>(size_of(scale_dtype(scaling)));
+  if (scaling == Scaling::none) return 0;
+  if (scaling == Scaling::tensor) return bytes;
+  return elements / (block_rows(scaling) * block_cols(scaling)) * bytes;
+}
+
 }  // namespace shard8::tensor

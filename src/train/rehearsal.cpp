@@ -16,14 +16,16 @@ void Trainer::rehearse(kernels::Tuning tuning) {
   for (std::size_t i = 0; i < count; ++i)  // made-up tokens, spread over the vocabulary (Knuth's multiplicative hash)
     tokens[i] = static_cast<std::int32_t>(i * 2654435761u % static_cast<std::uint64_t>(setup_.config.model.vocab));
   const std::vector<float> weights(count, 1.0f);
-  tensor::to_device(exec_, a.tokens, tokens.data());
-  tensor::to_device(exec_, a.targets, tokens.data());
-  tensor::to_device(exec_, a.token_weights, weights.data());
+  tensor::to_device(executor_->exec(), a.tokens, tokens.data());
+  tensor::to_device(executor_->exec(), a.targets, tokens.data());
+  tensor::to_device(executor_->exec(), a.token_weights, weights.data());
 
   rehearse_step(1.0f / static_cast<float>(count));
   if (setup_.weights.recipe.delayed()) {  // from the second step on, the kernels that write matrices also cast them
-    state_.scaling.reduce(mesh_.world);
-    state_.scaling.update(exec_);
+    between_steps([&] {
+      state_.scaling.reduce(*executor_, mesh_.world);
+      state_.scaling.update(*executor_);
+    });
     rehearse_step(1.0f / static_cast<float>(count));
   }
   libraries_->set_tuning(kernels::Tuning::off);

@@ -4,6 +4,7 @@
 #include "train/setup.hpp"
 
 #include "base/error.hpp"
+#include "operation/device.hpp"
 
 namespace shard8::train {
 
@@ -32,6 +33,7 @@ Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int 
   s.threads = threads;
   const tensor::DType compute = model::dtype_of(config.precision.compute);
   s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh.tensor, compute);
+  s.dims.device = operation::on_device(config.mesh);
   s.dims.deterministic = config.precision.deterministic;
   s.dims.overlap = model::Overlap::make(config);
   s.fsdp.shards = s.mesh.shard;

@@ -10,6 +10,7 @@
 #include "fp8/cast_buffer.hpp"
 #include "model/head_chunks.hpp"
 #include "tensor/alignment.hpp"
+#include "train/workspace.hpp"
 
 namespace shard8::train {
 
@@ -28,13 +29,15 @@ std::vector<tensor::Tensor> lent_to_units(const model::Activations& activations)
 
 }  // namespace
 
-State::State(const Setup& setup, tensor::ArenaSet set)
+State::State(const Setup& setup, tensor::ArenaSet set) : State(setup, std::move(set), workspace_bytes(setup)) {}
+
+State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
     : arenas(std::move(set)),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
-                                               setup.weights.recipe, setup.threads, arenas)),
+                                               setup.weights.recipe, workspace, arenas)),
       units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas, lent_to_units(activations)),
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
-      optimizer(setup.config.optimizer, units, setup.counted(), arenas),
+      optimizer(setup.config.optimizer, units, setup.counted(), arenas, setup.dims.device),
       squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
                                                            tensor::DType::u8)) {}
 
@@ -63,7 +66,7 @@ UserBuffers user_buffers(const Setup& setup) {
   const std::int64_t own = d.tokens_local() * d.hidden;
   UserBuffers buffers;
   if (!d.overlap.any()) return buffers;
-  if (tensor::kDevice) {
+  if (d.device) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
     buffers.reduce = comm::Communicator::reduce_memory_bytes(bytes_of(d.compute, own), d.tensor);
     if (!d.overlap.by_parts()) buffers.reduce = std::min(buffers.reduce, kEnough);  // parts need room for all
@@ -77,7 +80,7 @@ UserBuffers user_buffers(const Setup& setup) {
       buffers.gather = std::max(buffers.gather, tensor::aligned(bytes_of(d.compute, own)));
     if (recipe.on()) {
       const auto scaling = recipe.by_rows(fp8::Role::input);
-      const auto scales = static_cast<std::size_t>(fp8::scale_bytes(scaling, own));
+      const auto scales = static_cast<std::size_t>(tensor::scale_bytes(scaling, own));
       buffers.gather = std::max(
           buffers.gather, tensor::aligned(bytes_of(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
     }

@@ -22,6 +22,8 @@ struct State {
   tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
+  /// With a workspace of so many bytes in place of workspace_bytes().
+  State(const Setup& setup, tensor::ArenaSet arenas, std::size_t workspace);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 };

@@ -20,7 +20,7 @@ StepResult Trainer::step(std::int64_t step) {
   const double norm = clipped ? *clipped : norm_of_update();
   std::uint64_t asked = 0;
   const double loss = mean_loss(asked);  // with what ranks have to say
-  return {step, loss, norm, rate, loader_.tokens_per_step(), end_step(), asked};
+  return {step, loss, norm, rate, tokens_per_step(), end_step(), asked};
 }
 
 }  // namespace shard8::train

@@ -18,68 +18,79 @@ using profile::Phase;
 
 Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state,
                  data::Loader& loader, profile::StepTimer& timer)
-    : exec_(exec),
+    : Trainer(std::make_unique<operation::Executor>(exec, timer, [&mesh] { mesh.world.progress(); }), setup, mesh,
+              state, &loader) {}
+
+Trainer::Trainer(operation::Recorder& recorder, const Setup& setup, const comm::Mesh& mesh, State& state,
+                 profile::StepTimer& timer)
+    : Trainer(std::make_unique<operation::Executor>(recorder, timer, setup.dims.device), setup, mesh, state, nullptr) {}
+
+Trainer::Trainer(std::unique_ptr<operation::Executor> executor, const Setup& setup, const comm::Mesh& mesh,
+                 State& state, data::Loader* loader)
+    : executor_(std::move(executor)),
       setup_(setup),
       mesh_(mesh),
       loader_(loader),
-      timer_(timer),
+      timer_(executor_->timer()),
       state_(state),
-      fp8_weights_(exec, setup.weights, setup.units, state.units, state.scaling),
+      fp8_weights_(*executor_, setup.weights, setup.units, state.units, state.scaling),
       model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state.activations),
       replicated_(setup.replicated()),
       replicated_gradients_(optim::replicated_gradients(state.units, replicated_)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
-      weights_(state.units, mesh.shard, timer, fp8_weights_.hooks()),
-      gradients_(exec, state.units, mesh.shard, mesh.replicate, timer),
-      quantizer_(state.scaling, exec, mesh.tensor, timer),
-      libraries_(tensor::kDevice ? std::make_unique<kernels::Libraries>() : nullptr),
-      context_{exec,
-               mesh.tensor,
-               timer,
-               {state.activations.workspace, libraries_.get()},
-               [&mesh] { mesh.world.progress(); },
-               &quantizer_} {}
+      weights_(*executor_, state.units, mesh.shard, fp8_weights_.hooks()),
+      gradients_(*executor_, state.units, mesh.shard, mesh.replicate),
+      quantizer_(state.scaling, *executor_, mesh.tensor),
+      libraries_(executor_->runs() && setup.dims.device ? std::make_unique<kernels::Libraries>() : nullptr),
+      context_{*executor_, mesh.tensor, {state.activations.workspace, libraries_.get()}, &quantizer_} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
   timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
-  model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
-  model_.prepare(exec_);
-  state_.optimizer.prepare(exec_);
+  model::initialise(executor_->exec(), state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed,
+                    file);
+  model_.prepare(executor_->exec());
+  state_.optimizer.prepare(executor_->exec());
 }
 
 void Trainer::start() {
-  state_.scaling.prepare(exec_);
-  fp8_weights_.initialise(mesh_.model);
+  state_.scaling.prepare(executor_->exec());
+  between_steps([&] { fp8_weights_.initialise(mesh_.model); });
 }
 
 void Trainer::begin_step() {
   timer_.begin_step();
   if (!std::exchange(begun_, false)) weights_.begin_step(visits_);
-  kernels::fill_zero(exec_, state_.activations.loss);
+  clear(state_.activations.loss);
+}
+
+void Trainer::clear(const tensor::Tensor& sum) {
+  executor_->issue(operation::Kernel{"fill_zero", 1, sum.count(), sum.dtype, sum.dtype}.writes(sum),
+                   [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sum); });
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
+  if (!executor_->runs()) return;
   auto phase = timer_.phase(Phase::data, "load");
-  const data::MicroBatch batch = loader_.get(step, micro_batch);
+  const data::MicroBatch batch = loader_->get(step, micro_batch);
   const auto& a = state_.activations;
   SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(),
                  "a micro-batch of {} tokens, not {}", batch.tokens.size(), a.tokens.count());
-  tensor::to_device(exec_, a.tokens, batch.tokens.data());
-  tensor::to_device(exec_, a.targets, batch.targets.data());
-  tensor::to_device(exec_, a.token_weights, batch.weights.data());
+  tensor::to_device(executor_->exec(), a.tokens, batch.tokens.data());
+  tensor::to_device(executor_->exec(), a.targets, batch.targets.data());
+  tensor::to_device(executor_->exec(), a.token_weights, batch.weights.data());
 }
 
 void Trainer::forward_backward(std::int64_t micro_batch) {
   model::Transformer::MicroBatch m;
   m.first = micro_batch == 0;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
-  m.scale = static_cast<float>(1.0 / static_cast<double>(loader_.tokens_per_step()));
+  m.scale = static_cast<float>(1.0 / static_cast<double>(tokens_per_step()));
   model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
 }
 
 std::optional<double> Trainer::reduce_and_update(std::int64_t step, double learning_rate) {
-  kernels::fill_zero(exec_, state_.squares);
+  clear(state_.squares);
   if (updates_.when == UpdatePlan::When::after_norm) return update_after_norm(step, learning_rate);
   update_as_reduced(step, learning_rate);
   return std::nullopt;
@@ -103,12 +114,12 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
   gradients_.finish();
   {
     auto phase = timer_.phase(Phase::reduce_wait, "sum replicated gradients");
-    optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
+    optim::sum_replicated_gradients(*executor_, replicated_gradients_, mesh_.tensor);
   }
   std::optional<double> norm;
   if (clips) {
     for (const int unit : updates_.order) add_squares(unit, optim::Held::shared);
-    norm = optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
+    norm = optim::norm_of(*executor_, state_.squares, mesh_.model);
   }
   for (const int unit : updates_.order)
     update(unit, step, learning_rate, norm ? state_.optimizer.clip_scale(*norm) : 1);
@@ -117,16 +128,17 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
 
 void Trainer::update(int unit, std::int64_t step, double learning_rate, double gradient_scale) {
   if (before_change_) before_change_(unit);
-  const profile::TraceSite site(timer_.trace(), unit);
+  const operation::At at(*executor_, unit);
   auto phase = timer_.phase(Phase::optimizer, "adamw");
   const auto issue = timer_.issue(profile::Issue::optimizer);
-  state_.optimizer.step(exec_, unit, step, learning_rate, gradient_scale,
+  state_.optimizer.step(*executor_, unit, step, learning_rate, gradient_scale,
                         [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
 }
 
 void Trainer::begin_next_step(std::int64_t step) {
   if (begun_ || step + 1 >= setup_.config.run.steps) return;
   begun_ = true;
+  executor_->gathers_are_ahead();
   weights_.begin_step(visits_);
   auto phase = timer_.phase(Phase::forward);
   weights_.gather_ahead();
@@ -134,21 +146,21 @@ void Trainer::begin_next_step(std::int64_t step) {
 
 void Trainer::settle() {
   weights_.wait();
-  tensor::finish(exec_);
+  tensor::finish(executor_->exec());
 }
 
 void Trainer::add_squares(int unit, optim::Held held) {
-  const profile::TraceSite site(timer_.trace(), unit);
+  const operation::At at(*executor_, unit);
   auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
-  optim::add_squares(exec_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
+  optim::add_squares(*executor_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
 }
 
 double Trainer::norm_of_update() {
   {
     auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
-    state_.optimizer.add_squares(exec_, state_.squares);
+    state_.optimizer.add_squares(*executor_, state_.squares);
   }
-  return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
+  return optim::norm_of(*executor_, state_.squares, mesh_.model);
 }
 
 void Trainer::collect_timings() {
@@ -162,33 +174,36 @@ void Trainer::quantize_weights() {
   {
     auto phase = timer_.phase(Phase::reduce_wait, "amaxes");
     fp8_weights_.reduce_amaxes(mesh_.model);
-    state_.scaling.reduce(mesh_.world);
+    state_.scaling.reduce(*executor_, mesh_.world);
   }
   if (before_change_) before_change_(scaling_group(setup_));
   auto phase = timer_.phase(Phase::quantize, "quantize_weights");
   fp8_weights_.after_update();
-  state_.scaling.update(exec_);
+  state_.scaling.update(*executor_);
 }
 
 /// One sum over all ranks: of the loss, to which tensor rank 0 of each data rank adds, and of how many ranks gave each
 /// number.
 double Trainer::mean_loss(std::uint64_t& asked) const {
   auto phase = timer_.phase(Phase::reduce_wait, "loss");
-  const auto own_sum = tensor::value_to_host<double>(exec_, state_.activations.loss);
-  const std::uint64_t number = asks_ ? asks_() : 0;
-  SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);
   std::array<double, kAsked> sums{};  // sums[0]: of the loss
-  if (number > 0) sums[number] = 1;
-  sums[0] = mesh_.place.tensor == 0 ? own_sum : 0;
-  mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
+  executor_->run_on_hosts(operation::Group::world, mesh_.world.size(), sizeof(sums), [&] {
+    const auto own_sum = tensor::value_to_host<double>(executor_->exec(), state_.activations.loss);
+    const std::uint64_t number = asks_ ? asks_() : 0;
+    SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);
+    if (number > 0) sums[number] = 1;
+    sums[0] = mesh_.place.tensor == 0 ? own_sum : 0;
+    mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
+  });
   asked = 0;
   for (std::uint64_t n = 1; n < kAsked; ++n)
     if (sums[n] > 0) asked = n;
-  return sums[0] / static_cast<double>(loader_.tokens_per_step());
+  return sums[0] / static_cast<double>(tokens_per_step());
 }
 
 double Trainer::end_step() {
   const double seconds = timer_.end_step();
+  if (!executor_->runs()) return 0;
   if (!std::exchange(first_step_over_, true)) {  // lists get their memory here, so that no later step allocates
     collect_timings();
     mesh_.world.first_step_over();

@@ -41,6 +41,10 @@ class Trainer {
   /// Communicates nothing.
   Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state, data::Loader& loader,
           profile::StepTimer& timer);
+  /// A trainer whose step() is recorded and does nothing. `timer` has no clock; `mesh` and the memory of `state` may be
+  /// planned only (comm::mesh_on_paper, tensor::ArenaSet::measure). step() is its only function.
+  Trainer(operation::Recorder& recorder, const Setup& setup, const comm::Mesh& mesh, State& state,
+          profile::StepTimer& timer);
 
   /// Fills this rank's master weights, from `file` or at random if it is null, and the optimizer's state. Communicates
   /// nothing. Errors are those of model::initialise.
@@ -75,9 +79,9 @@ class Trainer {
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
   /// execution space work that changes these tensors. Empty: nothing is called.
   void before_change(std::function<void(int group)> tell) { before_change_ = std::move(tell); }
-  /// Tells `observer` of products and attention from now on (model::Observer); null: nobody. It must outlive the
+  /// Tells `observer` of products and attention from now on (operation::Observer); null: nobody. It must outlive the
   /// trainer or be replaced before its end.
-  void observe(const model::Observer* observer) { context_.observer = observer; }
+  void observe(const operation::Observer* observer) { executor_->observe(observer); }
   /// Null on hosts.
   kernels::Libraries* libraries() { return libraries_.get(); }
 
@@ -110,11 +114,24 @@ class Trainer {
   void update(int unit, std::int64_t step, double learning_rate, double gradient_scale);
   void add_squares(int unit, optim::Held held);
   void rehearse_step(float scale);
+  Trainer(std::unique_ptr<operation::Executor> executor, const Setup& setup, const comm::Mesh& mesh, State& state,
+          data::Loader* loader);
 
-  const tensor::Exec& exec_;
+  std::int64_t tokens_per_step() const { return setup_.config.data.batch * setup_.config.model.seq; }
+  /// Sets a sum, a double as 8 bytes of u8, to zero.
+  void clear(const tensor::Tensor& sum);
+  /// Work between two steps, which no step counts.
+  template <class Work>
+  void between_steps(const Work& work) {
+    timer_.begin_step();
+    work();
+    timer_.discard_step();
+  }
+
+  std::unique_ptr<operation::Executor> executor_;
   const Setup& setup_;
   const comm::Mesh& mesh_;
-  data::Loader& loader_;
+  data::Loader* loader_;  ///< null: it only records
   profile::StepTimer& timer_;
   State& state_;
   model::Fp8Weights fp8_weights_;

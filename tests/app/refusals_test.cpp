@@ -130,7 +130,7 @@ std::vector<Example> examples() {
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
       {device, ExitCode::environment, {}, {}, [] { ::setenv("OMP_NUM_THREADS", "many", 1); }},
       {device, ExitCode::environment, {}, {}, fewer_threads},
-      {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.device=cuda"}},
+      {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.backend=nccl"}},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.backend=mpi" : "mesh.backend=nccl"}},
       {memory, ExitCode::environment, {"model.hidden=65536", "model.ffn=262144", "model.layers=128"}},  // 128 TB
       {output, ExitCode::environment, {"output.dir=deck.yaml/x"}},

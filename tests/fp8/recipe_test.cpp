@@ -82,9 +82,9 @@ TEST(CastBuffer, HoldsWhatItWasMadeFor) {
   EXPECT_EQ(tall.data.dtype, DType::e5m2);
   EXPECT_THROW(buffer.view(257, 384, DType::e4m3, Scaling::row_128), base::Error);
   EXPECT_THROW(buffer.view(256, 100, DType::e4m3, Scaling::row_128), base::Error);
-  EXPECT_EQ(fp8::scale_bytes(Scaling::tensor, 7), 4);
-  EXPECT_EQ(fp8::scale_bytes(Scaling::row_32, 64), 2);
-  EXPECT_EQ(fp8::scale_bytes(Scaling::none, 64), 0);
+  EXPECT_EQ(tensor::scale_bytes(Scaling::tensor, 7), 4);
+  EXPECT_EQ(tensor::scale_bytes(Scaling::row_32, 64), 2);
+  EXPECT_EQ(tensor::scale_bytes(Scaling::none, 64), 0);
 }
 
 }  // namespace

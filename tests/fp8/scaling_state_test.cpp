@@ -73,7 +73,7 @@ void run_delayed(const Setting& setting) {
     models[i].see(0.25f);
     models[i].end_step();
   }
-  s.state.begin_weight_history(s.exec);
+  s.state.begin_weight_history(s.executor);
   for (int step = 0; step < 30; ++step) {
     for (std::size_t i = 0; i < models.size(); ++i) {
       const Site site = sites()[i];
@@ -118,7 +118,7 @@ TEST(Delayed, FirstScaleIsThatOfTheTensorItself) {
   State s(tests::recipe_of(deck::Recipe::delayed));
   const Site site{1, fp8::Linear::fc1, Role::input};
   s.see(site, -7.0f);
-  s.state.scale_of(s.exec, site);
+  s.state.scale_of(s.executor, site);
   EXPECT_EQ(s.scale(site), 64.0f);
   EXPECT_EQ(*s.state.amax(site).as<std::int32_t>(), std::bit_cast<std::int32_t>(7.0f)) << "kept for the history";
   s.end_step();
@@ -130,7 +130,7 @@ TEST(Current, ScaleOfWhatWasSeenLast) {
   const Site site{0, fp8::Linear::qkv, Role::output_gradient};
   const auto scale_after = [&](float x) {
     s.see(site, x);
-    s.state.scale_of(s.exec, site);
+    s.state.scale_of(s.executor, site);
     return s.scale(site);
   };
   EXPECT_EQ(scale_after(57344.0f), 1.0f);
@@ -141,7 +141,7 @@ TEST(Current, ScaleOfWhatWasSeenLast) {
   EXPECT_EQ(scale_after(1e-45f), FLT_MAX);
   s.see(site, 3.0f);
   s.end_step();  // changes nothing: current scaling has no history
-  s.state.scale_of(s.exec, site);
+  s.state.scale_of(s.executor, site);
   EXPECT_EQ(s.scale(site), 57344.0f / 3.0f);
 }
 
@@ -150,7 +150,7 @@ TEST(Current, LargestChangeIsReported) {
   const Site site{0, fp8::Linear::fc2, Role::input};
   for (const float x : {1.0f, 4.0f, 2.0f, 1.0f}) {
     s.see(site, x);
-    s.state.scale_of(s.exec, site);
+    s.state.scale_of(s.executor, site);
   }
   for (const auto& row : s.state.figures(s.exec))
     EXPECT_EQ(row.scale_change, row.tensor == "fc2 input" ? 4.0 : 0.0) << row.tensor;

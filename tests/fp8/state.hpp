@@ -42,7 +42,7 @@ struct State {
       : world(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
         arena("test", tensor::MemoryKind::buffers, std::size_t{8} << 20),
         state(recipe, arena),
-        quantizer(state, exec, world, timer) {
+        quantizer(state, executor, world) {
     state.prepare(exec);
   }
   /// Raises the amax of a matrix, as a kernel that reads x on this rank does.
@@ -51,14 +51,15 @@ struct State {
     kernels::amax(exec, state.amax(site), value, {});
   }
   void end_step() {
-    state.reduce(world);
-    state.update(exec);
+    state.reduce(executor, world);
+    state.update(executor);
   }
   float scale(const fp8::Site& site) const { return *state.scale(site).as<float>(); }
 
   tensor::Exec exec;
   profile::CollectiveLog log;
   profile::StepTimer timer;
+  operation::Executor executor{exec, timer};
   comm::Communicator world;
   tensor::Arena arena;
   fp8::ScalingState state;

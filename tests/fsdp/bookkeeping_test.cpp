@@ -69,11 +69,13 @@ Options options_of(int shards, int prefetch, bool reshard) {
 std::size_t bookkeeping(int layers, int prefetch, bool reshard) {
   const auto units = units_of(layers);
   auto arenas = tensor::ArenaSet::measure();
-  profile::StepTimer timer;
+  profile::StepTimer phases(nullptr);
+  operation::Recorder recorder([](const operation::Operation&) {});
+  operation::Executor executor(recorder, phases, false);
   const comm::Communicator alone(MPI_COMM_SELF, "shard", comm::Waiting::yield, nullptr);
   const std::size_t before = live_bytes;
   const fsdp::UnitBuffers buffers(units, options_of(8, prefetch, reshard), arenas);
-  const fsdp::WeightStore store(buffers, alone, timer, {});
+  const fsdp::WeightStore store(executor, buffers, alone, {});
   return live_bytes - before;
 }
 
@@ -105,7 +107,7 @@ TEST(Bookkeeping, AStepAfterTheFirstAllocatesNothing) {
       std::size_t given = 0;
       hooks.before = [&](int, std::span<const fsdp::GatherHooks::Own> own) { given += own.size(); };
       hooks.after = [&](int, std::span<const fsdp::GatherHooks::Arrived> arrived) { given += arrived.size(); };
-      fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks);
+      fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks);
       const auto order = step_of(kLayers);
       units.timer.record(4, 0);
       std::size_t before = 0;

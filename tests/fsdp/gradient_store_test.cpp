@@ -105,7 +105,7 @@ void run(const Options& options, int micro_batches, Contribution contribution, d
         for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
     }
   }
-  fsdp::GradientStore store(units.exec, units.buffers, units.mesh.shard, units.mesh.replicate, units.timer);
+  fsdp::GradientStore store(units.executor, units.buffers, units.mesh.shard, units.mesh.replicate);
   for (int step = 0; step < 2; ++step) {
     run_step(units, store, step, micro_batches, contribution);
     for (int u = 0; u < tests::kLayers + 2; ++u) {

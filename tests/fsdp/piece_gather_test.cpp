@@ -24,7 +24,7 @@ struct Pieces {
   explicit Pieces(const Options& options, bool stored)
       : units(options, tests::piece_units(stored)),
         contents(units),
-        store(units.buffers, units.mesh.shard, units.timer, contents.hooks()) {}
+        store(units.executor, units.buffers, units.mesh.shard, contents.hooks()) {}
 
   void run_step(int step, const std::vector<Visit>& order) {
     contents.step = step;
@@ -222,7 +222,7 @@ TEST(PieceGather, StampsOfShardsUsedInPlace) {
   hooks.before = [](int, std::span<const fsdp::GatherHooks::Own> own) {
     for (const auto& item : own) std::fill_n(item.travel.forward[0].data, item.travel.forward[0].bytes(), std::byte{0});
   };
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks);
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks);
   const std::vector<Visit> order{{1, Pass::forward}, {1, Pass::backward}};
   store.begin_step(order);
   const auto stamp = store.acquire(1, Pass::forward).stamp;

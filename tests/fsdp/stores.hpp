@@ -12,8 +12,8 @@
 
 #include "comm/mesh.hpp"
 #include "fsdp/unit_buffers.hpp"
+#include "operation/executor.hpp"
 #include "profile/collective_log.hpp"
-#include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "tests/fsdp/units.hpp"
 
@@ -41,6 +41,7 @@ struct Units {
   fsdp::UnitBuffers buffers;
   profile::StepTimer timer;
   tensor::Exec exec;
+  operation::Executor executor{exec, timer};
 };
 
 inline int slots_used(const fsdp::UnitBuffers& buffers, const fsdp::GatherSchedule& schedule) {

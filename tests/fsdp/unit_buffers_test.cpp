@@ -51,7 +51,6 @@ TEST(UnitBuffers, AllocatesTheMeasuredBytes) {
       const UnitBuffers buffers(units, options, real);
       ASSERT_EQ(real.bytes(), measured.bytes());
       for (const auto& t : buffers.master(kRoot)) ASSERT_NE(t.data, nullptr);
-      for (const auto& t : planned.master(kRoot)) ASSERT_EQ(t.data, nullptr);
     }
   }
 }

@@ -92,7 +92,7 @@ fsdp::GatherHooks hooks_of(const Units& units) {
 void run(const Options& options, int micro_batches, bool ahead = false) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
   for (int step = 0; step < 3; ++step) {
     write_masters(units, step);
     const auto order = tests::visits(micro_batches);
@@ -136,7 +136,7 @@ TEST(WeightStore, EveryReplicaGathersItsOwn) {
 TEST(WeightStore, TiedRootStaysReadable) {
   const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
   write_masters(units, 0);
   const auto order = tests::visits(1, true);
   store.begin_step(order);
@@ -153,7 +153,7 @@ TEST(WeightStore, TiedRootStaysReadable) {
 TEST(WeightStore, PaddingIsGatheredAsZeros) {
   const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
   write_masters(units, 0);
   store.begin_step(std::vector{fsdp::Visit{1, Pass::forward}});
   store.acquire(1, Pass::forward);
@@ -170,7 +170,7 @@ TEST(WeightStore, PaddingIsGatheredAsZeros) {
 TEST(WeightStore, MisuseIsAnError) {
   const Options options{tests::world_size(), 1, 0, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.buffers, units.mesh.shard, units.timer, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
   write_masters(units, 0);
   store.begin_step(std::vector<fsdp::Visit>{{1, Pass::forward}, {1, Pass::backward}});
   EXPECT_THROW(store.acquire(2, Pass::forward), base::Error);

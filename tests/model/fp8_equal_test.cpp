@@ -38,9 +38,9 @@ void expect_unfused(Fp8Module& m, const fp8::Site& site, const tensor::Operand& 
   const auto options = m.recipe.cast_options(nullptr);
   const Tensor amax = m.arena().allocate({1}, DType::i32);
   std::memset(amax.data, 0, amax.bytes());
-  kernels::amax(m.context.exec, amax, plain, options);
+  kernels::amax(m.context.executor.exec(), amax, plain, options);
   const tensor::Operand want = m.copies(site.role, plain.rows(), plain.cols()).by_rows;
-  kernels::quantize(m.context.exec, want, {}, plain, m.state().scale(site), options);
+  kernels::quantize(m.context.executor.exec(), want, {}, plain, m.state().scale(site), options);
   expect_same_bytes(got.data, want.data, what);
   expect_same_bytes(got.scale_inv, want.scale_inv, "scale of " + what);
   expect_same_bytes(m.state().amax(site), amax, "amax of " + what);
@@ -75,15 +75,15 @@ void run_fused(const Fp8Setting& setting) {
   expect_unfused(m, kFc1, saved.fc1.input.by_rows, normed(m, x, layer.weights.mlp.fc1.norm));
   const Tensor inside = copy_of(m, saved.preactivation);
   const Tensor active = m.output(m.dims.tokens(), m.dims.ffn);
-  llama ? kernels::swiglu_forward(m.context.exec, active, inside)
-        : kernels::gelu_forward(m.context.exec, active, inside);
+  llama ? kernels::swiglu_forward(m.context.executor.exec(), active, inside)
+        : kernels::gelu_forward(m.context.executor.exec(), active, inside);
   expect_unfused(m, kFc2, saved.fc2_input.by_rows, active);
 
   auto fc2 = mlp.begin_backward(m.context, dx, saved, scratch);
   mlp.backward(m.context, fc2, dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch);
   const Tensor gradient = m.output(inside.rows(), inside.cols());
-  llama ? kernels::swiglu_backward(m.context.exec, gradient, scratch.dactivation, inside)
-        : kernels::gelu_backward(m.context.exec, gradient, scratch.dactivation, inside);
+  llama ? kernels::swiglu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside)
+        : kernels::gelu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside);
   const auto cast = scratch.linear.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols(), false);
   expect_unfused(m, kFc1.with(Role::output_gradient), cast.by_rows, gradient);
   if (llama)

@@ -23,7 +23,7 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
   Tensor table;
   if (m.model.arch == deck::Arch::llama) {
     table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, tensor::DType::fp32);
-    kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
+    kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
   }
   const auto linear = model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena());
   std::tie(shared, scratch) =

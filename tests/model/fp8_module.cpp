@@ -142,8 +142,8 @@ void Fp8Module::end_step() {
       amaxes.push_back(std::bit_cast<float>(*state().amax(sites.back()).as<std::int32_t>()));
     }
   MPI_Allreduce(MPI_IN_PLACE, amaxes.data(), static_cast<int>(amaxes.size()), MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-  state().reduce(group);
-  state().update(context.exec);
+  state().reduce(context.executor, group);
+  state().update(context.executor);
   for (std::size_t i = 0; i < sites.size(); ++i) {
     if (amaxes[i] == 0) continue;  // a linear that was not run
     const float largest = sites[i].role == Role::input ? tensor::E4M3::kMax : tensor::E5M2::kMax;

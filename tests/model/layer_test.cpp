@@ -35,7 +35,7 @@ struct Layer {
     Tensor table;
     if (m.model.arch == deck::Arch::llama) {
       table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, DType::fp32);
-      kernels::rope_table(m.context.exec, table, static_cast<float>(m.model.rope_theta));
+      kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
     }
     TransformerLayer::Shared shared;
     const auto linear = model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena());

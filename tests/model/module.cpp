@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "model/workspace.hpp"
+#include "train/workspace.hpp"
 
 namespace shard8::tests {
 
@@ -94,6 +94,23 @@ Matrix Module::widened(Matrix m, int rows, int cols) {
   return m;
 }
 
+namespace {
+
+std::int64_t workspace_bytes(const deck::ModelConfig& model, std::int64_t batch, DType compute,
+                             const fp8::Recipe& recipe, int threads) {
+  deck::Config deck;
+  deck.model = model;
+  deck.data.batch = batch;
+  deck.mesh.tensor = all_ranks();
+  deck.precision.compute = compute == DType::bf16 ? deck::FloatType::bf16 : deck::FloatType::fp32;
+  deck.fsdp.gather = deck::Gather::fp32;
+  train::Setup setup = train::Setup::make(deck, {}, threads);
+  setup.weights.recipe = recipe;
+  return static_cast<std::int64_t>(train::workspace_bytes(setup));
+}
+
+}  // namespace
+
 Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, std::int64_t arena_bytes,
                const fp8::Recipe& with)
     : model(m),
@@ -101,14 +118,11 @@ Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, st
       group(MPI_COMM_WORLD, "tensor", comm::Waiting::yield, nullptr),
       dims(model::Dims::make(m, batch, all_ranks(), compute)),
       arena_(poisoned_arena(arena_bytes)),
+      executor_(exec_, timer_),
       state_(recipe, arena_),
-      quantizer_(state_, exec_, group, timer_),
-      context{exec_,
-              group,
-              timer_,
-              arena_.allocate({static_cast<std::int64_t>(model::workspace_bytes(dims, recipe, exec_.concurrency()))},
-                              DType::u8),
-              [] {},
+      quantizer_(state_, executor_, group),
+      context{executor_, group,
+              arena_.allocate({workspace_bytes(model, batch, compute, recipe, exec_.concurrency())}, DType::u8),
               recipe.on() ? &quantizer_ : nullptr},
       units_(model::make_units(m, group.size(), group.rank())),
       whole_units_(model::make_units(m, 1, 0)) {

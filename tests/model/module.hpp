@@ -49,6 +49,7 @@ class Module {
   tensor::Arena arena_;
   tensor::Exec exec_;
   profile::StepTimer timer_;
+  operation::Executor executor_;
   fp8::ScalingState state_;
   fp8::Quantizer quantizer_;
 

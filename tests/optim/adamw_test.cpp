@@ -36,6 +36,8 @@ struct Fixture {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
+  profile::StepTimer timer;
+  mutable operation::Executor executor{exec, timer};
   tensor::ArenaSet arenas;
   fsdp::UnitBuffers units;
   Adamw adamw;
@@ -77,7 +79,7 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
         p[i][k] = p[i][k] * (1 - lr * decay) - lr * m_hat / (std::sqrt(v_hat) + 1e-8);
       }
     }
-    f.adamw.step(f.exec, 0, step, lr, scale, nothing);
+    f.adamw.step(f.executor, 0, step, lr, scale, nothing);
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < p[i].size(); ++k)  // a few roundings of values up to 1
         EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
@@ -98,8 +100,8 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
     f.units.gradient(0)[matrix ? 0 : 1].as<float>()[matrix ? k : k - 12] = g;
     if (matrix) expected += static_cast<double>(g) * static_cast<double>(g);
   }
-  f.adamw.step(f.exec, 0, 0, 1e-2, 1, nothing);
-  f.adamw.add_squares(f.exec, {reinterpret_cast<std::byte*>(total.data()), {8}, tensor::DType::u8});
+  f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
+  f.adamw.add_squares(f.executor, {reinterpret_cast<std::byte*>(total.data()), {8}, tensor::DType::u8});
   EXPECT_NEAR(total[0], expected, 1e-14 * expected);
   EXPECT_GT(Fixture::bytes(unclipped)[static_cast<std::size_t>(tensor::MemoryKind::buffers)],
             Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);
@@ -110,7 +112,7 @@ void step(const Fixture& f, int seed, const Adamw::Outputs& outputs) {
   for (std::size_t i = 0; i < 2; ++i)
     for (std::int64_t k = 0; k < f.units.gradient(0)[i].count(); ++k)
       f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k + 3 * seed) + static_cast<float>(i));
-  f.adamw.step(f.exec, 0, seed, 1e-2, 1, outputs);
+  f.adamw.step(f.executor, 0, seed, 1e-2, 1, outputs);
 }
 
 void begin(const Fixture& f) {
@@ -171,7 +173,7 @@ TEST(Adamw, UpdatesUnitsOfManyParameters) {
       f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
       f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k));
     }
-  f.adamw.step(f.exec, 0, 0, 1e-2, 1, nothing);
+  f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
   const tensor::Tensor want = few.units.master(0)[0];
   for (std::size_t i = 0; i < many; ++i)
     EXPECT_EQ(std::memcmp(f.units.master(0)[i].data, want.data, want.bytes()), 0) << "parameter " << i;

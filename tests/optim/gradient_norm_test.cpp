@@ -42,7 +42,10 @@ void check(const comm::MeshShape& shape) {
     vector.as<float>()[r] = vector_part(mesh.place.shard * vector.rows() + r, mesh.place.tensor);
 
   const Replicated replicated = {{false, true}};
-  sum_replicated_gradients(replicated_gradients(units, replicated), mesh.tensor);
+  const tensor::Exec exec;
+  profile::StepTimer timer;
+  operation::Executor executor(exec, timer);
+  sum_replicated_gradients(executor, replicated_gradients(units, replicated), mesh.tensor);
   double squares = 0, share = 0;
   for (int t = 0; t < shape.tensor; ++t) share += t + 1;
   for (std::int64_t r = 0; r < kRows; ++r) {
@@ -51,13 +54,11 @@ void check(const comm::MeshShape& shape) {
   }
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     EXPECT_EQ(vector.as<float>()[r], static_cast<float>(mesh.place.shard * vector.rows() + r + 1) * share);
-  const tensor::Exec exec;
-  profile::StepTimer timer;
   double total = 0;
   const tensor::Tensor memory{reinterpret_cast<std::byte*>(&total), {sizeof total}, tensor::DType::u8};
   for (const Held held : {Held::in_parts, Held::shared})
-    add_squares(exec, memory, units, replicated, 0, held, mesh.place.tensor);
-  const double norm = norm_of(exec, memory, mesh.model, timer);
+    add_squares(executor, memory, units, replicated, 0, held, mesh.place.tensor);
+  const double norm = norm_of(executor, memory, mesh.model);
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // sums of integers are exact
 }
 

@@ -77,12 +77,15 @@ TEST(Arena, SinceAMarkIsAllOfIt) {
   }
 }
 
-TEST(Arena, MeasuredTensorsHaveShapesButNoData) {
-  Arena arena = Arena::measure("test", MemoryKind::weights);
-  const Tensor t = arena.allocate({4, 6}, DType::bf16);
-  EXPECT_EQ(t.data, nullptr);
+// Views of a plan are told apart as those of a run are.
+TEST(Arena, MeasuredTensorsHaveAddressesOfTheirOwn) {
+  Arena arena = Arena::measure("test", MemoryKind::weights), other = Arena::measure("other", MemoryKind::buffers);
+  const Tensor t = arena.allocate({4, 6}, DType::bf16), next = arena.allocate({4}, DType::fp32);
+  EXPECT_FALSE(t.empty());
   EXPECT_EQ(t.bytes(), 48u);
-  EXPECT_EQ(t.slice(1, 2).data, nullptr);
+  EXPECT_EQ(t.slice(1, 2).data, t.data + 12);
+  EXPECT_EQ(next.data, t.data + kAlignment);
+  EXPECT_NE(other.allocate({4, 6}, DType::bf16).data, t.data);
 }
 
 TEST(Arena, SaysWhatDoesNotFit) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "model/operations.hpp"
+#include "operation/operation.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/train/curve.hpp"
@@ -107,10 +107,10 @@ std::vector<float> elements_of(test::Training& training, const Shards& shards) {
 /// Trains `steps` steps. Expects that the first step cuts the products of proj and fc2 as `cut` says.
 Result train(const Case& c, const Cut& cut, int steps) {
   std::map<std::int64_t, std::vector<std::int64_t>> tokens;  // by the columns of the input
-  model::Observer observer;
-  observer.product = [&](const model::operation::Product& p) {
+  operation::Observer observer;
+  observer.product = [&](const operation::Product& p) {
     // No other linear of the deck has an output of this width.
-    if (p.kind == model::operation::Product::Kind::fprop && p.cols == kHidden) tokens[p.inner].push_back(p.rows);
+    if (p.kind == operation::Product::Kind::fprop && p.cols == kHidden) tokens[p.inner].push_back(p.rows);
   };
   test::Training training(deck_of(c, cut, steps), MPI_COMM_WORLD);
   training.trainer().observe(&observer);

@@ -63,7 +63,8 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
   const auto& buffers = trainer.state().units;
   const int shard = training.mesh().place.shard;
   profile::StepTimer timer;
-  fsdp::WeightStore store(buffers, training.mesh().shard, timer, trainer.fp8_weights().hooks());
+  operation::Executor executor(training.exec(), timer);
+  fsdp::WeightStore store(executor, buffers, training.mesh().shard, trainer.fp8_weights().hooks());
   deck::ModelConfig model = setup.config.model;
   model.recompute = deck::Recompute::none;  // each copy once
   const auto visits = model::visits(model, setup.weights.recipe, 1);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +15,8 @@
 #include <string>
 
 #include "deck/load.hpp"
-#include "train/operations.hpp"
 #include "train/plan/plan.hpp"
+#include "train/record.hpp"
 #include "train/state.hpp"
 
 // Tests of the list of a step's operations alone. train.step.plan and train.fp8_runs.fp8_plan compare the list with
@@ -24,7 +25,7 @@
 namespace shard8 {
 namespace {
 
-using model::Operation;
+using operation::Operation;
 
 deck::Config load(const std::string& deck, const std::vector<std::string>& overrides = {}) {
   return deck::load(fmt::format("{}/inputs/{}", SHARD8_SOURCE_DIR, deck), overrides).config;
@@ -33,10 +34,9 @@ deck::Config load(const std::string& deck, const std::vector<std::string>& overr
 constexpr const char* kDecks[] = {"plan/llama3_8b.yaml",    "plan/llama3_70b.yaml",    "plan/llama3_405b.yaml",
                                   "small/gpt2_tokens.yaml", "small/llama_uneven.yaml", "fp8/block.yaml"};
 
-model::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
+operation::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
   const auto setup = train::Setup::make(config, {}, 1);
-  const train::State state(setup, tensor::ArenaSet::measure());
-  return train::step_operations(setup, state.units, step);
+  return train::record_step(setup, step);
 }
 
 /// 6·(parameters in matrix products) + 6·layers·hidden·seq.
@@ -73,13 +73,13 @@ TEST(Flops, WhatIsRecomputedAddsNone) {
 }
 
 /// Every collective on another stream than compute is waited for once, after it was issued.
-void expect_waits(const model::Operations& step, std::size_t ahead_before) {
+void expect_waits(const operation::Operations& step, std::size_t ahead_before) {
   std::set<int> open;
   for (int k = 0; k < static_cast<int>(ahead_before); ++k) open.insert(-1 - k);
   for (int i = 0; i < static_cast<int>(step.list.size()); ++i) {
     const Operation& o = step.list[static_cast<std::size_t>(i)];
     for (const int w : o.waits) EXPECT_EQ(open.erase(w), 1U) << "operation " << i << " waits for " << w;
-    if (o.stream == model::Stream::compute) continue;
+    if (o.stream == operation::Stream::compute) continue;
     ASSERT_NE(o.collective(), nullptr);
     open.insert(i);
   }
@@ -117,8 +117,7 @@ run: {steps: 3}
                                       "step.yaml")
                           .config;
   auto setup = train::Setup::make(config, {}, 1);
-  const train::State state(setup, tensor::ArenaSet::measure());
-  const auto step = train::step_operations(setup, state.units);
+  const auto step = train::record_step(setup);
   std::string text;
   for (std::size_t i = 0; i < step.list.size(); ++i) text += fmt::format("{:>3} | {}\n", i, to_text(step.list[i]));
   std::ifstream in(SHARD8_SOURCE_DIR "/docs/step.txt");
@@ -142,6 +141,32 @@ TEST(Large, TakesMillisecondsAndTensOfThousandsOfOperations) {
   EXPECT_GE(products, 126 * 12 * setup.layout.micro_batches);
   EXPECT_LT(step.list.size(), 100000U);
   EXPECT_LT(took.count(), 10.0);  // seconds; allows for a loaded machine, an idle one needs about a hundredth
+}
+
+std::size_t peak_resident() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+// Operations are passed on one by one: a step of many micro-batches takes the memory of one.
+TEST(Large, TakesTheMemoryOfOneMicroBatch) {
+  const std::size_t before = peak_resident();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const int micro_batches : {1, 32}) {
+    auto config = load("plan/llama3_405b.yaml",
+                       {"mesh.replicate=4", "mesh.shard=512", "mesh.tensor=8", "data.micro_batch=1",
+                        fmt::format("data.batch={}", 2048 * micro_batches)});
+    ASSERT_EQ(config.mesh.ranks(), 16384);
+    std::size_t operations = 0;
+    train::record_step(train::Setup::make(config, {}, 1), {}, [&](const Operation&) { ++operations; });
+    fmt::print("{} micro-batches: {} operations, {} bytes more than before\n", micro_batches, operations,
+               peak_resident() - before);
+    EXPECT_GT(operations, static_cast<std::size_t>(126 * 12 * micro_batches));
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(peak_resident() - before, std::size_t{64} << 20);
+  EXPECT_LT(took.count(), 10.0);
 }
 
 }  // namespace

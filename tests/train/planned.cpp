@@ -25,7 +25,7 @@ std::string text(const train::Traffic& traffic, std::uint64_t times) {
 void expect_planned_traffic(Training& training, std::uint64_t steps) {
   train::Traffic counted;
   for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
-  const auto planned = train::traffic(training.setup(), training.trainer().state().units);
+  const auto planned = train::traffic(training.setup());
   EXPECT_EQ(text(counted, 1), text(planned, steps));
   EXPECT_EQ(counted.empty(), training.mesh().world.size() == 1);
   EXPECT_EQ(text(train::make_plan(training.setup().config, 1).traffic, 1), text(planned, 1));

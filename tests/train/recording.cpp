@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "train/operations.hpp"
+#include "train/record.hpp"
 
 namespace shard8::test {
 
 namespace {
 
-using model::to_text;
+using operation::to_text;
 
 constexpr std::string_view kKernels = "shard8::kernels::", kPhases = "shard8::step::";
 
@@ -47,7 +47,7 @@ std::string line_of(std::string_view what, profile::Collective op, std::string_v
 /// The lines for lists of operations, one list for each step.
 class Listed {
  public:
-  void add(const model::Operations& step) {
+  void add(const operation::Operations& step) {
     for (const auto& operation : step.list) {
       for (const int w : operation.waits)
         wait(w < 0 ? ahead_.at(static_cast<std::size_t>(-1 - w))
@@ -57,7 +57,7 @@ class Listed {
         for (const auto& part : c->parts)
           lines_.add(in_phase(operation, line_of("issue", c->op, name_of(c->group), c->ranks, part.bytes,
                                                  tensor::name_of(part.dtype))));
-        if (operation.stream == model::Stream::compute) wait(*c);
+        if (operation.stream == operation::Stream::compute) wait(*c);
       } else if (const auto* k = operation.kernel()) {
         kernels_.insert(std::string(k->name));
         lines_.add_kernel(in_phase(operation, std::string(k->name)));
@@ -74,11 +74,11 @@ class Listed {
   const std::set<std::string>& kernels() const { return kernels_; }
 
  private:
-  static std::string in_phase(const model::Operation& operation, const std::string& line) {
+  static std::string in_phase(const operation::Operation& operation, const std::string& line) {
     return fmt::format("[{}] {}", profile::name_of(operation.phase), line);
   }
   /// Adds a line on hosts only: devices wait in their streams, where a test cannot see it.
-  void wait(const model::operation::Collective& c) {
+  void wait(const operation::Collective& c) {
     if constexpr (!tensor::kDevice) {
       for (const auto& part : c.parts)
         lines_.add(line_of("wait for", c.op, name_of(c.group), c.ranks, part.bytes, tensor::name_of(part.dtype)));
@@ -87,7 +87,7 @@ class Listed {
 
   Lines lines_;
   std::set<std::string> kernels_;
-  std::vector<model::operation::Collective> ahead_;
+  std::vector<operation::Collective> ahead_;
 };
 
 /// Records until it is destroyed. There may be one at a time, since the callbacks of Kokkos are plain functions.
@@ -177,7 +177,7 @@ class Recording {
 
   Training& training_;
   const std::set<std::string>& kernels_;
-  model::Observer observer_;
+  operation::Observer observer_;
   std::vector<std::string> regions_;
   Lines lines_;
 };
@@ -201,8 +201,7 @@ void expect_listed_operations(Training& training) {
   const std::int64_t steps = training.setup().config.run.steps;
   Listed listed;
   for (std::int64_t step = 0; step < steps; ++step)
-    listed.add(
-        train::step_operations(training.setup(), training.trainer().state().units, {step == 0, step + 1 == steps}));
+    listed.add(train::record_step(training.setup(), {step == 0, step + 1 == steps}));
   Recording recording(training, listed.kernels());
   training.run(0, 1);
   training.log().clear();  // with delayed scaling the first step differs from the planned one

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "model/operations.hpp"
+#include "operation/operation.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
@@ -53,8 +53,8 @@ Traced train(deck::Config config, TraceRecorder* recorder) {
   Traced traced;
   config.run.timing_skip = 0;
   Training training(config, MPI_COMM_WORLD);
-  model::Observer observer;
-  observer.product = [&](const model::operation::Product&) {
+  operation::Observer observer;
+  observer.product = [&](const operation::Product&) {
     if (training.timer().trace() != nullptr) ++traced.products;
   };
   training.trainer().observe(&observer);

@@ -8,8 +8,8 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/random.hpp"
-#include "model/workspace.hpp"
 #include "tensor/transfer.hpp"
+#include "train/workspace.hpp"
 
 namespace shard8::train {
 
@@ -60,8 +60,7 @@ OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
   numbers_ = buffers.allocate({std::max({rows * cols, dlogits.count(), head_w.count()})}, DType::fp32);
   scale_ = buffers.allocate({1}, DType::fp32);
   zero = buffers.allocate({1}, DType::fp32);
-  workspace =
-      buffers.allocate({static_cast<std::int64_t>(model::workspace_bytes(d, recipe_, setup.threads))}, DType::u8);
+  workspace = buffers.allocate({static_cast<std::int64_t>(train::workspace_bytes(setup))}, DType::u8);
 }
 
 tensor::MemoryBytes OverlapMemory::bytes(const Setup& setup) {

@@ -39,12 +39,16 @@ struct OverlapTiming::Memory {
 
 OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const tensor::Exec& exec,
                              const std::function<void(kernels::Libraries&)>& adopt)
-    : exec_(exec), world_(mesh.world), tensor_group_(mesh.tensor), clock_(make_clock(exec)) {
+    : exec_(exec),
+      world_(mesh.world),
+      tensor_group_(mesh.tensor),
+      clock_(make_clock(exec)),
+      executor_(exec, timer_, [this] { world_.progress(); }) {
   SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.mesh.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
-  context_ = std::make_unique<model::Context>(model::Context{
-      exec, mesh.tensor, timer_, {memory_->layer->workspace, libraries_.get()}, [this] { world_.progress(); }});
+  context_ = std::make_unique<model::Context>(
+      model::Context{executor_, mesh.tensor, {memory_->layer->workspace, libraries_.get()}});
   timer_.begin_step();
   memory_->layer->fill(exec);
   cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);

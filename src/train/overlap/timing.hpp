@@ -60,6 +60,7 @@ class OverlapTiming {
   std::unique_ptr<kernels::Libraries> libraries_;  ///< null on hosts
   profile::StepTimer timer_;                   ///< of the host, so that nothing is timed on the device between products
   std::unique_ptr<profile::StepClock> clock_;  ///< of in_turns()
+  operation::Executor executor_;
   std::unique_ptr<model::Context> context_;
   std::vector<OverlapCase> cases_;
 };

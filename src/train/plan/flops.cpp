@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/module_operations.hpp"
 #include "train/plan/plan.hpp"
+#include "train/record.hpp"
 
 namespace shard8::train {
 
@@ -10,7 +10,7 @@ namespace {
 
 /// FLOPs of the products of attention, over the causal half of the square. Forward has two products. Backward has four,
 /// and a fifth one, which recomputes the scores and is not counted.
-std::uint64_t attention_flops(const model::operation::Attention& a) {
+std::uint64_t attention_flops(const operation::Attention& a) {
   const auto of = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   const auto product = of(a.shape.batch) * of(a.shape.heads) * of(a.shape.seq) * of(a.shape.seq) * of(a.shape.head_dim);
   return (a.backward ? 4 : 2) * product;
@@ -18,7 +18,7 @@ std::uint64_t attention_flops(const model::operation::Attention& a) {
 
 }  // namespace
 
-std::uint64_t model_flops(const model::Operation& operation) {
+std::uint64_t model_flops(const operation::Operation& operation) {
   if (operation.recomputed) return 0;
   if (const auto* p = operation.product())
     return 2 * static_cast<std::uint64_t>(p->rows) * static_cast<std::uint64_t>(p->cols) *
@@ -28,14 +28,13 @@ std::uint64_t model_flops(const model::Operation& operation) {
 }
 
 double model_flops_per_token(const deck::ModelConfig& model) {
+  deck::Config one_sequence;
+  one_sequence.model = model;
+  one_sequence.data.batch = one_sequence.data.micro_batch = 1;
+  one_sequence.fsdp.gather = deck::Gather::bf16;
   std::uint64_t flops = 0;
-  model::OperationWriter out([&](const model::Operation& operation) { flops += model_flops(operation); });
-  const model::Dims dims = model::Dims::make(model, 1, 1, tensor::DType::bf16);
-  model::ModuleOperations one_sequence(out, dims, {}, {});
-  one_sequence.layer_forward(0);
-  one_sequence.layer_backward(0, false, model::ModuleOperations::Next::nothing);
-  flops *= static_cast<std::uint64_t>(model.layers);
-  one_sequence.head(false);
+  record_step(Setup::make(one_sequence, {}, 1), {.first = true, .last = true},
+              [&](const operation::Operation& operation) { flops += model_flops(operation); });
   return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
 }
 

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "comm/mpi/scratch.hpp"
-#include "train/operations.hpp"
 #include "train/plan/plan.hpp"
+#include "train/record.hpp"
 #include "train/state.hpp"
 
 namespace shard8::train {
 
 using comm::Communicator;
-using model::operation::Collective;
+using operation::Collective;
 
 namespace {
 
@@ -29,12 +29,12 @@ class Pools {
     auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
     if (index) under_way_.emplace(*index, std::move(block));
   }
-  void step(const Setup& setup, const fsdp::UnitBuffers& buffers, const StepOfRun& kind) {
+  void step(const Setup& setup, const StepOfRun& kind) {
     int index = 0;
-    for_each_operation(setup, buffers, kind, [&](const model::Operation& operation) {
+    record_step(setup, kind, [&](const operation::Operation& operation) {
       for (const int waited : operation.waits) under_way_.erase(waited);
       if (const auto* c = operation.collective(); c != nullptr && !c->host_values)
-        issue(*c, operation.stream == model::Stream::compute ? std::nullopt : std::optional(index));
+        issue(*c, operation.stream == operation::Stream::compute ? std::nullopt : std::optional(index));
       ++index;
     });
     under_way_.clear();  // gathers for the next step, which receive in place and hold no memory
@@ -55,24 +55,24 @@ class Pools {
     if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
     return 0;
   }
-  std::map<model::Group, comm::ScratchPool> pools_;
+  std::map<operation::Group, comm::ScratchPool> pools_;
   std::map<int, comm::ScratchPool::Block> under_way_;
 };
 
 /// Bytes of the communicators' memory in a run on hosts.
-std::size_t reduction_buffers(Setup setup, const fsdp::UnitBuffers& buffers) {
+std::size_t reduction_buffers(Setup setup) {
   // The second micro-batch and all later ones but the last have the same collectives: two micro-batches are enough.
   setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
   Pools pools;
   if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
-    Collective amaxes{profile::Collective::all_reduce, model::Group::model, setup.mesh.shard * setup.mesh.tensor};
+    Collective amaxes{profile::Collective::all_reduce, operation::Group::model, setup.mesh.shard * setup.mesh.tensor};
     amaxes.parts.push_back(
         {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
     pools.issue(amaxes);
   }
-  pools.step(setup, buffers, {.first = true});
+  pools.step(setup, {.first = true});
   std::size_t before = 0;
-  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, buffers, {});  // they only grow
+  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, {});  // they only grow
   return pools.bytes();
 }
 
@@ -82,15 +82,15 @@ Plan make_plan(const deck::Config& config, int threads) {
   const Setup setup = Setup::make(config, {}, threads);
   State state(setup, tensor::ArenaSet::measure());
   Plan plan;
+  plan.device = setup.dims.device;
   plan.memory = state.arenas.bytes();
   for (const auto& layer : state.activations.layers) {
     const auto kept = model::TransformerLayer::kept_bytes(layer, config.model.recompute);
     plan.kept.linear_inputs += kept.linear_inputs;
     plan.kept.attention_results += kept.attention_results;
   }
-  plan.traffic = traffic(setup, state.units);
-  plan.reduction_buffers =
-      tensor::kDevice ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup, state.units);
+  plan.traffic = traffic(setup);
+  plan.reduction_buffers = setup.dims.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
   plan.user_buffers = user_buffers(setup).bytes(setup.mesh.tensor);
   if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "fsdp/unit_buffers.hpp"
-#include "model/operations.hpp"
 #include "model/transformer_layer.hpp"
+#include "operation/operation.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/exec.hpp"
@@ -22,19 +22,19 @@ namespace shard8::train {
 using Traffic = std::map<profile::CollectiveKey, std::uint64_t>;
 
 /// The traffic of the rank at setup.place in a step that is neither the first nor the last, from the step's operations.
-/// `buffers` may be laid out in measuring arenas.
-Traffic traffic(const Setup& setup, const fsdp::UnitBuffers& buffers);
+Traffic traffic(const Setup& setup);
 
 /// Model FLOPs of an operation: 2·M·N·K for a matrix product; for attention those of its products over the causal half,
 /// two in forward and four in backward; 0 for everything else and for what is recomputed.
-std::uint64_t model_flops(const model::Operation& operation);
+std::uint64_t model_flops(const operation::Operation& operation);
 /// Model FLOPs of one token, forward and backward, from the operations of one sequence: 6·(parameters in matrix
 /// products) + 6·layers·hidden·seq.
 double model_flops_per_token(const deck::ModelConfig& model);
 
 /// What a run of a deck needs. Memory is found by the code that lays out the run's memory, traffic and FLOPs from the
-/// list of a step's operations (train/operations.hpp).
+/// list of a step's operations (train/record.hpp).
 struct Plan {
+  bool device = false;                        ///< of devices, not of hosts
   tensor::MemoryBytes memory{};               ///< bytes of the arenas of rank 0, by kind; no rank needs more
   model::TransformerLayer::KeptBytes kept{};  ///< part of the activations, summed over the layers
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
@@ -56,7 +56,7 @@ struct Plan {
 
   /// Of the memory in which a rank computes.
   std::size_t total_bytes() const {
-    return tensor::total(memory) + reduction_buffers + user_buffers + (tensor::kDevice ? 0 : checkpoint.copies);
+    return tensor::total(memory) + reduction_buffers + user_buffers + (device ? 0 : checkpoint.copies);
   }
 };
 

@@ -49,11 +49,11 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   memory("reduction buffers", plan.reduction_buffers);
   if (plan.user_buffers > 0) memory("user buffers", plan.user_buffers);
   const bool checkpoints = !config.checkpoint.dir.empty();
-  if (checkpoints && !tensor::kDevice) memory("checkpoint copies", plan.checkpoint.copies);
+  if (checkpoints && !plan.device) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
   if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
     text += "  overlap: auto counts as the key's method. A run times it and may keep off, which takes no more\n";
-  if (checkpoints && tensor::kDevice) memory("pinned on the host", plan.checkpoint.copies);
+  if (checkpoints && plan.device) memory("pinned on the host", plan.checkpoint.copies);
   text += '\n';
   if (checkpoints) {
     text += "checkpoint, tensors only             bytes\n";

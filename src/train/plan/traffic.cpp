@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "train/operations.hpp"
 #include "train/plan/plan.hpp"
+#include "train/record.hpp"
 
 namespace shard8::train {
 
-Traffic traffic(const Setup& setup, const fsdp::UnitBuffers& buffers) {
+Traffic traffic(const Setup& setup) {
   Traffic traffic;
-  for_each_operation(setup, buffers, {}, [&](const model::Operation& operation) {
+  record_step(setup, {}, [&](const operation::Operation& operation) {
     const auto* c = operation.collective();
     if (c == nullptr || c->host_values) return;
     for (const auto& part : c->parts)

@@ -3,21 +3,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "fp8/recipe.hpp"
 #include "kernels/attention_shape.hpp"
+#include "kernels/quantize.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/phase.hpp"
 #include "tensor/operand.hpp"
+#include "tensor/summands.hpp"
 
-namespace shard8::model {
+namespace shard8::operation {
 
 /// The queues of a rank's work: kernels and the tensor group's collectives, gathers of weights, reductions of
 /// gradients. On a device each is a stream. On hosts `compute` is the thread of the program, and the others are
@@ -29,10 +28,15 @@ std::string_view name_of(Stream stream);
 enum class Group : std::uint8_t { tensor, shard, replicate, model, data, world };
 std::string_view name_of(Group group);
 
+/// The four linear layers of a transformer layer.
+enum class Linear : std::uint8_t { qkv, proj, fc1, fc2 };
+inline constexpr int kLinears = 4;
+std::string_view name_of(Linear linear);
+
 /// The part of the model that an operation belongs to.
 struct Site {
-  int unit = -1;  ///< embedding_unit(), layer_unit() or root_unit() (the head); -1: no single unit
-  std::optional<fp8::Linear> linear{};
+  int unit = -1;  ///< number of the unit of weights; -1: no single unit
+  std::optional<Linear> linear{};
   bool operator==(const Site&) const = default;
 };
 
@@ -43,11 +47,17 @@ struct Format {
   bool transposed = false;  ///< see tensor::Operand
   bool operator==(const Format&) const = default;
 };
+Format format_of(const tensor::Operand& matrix);
 /// Bytes of `elements` elements and of their inverse scales.
 std::uint64_t bytes_of(const Format& format, std::int64_t elements);
 
-/// The kinds of operations.
-namespace operation {
+/// Bytes that a kernel moves to read or write these: nothing for empty ones. An operand has its inverse scales, too.
+inline std::uint64_t bytes_of(const tensor::Tensor& t) { return t.empty() ? 0 : t.bytes(); }
+inline std::uint64_t bytes_of(const tensor::Operand& m) { return bytes_of(m.data) + bytes_of(m.scale_inv); }
+std::uint64_t bytes_of(const kernels::Outputs& outputs);
+std::uint64_t bytes_of(const tensor::Summands& summands);
+/// The dtype of what is written: of the cast, if there is one.
+tensor::DType dtype_of(const kernels::Outputs& outputs);
 
 /// out (rows, cols) = left (rows, inner) · right (inner, cols); with `accumulate` it is added to out.
 struct Product {
@@ -64,6 +74,8 @@ struct Product {
   }
 };
 
+std::string_view name_of(Product::Kind kind);
+
 /// Causal attention of this rank's heads.
 struct Attention {
   bool backward = false;
@@ -72,11 +84,26 @@ struct Attention {
   bool operator==(const Attention&) const = default;
 };
 
-/// A kernel bound by memory bandwidth. `name` is the name of its function in kernels/.
+/// A kernel bound by memory bandwidth. `name`, static text, is the name of its function in kernels/.
 struct Kernel {
   std::string_view name;
   std::int64_t rows = 0, cols = 0;  ///< of the matrix that it works on
   tensor::DType in = tensor::DType::fp32, out = tensor::DType::fp32;
+  std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory
+
+  /// The same kernel, which also reads or writes these tensors, operands, outputs or summands.
+  template <class... T>
+  Kernel reads(const T&... of) const {
+    Kernel k = *this;
+    ((k.read += bytes_of(of)), ...);
+    return k;
+  }
+  template <class... T>
+  Kernel writes(const T&... of) const {
+    Kernel k = *this;
+    ((k.written += bytes_of(of)), ...);
+    return k;
+  }
 };
 
 /// One collective of a group of more than one rank.
@@ -97,18 +124,11 @@ struct Collective {
   std::uint64_t bytes() const;  ///< of all parts
 };
 
-}  // namespace operation
-
 /// One operation of a training step on one rank: shapes and bytes, no memory.
 ///
 /// Order: the operations of a stream run one after the other, as they are listed. An operation on the stream gather or
 /// reduce also starts only after every operation of the compute stream that is listed before it.
 struct Operation {
-  using Product = operation::Product;
-  using Attention = operation::Attention;
-  using Kernel = operation::Kernel;
-  using Collective = operation::Collective;
-
   Site site;
   profile::Phase phase = profile::Phase::other;
   Stream stream = Stream::compute;
@@ -136,46 +156,11 @@ struct Operations {
 };
 
 /// What an operation computes or moves, on one line: shapes and formats of a product, bytes of a collective, ...
-std::string to_text(const Operation::Product& product);
-std::string to_text(const Operation::Attention& attention);
-std::string to_text(const Operation::Kernel& kernel);
-std::string to_text(const Operation::Collective& collective);
+std::string to_text(const Product& product);
+std::string to_text(const Attention& attention);
+std::string to_text(const Kernel& kernel);
+std::string to_text(const Collective& collective);
 /// All of an operation on one line.
 std::string to_text(const Operation& operation);
 
-/// Passes operations to a function, one by one in their order, so that a step of many micro-batches takes no memory.
-/// The caller sets site, phase and `recomputed`; they hold until the caller changes them.
-class OperationWriter {
- public:
-  using Sink = std::function<void(const Operation& operation)>;
-  explicit OperationWriter(Sink sink) : sink_(std::move(sink)) {}
-
-  Site site;
-  profile::Phase phase = profile::Phase::other;
-  bool recomputed = false;
-
-  /// Each writes one operation. Bytes of a product and of attention follow from their shapes. A kernel on a matrix
-  /// without elements is not written.
-  void product(const Operation::Product& product);
-  void attention(const Operation::Attention& attention);
-  void kernel(const Operation::Kernel& kernel, std::uint64_t read, std::uint64_t written);
-  /// Returns the index of the operation. A collective in a group of one rank is not written and has no index. Parts of
-  /// the same dtype are added up.
-  std::optional<int> collective(const Operation::Collective& collective, Stream stream);
-  /// Adds the collective to the `waits` of the next operation. Does nothing without an index.
-  void wait(std::optional<int> collective);
-
-  /// From now on, collectives on the stream gather bring weights for the next step.
-  void gathers_are_ahead() { ahead_now_ = true; }
-  /// The indices of these collectives.
-  const std::vector<int>& ahead() const { return ahead_; }
-
- private:
-  void write(Operation operation);
-  Sink sink_;
-  int count_ = 0;
-  std::vector<int> waits_, ahead_;
-  bool ahead_now_ = false;
-};
-
-}  // namespace shard8::model
+}  // namespace shard8::operation

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/sdpa_parts.hpp"
+#include "kernels/planned/sdpa_parts.hpp"
 
-#include "kernels/cuda/sdpa.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::kernels::cuda {
@@ -45,7 +44,7 @@ std::size_t sdpa_backward_bytes(const SdpaPart& part) {
   return SdpaScratch(part).bytes() + key_gradients + scores_bytes(part) + kBeside;
 }
 
-std::size_t Sdpa::workspace_bytes(const AttentionShape& shape) {
+std::size_t sdpa_workspace_bytes(const AttentionShape& shape) {
   const auto parts = sdpa_parts(shape);
   for (const auto& part : parts) {
     if (scores_bytes(part) <= kScoresLimit) return sdpa_backward_bytes(part);

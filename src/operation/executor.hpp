@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "comm/request.hpp"
+#include "operation/recorder.hpp"
+#include "profile/step_timer.hpp"
+#include "tensor/exec.hpp"
+
+namespace shard8::operation {
+
+/// Is told of matrix products and of attention just before they are computed.
+struct Observer {
+  std::function<void(const Product& product)> product;
+  std::function<void(const Attention& attention)> attention;
+};
+
+/// A collective that was issued: what its call returned, which is empty if the executor only records, and its number in
+/// the record.
+template <class UnderWay>
+struct Issued {
+  UnderWay under_way;
+  std::optional<int> number{};
+};
+
+/// Decides what happens to the operations of a step. The step is written once: each operation is issued by one call of
+/// issue(), with its description and with a function that does the work. An executor that *runs* calls the function and
+/// times it. One that *records* passes the description to a Recorder and calls nothing, so that tensors need no memory
+/// and groups no ranks.
+class Executor {
+ public:
+  /// Runs on `exec`. `timer` times parts of forward and backward. `progress` advances collectives under way; it is
+  /// called after each product and attention. What is passed by reference must outlive the executor.
+  Executor(
+      const tensor::Exec& exec, profile::StepTimer& timer, std::function<void()> progress = [] {})
+      : exec_(&exec), timer_(timer), progress_(std::move(progress)) {}
+  /// Records. `timer`, which must have no clock, knows the phase. `device`: whether the recorded step runs on a device.
+  Executor(Recorder& recorder, profile::StepTimer& timer, bool device)
+      : timer_(timer), recorder_(&recorder), device_(device) {}
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  bool runs() const { return recorder_ == nullptr; }
+  /// Whether the step runs on a device, or is recorded as one that does.
+  bool device() const { return device_; }
+  profile::StepTimer& timer() const { return timer_; }
+  /// Only if it runs: for work that is no operation of a step, such as copies of tokens and of the loss.
+  const tensor::Exec& exec() const {
+    SHARD8_REQUIRE(exec_ != nullptr, "an executor that records has no execution space");
+    return *exec_;
+  }
+
+  /// `work` is called with the execution space.
+  template <class Work>
+  void issue(const Product& product, const Work& work) {
+    if (recorder_ != nullptr) return recorder_->add(place(), product);
+    auto part = timer_.part(profile::Part::gemm, name_of(product.kind));
+    tell(product);
+    work(*exec_);
+    progress_();
+  }
+  template <class Work>
+  void issue(const Attention& attention, const Work& work) {
+    if (recorder_ != nullptr) return recorder_->add(place(), attention);
+    auto part = timer_.part(profile::Part::attention, attention.backward ? "attention_backward" : "attention_forward");
+    if (observer_ != nullptr && observer_->attention) observer_->attention(attention);
+    work(*exec_);
+    progress_();
+  }
+  /// A kernel on a matrix without elements is not issued.
+  template <class Work>
+  void issue(const Kernel& kernel, const Work& work) {
+    if (kernel.rows * kernel.cols == 0) return;
+    if (recorder_ != nullptr) return recorder_->add(place(), kernel);
+    auto part = timer_.part(profile::Part::elementwise, kernel.name);
+    work(*exec_);
+  }
+  /// `start` makes the call and returns what is under way. The caller times it.
+  template <class Start>
+  auto issue(const Call& call, const Start& start) -> Issued<decltype(start())> {
+    if (recorder_ != nullptr) return {{}, recorder_->add(place(), call)};
+    return {start()};
+  }
+
+  /// What is issued from now on runs after the collective. A collective on the compute stream needs no wait.
+  void wait(Issued<comm::Request>& collective) {
+    waited(collective.number);
+    collective.under_way.wait();
+  }
+  /// The same of a collective that is under way in another form, for which the caller waits.
+  void waited(std::optional<int>& number) {
+    if (const auto n = std::exchange(number, {})) recorder_->wait(*n);
+  }
+  /// Starts a collective on the compute stream and waits for it.
+  template <class Start>
+  void run(const Call& call, const Start& start) {
+    if (recorder_ != nullptr)
+      recorder_->add(place(), call);
+    else
+      start().wait();
+  }
+  /// A sum of a few numbers of the hosts, which `reduce` makes by MPI.
+  template <class Reduce>
+  void run_on_hosts(Group group, int ranks, std::size_t bytes, const Reduce& reduce) {
+    const tensor::Tensor values{nullptr, {static_cast<std::int64_t>(bytes)}, tensor::DType::u8};
+    if (recorder_ == nullptr) return reduce();
+    recorder_->add(place(), {.op = profile::Collective::all_reduce,
+                             .group = group,
+                             .ranks = ranks,
+                             .tensors = {&values, 1},
+                             .host_values = true});
+  }
+
+  /// Gathers that are issued from now on until the end of the step bring weights for the next one.
+  void gathers_are_ahead() {
+    if (recorder_ != nullptr) recorder_->gathers_are_ahead();
+  }
+
+  /// From now on `observer` is told; null: nobody. It must outlive the executor or be replaced before its end.
+  void observe(const Observer* observer) { observer_ = observer; }
+
+ private:
+  friend class At;
+  friend class Recomputing;
+  Place place() const { return {site_, timer_.current_phase(), recomputed_}; }
+  void tell(const Product& product) const;
+  void set(const Site& site);
+
+  const tensor::Exec* exec_ = nullptr;  ///< null: records
+  profile::StepTimer& timer_;
+  std::function<void()> progress_;
+  Recorder* recorder_ = nullptr;
+  bool device_ = tensor::kDevice;
+  const Observer* observer_ = nullptr;
+  Site site_;
+  bool recomputed_ = false;
+};
+
+/// The operations that are issued while it lives belong to this site.
+class At {
+ public:
+  At(Executor& executor, int unit) : At(executor, Site{unit, {}}) {}
+  At(Executor& executor, Linear linear) : At(executor, Site{executor.site_.unit, linear}) {}
+  At(Executor& executor, const Site& site) : executor_(executor), outer_(executor.site_) { executor.set(site); }
+  At(const At&) = delete;
+  At& operator=(const At&) = delete;
+  ~At() { executor_.set(outer_); }
+
+ private:
+  Executor& executor_;
+  Site outer_;
+};
+
+/// The operations that are issued while it lives repeat those of forward (deck key model.recompute).
+class Recomputing {
+ public:
+  explicit Recomputing(Executor& executor) : executor_(executor), outer_(std::exchange(executor.recomputed_, true)) {}
+  Recomputing(const Recomputing&) = delete;
+  Recomputing& operator=(const Recomputing&) = delete;
+  ~Recomputing() { executor_.recomputed_ = outer_; }
+
+ private:
+  Executor& executor_;
+  bool outer_;
+};
+
+}  // namespace shard8::operation

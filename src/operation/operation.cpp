@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "operation/operation.hpp"
+
+#include <fmt/format.h>
+
+namespace shard8::operation {
+
+using tensor::DType;
+using tensor::Scaling;
+
+std::string_view name_of(Stream stream) {
+  constexpr std::string_view names[] = {"compute", "gather", "reduce"};
+  return names[static_cast<int>(stream)];
+}
+
+std::string_view name_of(Group group) {
+  constexpr std::string_view names[] = {"tensor", "shard", "replicate", "model", "data", "world"};
+  return names[static_cast<int>(group)];
+}
+
+std::string_view name_of(Linear linear) {
+  constexpr std::string_view names[] = {"qkv", "proj", "fc1", "fc2"};
+  return names[static_cast<int>(linear)];
+}
+
+std::string_view name_of(Product::Kind kind) {
+  constexpr std::string_view names[] = {"fprop", "dgrad", "wgrad"};
+  return names[static_cast<int>(kind)];
+}
+
+Format format_of(const tensor::Operand& matrix) { return {matrix.data.dtype, matrix.scaling, matrix.transposed}; }
+
+std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
+  const std::uint64_t values = tensor::bytes_of(format.dtype, elements);
+  if (format.scaling == Scaling::none) return values;
+  return values + static_cast<std::uint64_t>(tensor::scale_bytes(format.scaling, elements));
+}
+
+std::uint64_t bytes_of(const kernels::Outputs& outputs) {
+  const std::uint64_t by_rows = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
+  return bytes_of(outputs.plain) + by_rows + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
+}
+
+std::uint64_t bytes_of(const tensor::Summands& summands) {
+  std::uint64_t all = 0;
+  for (int i = 0; i < summands.count(); ++i) all += bytes_of(summands[i]);
+  return all;
+}
+
+DType dtype_of(const kernels::Outputs& outputs) {
+  return outputs.quantized.empty() ? outputs.plain.dtype : outputs.quantized.data.dtype;
+}
+
+std::uint64_t Collective::bytes() const {
+  std::uint64_t all = 0;
+  for (const Part& part : parts) all += part.bytes;
+  return all;
+}
+
+namespace {
+
+std::string to_text(const Format& format) {
+  std::string text(tensor::name_of(format.dtype));
+  if (format.scaling != Scaling::none) text += fmt::format(" scaled by {}", tensor::name_of(format.scaling));
+  if (format.transposed) text += " transposed";
+  return text;
+}
+
+std::string to_text(const Site& site) {
+  std::string text = site.unit < 0 ? "-" : fmt::format("unit {}", site.unit);
+  return site.linear ? fmt::format("{} {}", text, name_of(*site.linear)) : text;
+}
+
+}  // namespace
+
+std::string to_text(const Product& p) {
+  return fmt::format("{} ({}, {}) {} {} ({}, {}) {} · ({}, {}) {}{}{}", name_of(p.kind), p.rows, p.cols,
+                     tensor::name_of(p.out), p.accumulate ? "+=" : "=", p.rows, p.inner, to_text(p.left), p.inner,
+                     p.cols, to_text(p.right), p.bias ? " + bias" : "", p.residual ? " + residual" : "");
+}
+
+std::string to_text(const Attention& a) {
+  return fmt::format("attention {} of {} sequences of {}, {} heads, {} of keys, {} elements, {}{}",
+                     a.backward ? "backward" : "forward", a.shape.batch, a.shape.seq, a.shape.heads, a.shape.kv_heads,
+                     a.shape.head_dim, tensor::name_of(a.dtype), a.shape.deterministic ? "" : ", not deterministic");
+}
+
+std::string to_text(const Kernel& k) {
+  return fmt::format("{} of ({}, {}) {} to {}", k.name, k.rows, k.cols, tensor::name_of(k.in), tensor::name_of(k.out));
+}
+
+std::string to_text(const Collective& c) {
+  std::string text = fmt::format("{} in {} of {}:", profile::name_of(c.op), name_of(c.group), c.ranks);
+  for (const auto& part : c.parts) text += fmt::format(" {} bytes of {}", part.bytes, tensor::name_of(part.dtype));
+  return text;
+}
+
+std::string to_text(const Operation& o) {
+  std::string text = fmt::format("{} | {} | {} | ", profile::name_of(o.phase), name_of(o.stream), to_text(o.site));
+  text += std::visit([](const auto& what) { return to_text(what); }, o.what);
+  if (o.read + o.written > 0) text += fmt::format(" | {} bytes read, {} written", o.read, o.written);
+  if (o.recomputed) text += " | recomputed";
+  for (const int w : o.waits) text += fmt::format(" | after {}", w);
+  return text;
+}
+
+}  // namespace shard8::operation
