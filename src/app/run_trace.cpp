@@ -95,8 +95,7 @@ std::string RunTracer::write(const std::string& host) {
   trace.ranks = world_.size();
   trace.host = host;
   trace.device = tensor::kDevice ? device_name() : "host";
-  trace.mesh = {static_cast<int>(config.mesh.replicate), static_cast<int>(config.mesh.shard),
-                static_cast<int>(config.mesh.tensor)};
+  trace.mesh = assembly_.setup().mesh;
   const auto methods = model::Overlap::make(config).methods();
   for (int e = 0; e < profile::kExchanges; ++e)
     trace.exchanges.push_back(

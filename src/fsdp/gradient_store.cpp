@@ -11,13 +11,11 @@ namespace shard8::fsdp {
 
 using tensor::Tensor;
 
-GradientStore::GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers,
-                             const comm::Communicator& shard_group, const comm::Communicator& replicate_group,
+GradientStore::GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Mesh& mesh,
                              profile::StepTimer& timer)
     : exec_(exec),
       buffers_(buffers),
-      shard_group_(shard_group),
-      replicate_group_(replicate_group),
+      mesh_(mesh),
       timer_(timer),
       slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
 
@@ -51,7 +49,7 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
 }
 
 void GradientStore::reduce(int unit) {
-  if (!buffers_.reduces()) return;
+  if (!buffers_.reduces(unit)) return;
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
   SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.active(), "gradients of unit {} are not ready to be reduced", unit);
@@ -60,21 +58,26 @@ void GradientStore::reduce(int unit) {
   const profile::TraceSite site(timer_.trace(), unit);
   const GradientPlace& memory = buffers_.gradient_place(s, unit);
   for (std::size_t p = 0; p < memory.staged.size(); ++p) kernels::cast(exec_, memory.staged[p], memory.whole[p]);
-  if (buffers_.options().shards == 1) {
-    slot.replica_sum = replicate_group_.all_reduce(reduced(s), comm::Communicator::Reduce::sum);
+  if (buffers_.shard_ranks(unit) == 1) {
+    slot.replica_sum = sum(s);
     return;
   }
   const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
   const auto& out = reduced(s);
   items_.clear();
   for (std::size_t p = 0; p < whole.size(); ++p) items_.push_back({out[p], whole[p]});
-  slot.scatter = shard_group_.reduce_scatter(items_);
+  slot.scatter = mesh_.group(buffers_.sharing(unit).sharded).reduce_scatter(items_);
 }
 
 const std::vector<Tensor>& GradientStore::reduced(int slot) const {
   const int unit = slots_[static_cast<std::size_t>(slot)].unit;
   const GradientPlace& memory = buffers_.gradient_place(slot, unit);
   return memory.staged.empty() ? buffers_.gradient(unit) : memory.staged_shard;
+}
+
+comm::Request GradientStore::sum(int slot) const {
+  const base::Sharing sharing = buffers_.sharing(slots_[static_cast<std::size_t>(slot)].unit);
+  return mesh_.group(sharing.summed()).all_reduce(reduced(slot), comm::Communicator::Reduce::sum);
 }
 
 /// Waits for the reduce-scatter of the unit in slot `s`, reduces over the replicas, and frees the slot. A sum over
@@ -87,12 +90,12 @@ void GradientStore::complete(int s) {
   slot.scatter.wait();
   const auto& shards = reduced(s);
   const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
-  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
+  if (buffers_.shard_ranks(slot.unit) > 1 && buffers_.sum_ranks(slot.unit) > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
       replica_sums_.front().wait();
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum);
+    slot.replica_sum = sum(s);
     if (in_fp32) replica_sums_.push_back(std::move(slot.replica_sum));
   }
   slot.replica_sum.wait();

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.hpp"
+#include "comm/mesh.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
@@ -21,8 +21,9 @@ inline constexpr int kReductionsInFlight = 2;
 /// sharding the shards are then all-reduced over the replicas.
 class GradientStore {
  public:
-  GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-                const comm::Communicator& replicate_group, profile::StepTimer& timer);
+  /// The arguments must live longer than this object. A unit is reduced in the groups of `mesh` of its base::Sharing.
+  GradientStore(const tensor::Exec& exec, const UnitBuffers& buffers, const comm::Mesh& mesh,
+                profile::StepTimer& timer);
 
   /// The unsharded gradients of a unit.
   struct Gradients {
@@ -53,11 +54,12 @@ class GradientStore {
   void complete(int slot);
   void finish_replica_sums();
   const std::vector<tensor::Tensor>& reduced(int slot) const;
+  /// Starts the sum of the gradient shards in `slot` over the ranks with equal shards.
+  comm::Request sum(int slot) const;
 
   const tensor::Exec& exec_;
   const UnitBuffers& buffers_;
-  const comm::Communicator& shard_group_;
-  const comm::Communicator& replicate_group_;
+  const comm::Mesh& mesh_;
   profile::StepTimer& timer_;
   std::vector<Slot> slots_;
   std::vector<int> in_flight_;                                ///< slots, oldest first

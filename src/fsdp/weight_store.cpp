@@ -14,10 +14,10 @@ GatherSchedule make_schedule(const UnitBuffers& buffers) {
   return {std::move(own), gather.slots(), gather.rotating_slots(), buffers.options().prefetch};
 }
 
-WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
+WeightStore::WeightStore(const UnitBuffers& buffers, const comm::Mesh& mesh, profile::StepTimer& timer,
                          GatherHooks hooks)
     : buffers_(buffers),
-      shard_group_(shard_group),
+      mesh_(mesh),
       timer_(timer),
       hooks_(std::move(hooks)),
       schedule_(make_schedule(buffers)),
@@ -36,7 +36,7 @@ WeightStore::Copy WeightStore::make_copy(int copy) const {
     const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
     const ShardLayout& layout = buffers_.layout(unit, p);
     if (pieces.source == Source::hook) {
-      const std::int64_t first = layout.first_row(shard_group_.rank());
+      const std::int64_t first = layout.first_row(mesh_.place.rank(buffers_.sharing(unit).sharded));
       made.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
     }
     if (pieces.converted())
@@ -109,8 +109,10 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
     hooks_.before(buffers_.gather().unit_of(gather.copy), copy.before);
   }
   if (copy.travelling.empty()) return;
-  slot.request = shard_group_.all_gather_in_place(copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
-                                                  comm::Communicator::OwnPart::returned);
+  const GatherBuffers& buffers = buffers_.gather();
+  const comm::Communicator& group = mesh_.group(buffers_.sharing(buffers.unit_of(gather.copy)).sharded);
+  slot.request = group.all_gather_in_place(copy.travelling, buffers.first_place(gather.copy).own, {},
+                                           comm::Communicator::OwnPart::returned);
 }
 
 /// Waits for the all-gather and has the hook convert what arrived. Does nothing if the gather is finished already.

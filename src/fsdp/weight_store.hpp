@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.hpp"
+#include "comm/mesh.hpp"
 #include "fsdp/gather_buffers.hpp"
 #include "fsdp/gather_hooks.hpp"
 #include "fsdp/gather_schedule.hpp"
@@ -38,9 +38,9 @@ GatherSchedule make_schedule(const UnitBuffers& buffers);
 /// The gathered weights of the units during a step. Starts gathers before their use and waits for them.
 class WeightStore {
  public:
-  /// `buffers`, `shard_group` and `timer` must live longer than this object.
-  WeightStore(const UnitBuffers& buffers, const comm::Communicator& shard_group, profile::StepTimer& timer,
-              GatherHooks hooks);
+  /// `buffers`, `mesh` and `timer` must live longer than this object. A unit is gathered in the group of `mesh` over
+  /// which it is sharded.
+  WeightStore(const UnitBuffers& buffers, const comm::Mesh& mesh, profile::StepTimer& timer, GatherHooks hooks);
 
   /// Begins a step that uses units in the order of `visits`. What was gathered before is stale. Throws Error(failed) if
   /// a unit is in use.
@@ -85,7 +85,7 @@ class WeightStore {
   void finish(const GatherSchedule::Start& gather);
 
   const UnitBuffers& buffers_;
-  const comm::Communicator& shard_group_;
+  const comm::Mesh& mesh_;
   profile::StepTimer& timer_;
   GatherHooks hooks_;
   GatherSchedule schedule_;

@@ -20,11 +20,6 @@ std::string_view name_of(Stream stream) {
   return names[static_cast<int>(stream)];
 }
 
-std::string_view name_of(Group group) {
-  constexpr std::string_view names[] = {"tensor", "shard", "replicate", "model", "data", "world"};
-  return names[static_cast<int>(group)];
-}
-
 std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
   const auto values = static_cast<std::uint64_t>(elements) * tensor::size_of(format.dtype);
   if (format.scaling == Scaling::none) return values;

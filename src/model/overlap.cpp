@@ -22,7 +22,7 @@ std::string_view name_of(ExchangeMethod method) {
 
 Overlap Overlap::make(const deck::Config& deck) {
   Overlap overlap;
-  if (!deck.overlap.enable || deck.mesh.tensor == 1) return overlap;
+  if (!deck.overlap.enable || !deck.mesh.exchanges()) return overlap;
   const deck::OverlapConfig& keys = deck.overlap;
   using Linear = deck::OverlapLinear;
   using Method = ExchangeMethod;

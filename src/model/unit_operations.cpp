@@ -124,7 +124,7 @@ void WeightOperations::start(const fsdp::GatherSchedule::Start& start) {
   }
   Slot& slot = slots_[index(start.slot)];
   slot = {};
-  Operation::Collective call{Collective::all_gather, Group::shard, buffers_.options().shards};
+  Operation::Collective call{Collective::all_gather, buffers_.sharing(unit).sharded, buffers_.shard_ranks(unit)};
   for (const Tensor& t : place.travelling) call.parts.push_back({t.dtype, t.bytes()});
   call.items = static_cast<int>(place.travelling.size());
   if (!call.parts.empty()) slot.gather = out_.collective(call, Stream::gather);
@@ -191,27 +191,28 @@ void GradientOperations::cast(const Tensor& to, DType from) {
               static_cast<std::uint64_t>(to.count()) * tensor::size_of(from), to.bytes());
 }
 
-std::optional<int> GradientOperations::call(Collective op, const std::vector<Tensor>& tensors) {
-  const bool scatter = op == Collective::reduce_scatter;
-  Operation::Collective c{op, scatter ? Group::shard : Group::replicate,
-                          scatter ? buffers_.options().shards : buffers_.options().replicas};
+std::optional<int> GradientOperations::call(int unit, Collective op, const std::vector<Tensor>& tensors) {
+  const base::Sharing sharing = buffers_.sharing(unit);
+  const Group group = op == Collective::reduce_scatter ? sharing.sharded : sharing.summed();
+  Operation::Collective c{op, group, buffers_.options().place.mesh().ranks(group)};
   for (const Tensor& t : tensors) c.parts.push_back({t.dtype, t.bytes()});
   c.items = static_cast<int>(tensors.size());
   return out_.collective(c, Stream::reduce);
 }
 
 void GradientOperations::reduce(int unit) {
-  if (!buffers_.reduces()) return;
+  if (!buffers_.reduces(unit)) return;
   const int s = slot_of(unit);
   while (in_flight_.size() >= fsdp::kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
   const fsdp::GradientPlace& memory = buffers_.gradient_place(s, unit);
   const Site site = std::exchange(out_.site, Site{unit, {}});
   for (const Tensor& staged : memory.staged) cast(staged, DType::fp32);
-  if (buffers_.options().shards == 1)
-    slots_[index(s)].replica_sum = call(Collective::all_reduce, reduced(s));
+  if (buffers_.shard_ranks(unit) == 1)
+    slots_[index(s)].replica_sum = call(unit, Collective::all_reduce, reduced(s));
   else
-    slots_[index(s)].scatter = call(Collective::reduce_scatter, memory.staged.empty() ? memory.whole : memory.staged);
+    slots_[index(s)].scatter =
+        call(unit, Collective::reduce_scatter, memory.staged.empty() ? memory.whole : memory.staged);
   out_.site = site;
 }
 
@@ -228,12 +229,12 @@ void GradientOperations::complete(int s) {
   const profile::Phase phase = std::exchange(out_.phase, profile::Phase::reduce_wait);
   const bool in_fp32 = buffers_.options().reduce == DType::fp32;
   out_.wait(std::exchange(slot.scatter, {}));
-  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
+  if (buffers_.shard_ranks(slot.unit) > 1 && buffers_.sum_ranks(slot.unit) > 1) {
     while (replica_sums_.size() >= fsdp::kReductionsInFlight) {
       out_.wait(replica_sums_.front());
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = call(Collective::all_reduce, reduced(s));
+    slot.replica_sum = call(slot.unit, Collective::all_reduce, reduced(s));
     if (in_fp32) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
   }
   out_.wait(std::exchange(slot.replica_sum, {}));

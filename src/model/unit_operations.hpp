@@ -65,7 +65,7 @@ class GradientOperations {
   void complete(int slot);
   void finish_replica_sums();
   const std::vector<tensor::Tensor>& reduced(int slot) const;
-  std::optional<int> call(profile::Collective op, const std::vector<tensor::Tensor>& tensors);
+  std::optional<int> call(int unit, profile::Collective op, const std::vector<tensor::Tensor>& tensors);
   void fill_zero(std::int64_t rows, std::int64_t cols);
   void cast(const tensor::Tensor& to, tensor::DType from);
 

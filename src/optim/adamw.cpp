@@ -16,8 +16,7 @@ using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
 
-Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
-             const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas)
+Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto allocate_moments = [&](int unit) {
@@ -30,13 +29,14 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
     first_moment_.push_back(allocate_moments(u));
     second_moment_.push_back(allocate_moments(u));
   }
-  allocate_squares(counted, arenas[MemoryKind::buffers]);
+  allocate_squares(arenas[MemoryKind::buffers]);
 }
 
-void Adamw::allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena) {
+void Adamw::allocate_squares(tensor::Arena& arena) {
   const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
-    if (clips() || !counted[unit][parameter]) return std::int64_t{0};
-    const std::int64_t elements = buffers_.master(static_cast<int>(unit))[parameter].count();
+    const int u = static_cast<int>(unit);
+    if (clips() || !buffers_.counts(u, parameter)) return std::int64_t{0};
+    const std::int64_t elements = buffers_.master(u)[parameter].count();
     return kernels::adamw_square_parts(elements) * static_cast<std::int64_t>(sizeof(double));
   };
   std::int64_t all = 0;

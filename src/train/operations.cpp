@@ -62,7 +62,7 @@ class StepOperations {
 
  private:
   bool clips() const { return setup_.config.optimizer.clip > 0; }
-  int model_ranks() const { return setup_.mesh.shard * setup_.mesh.tensor; }
+  int model_ranks() const { return setup_.mesh.ranks(Group::model); }
 
   /// Clears the step's loss or its sum of squares.
   void fill_zero_of_a_double() {
@@ -94,12 +94,11 @@ class StepOperations {
   }
 
   void add_squares(int unit, bool replicated) {
-    if (replicated && setup_.place.tensor != 0) return;
     out_.site = {unit, {}};
     out_.phase = Phase::optimizer;
     const auto& parameters = setup_.units[static_cast<std::size_t>(unit)].parameters;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      if (parameters[p].tensor_sharded == replicated) continue;
+      if (parameters[p].sharing.summed_last().empty() == replicated || !buffers_.counts(unit, p)) continue;
       const Tensor& gradient = buffers_.gradient(unit)[p];
       out_.kernel({"sum_of_squares", gradient.rows(), gradient.cols(), DType::fp32, DType::fp32}, gradient.bytes(), 0);
     }
@@ -108,11 +107,11 @@ class StepOperations {
   void sum_replicated_gradients() {
     out_.site = {};
     out_.phase = Phase::reduce_wait;
-    Operation::Collective c{Collective::all_reduce, Group::tensor, setup_.mesh.tensor};
+    Operation::Collective c{Collective::all_reduce, base::kSameSequences, setup_.mesh.ranks(base::kSameSequences)};
     c.items = 0;
     for (std::size_t u = 0; u < setup_.units.size(); ++u)
       for (std::size_t p = 0; p < setup_.units[u].parameters.size(); ++p) {
-        if (setup_.units[u].parameters[p].tensor_sharded) continue;
+        if (setup_.units[u].parameters[p].sharing.summed_last().empty()) continue;
         c.parts.push_back({DType::fp32, buffers_.gradient(static_cast<int>(u))[p].bytes()});
         ++c.items;
       }
@@ -218,10 +217,10 @@ class StepOperations {
     out_.site = {};
     out_.phase = Phase::optimizer;
     std::int64_t parts = 0;
-    const auto counted = setup_.counted();
-    for (std::size_t u = 0; u < counted.size(); ++u)
-      for (std::size_t p = 0; p < counted[u].size(); ++p)
-        if (counted[u][p]) parts += kernels::adamw_square_parts(buffers_.master(static_cast<int>(u))[p].count());
+    for (std::size_t u = 0; u < setup_.units.size(); ++u)
+      for (std::size_t p = 0; p < setup_.units[u].parameters.size(); ++p)
+        if (buffers_.counts(static_cast<int>(u), p))
+          parts += kernels::adamw_square_parts(buffers_.master(static_cast<int>(u))[p].count());
     out_.kernel({"add_square_parts", parts, 1, DType::fp32, DType::fp32},
                 static_cast<std::uint64_t>(parts) * sizeof(double), 0);
     sum_of_hosts(Group::model, model_ranks());

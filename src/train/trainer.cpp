@@ -25,17 +25,16 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
       timer_(timer),
       state_(state),
       fp8_weights_(exec, setup.weights, setup.units, state.units, state.scaling),
-      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state.activations),
-      replicated_(setup.replicated()),
-      replicated_gradients_(optim::replicated_gradients(state.units, replicated_)),
+      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place[base::Axis::tensor], state.activations),
+      replicated_gradients_(optim::replicated_gradients(state.units)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
-      weights_(state.units, mesh.shard, timer, fp8_weights_.hooks()),
-      gradients_(exec, state.units, mesh.shard, mesh.replicate, timer),
-      quantizer_(state.scaling, exec, mesh.tensor, timer),
+      weights_(state.units, mesh, timer, fp8_weights_.hooks()),
+      gradients_(exec, state.units, mesh, timer),
+      quantizer_(state.scaling, exec, mesh.group(base::AxisSet::tensor), timer),
       libraries_(tensor::kDevice ? std::make_unique<kernels::Libraries>() : nullptr),
       context_{exec,
-               mesh.tensor,
+               mesh.group(base::AxisSet::tensor),
                timer,
                {state.activations.workspace, libraries_.get()},
                [&mesh] { mesh.world.progress(); },
@@ -43,14 +42,14 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
 
 void Trainer::initialise(const io::TensorFile* file) {
   timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
-  model::initialise(exec_, state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed, file);
+  model::initialise(exec_, state_.units, setup_.units, setup_.config.model.init_seed, file);
   model_.prepare(exec_);
   state_.optimizer.prepare(exec_);
 }
 
 void Trainer::start() {
   state_.scaling.prepare(exec_);
-  fp8_weights_.initialise(mesh_.model);
+  fp8_weights_.initialise(mesh_.group(base::AxisSet::model));
 }
 
 void Trainer::begin_step() {
@@ -103,12 +102,12 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
   gradients_.finish();
   {
     auto phase = timer_.phase(Phase::reduce_wait, "sum replicated gradients");
-    optim::sum_replicated_gradients(replicated_gradients_, mesh_.tensor);
+    optim::sum_replicated_gradients(replicated_gradients_, mesh_.group(base::kSameSequences));
   }
   std::optional<double> norm;
   if (clips) {
     for (const int unit : updates_.order) add_squares(unit, optim::Held::shared);
-    norm = optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
+    norm = optim::norm_of(exec_, state_.squares, mesh_.group(base::AxisSet::model), timer_);
   }
   for (const int unit : updates_.order)
     update(unit, step, learning_rate, norm ? state_.optimizer.clip_scale(*norm) : 1);
@@ -140,7 +139,7 @@ void Trainer::settle() {
 void Trainer::add_squares(int unit, optim::Held held) {
   const profile::TraceSite site(timer_.trace(), unit);
   auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
-  optim::add_squares(exec_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
+  optim::add_squares(exec_, state_.squares, state_.units, unit, held);
 }
 
 double Trainer::norm_of_update() {
@@ -148,7 +147,7 @@ double Trainer::norm_of_update() {
     auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
     state_.optimizer.add_squares(exec_, state_.squares);
   }
-  return optim::norm_of(exec_, state_.squares, mesh_.model, timer_);
+  return optim::norm_of(exec_, state_.squares, mesh_.group(base::AxisSet::model), timer_);
 }
 
 void Trainer::collect_timings() {
@@ -161,7 +160,7 @@ void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
   {
     auto phase = timer_.phase(Phase::reduce_wait, "amaxes");
-    fp8_weights_.reduce_amaxes(mesh_.model);
+    fp8_weights_.reduce_amaxes(mesh_.group(base::AxisSet::model));
     state_.scaling.reduce(mesh_.world);
   }
   if (before_change_) before_change_(scaling_group(setup_));
@@ -179,7 +178,7 @@ double Trainer::mean_loss(std::uint64_t& asked) const {
   SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);
   std::array<double, kAsked> sums{};  // sums[0]: of the loss
   if (number > 0) sums[number] = 1;
-  sums[0] = mesh_.place.tensor == 0 ? own_sum : 0;
+  sums[0] = mesh_.place.first(base::kSameSequences) ? own_sum : 0;
   mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
   asked = 0;
   for (std::uint64_t n = 1; n < kAsked; ++n)

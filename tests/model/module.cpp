@@ -110,8 +110,8 @@ Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, st
                               DType::u8),
               [] {},
               recipe.on() ? &quantizer_ : nullptr},
-      units_(model::make_units(m, group.size(), group.rank())),
-      whole_units_(model::make_units(m, 1, 0)) {
+      units_(model::make_units(m, base::Place({1, 1, group.size()}, group.rank()))),
+      whole_units_(model::make_units(m)) {
   state_.prepare(exec_);
 }
 

@@ -34,7 +34,7 @@ constexpr const char* kDecks[] = {"plan/llama3_8b.yaml",    "plan/llama3_70b.yam
                                   "small/gpt2_tokens.yaml", "small/llama_uneven.yaml", "fp8/block.yaml"};
 
 model::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
-  const auto setup = train::Setup::make(config, {}, 1);
+  const auto setup = train::Setup::make(config, 0, 1);
   const train::State state(setup, tensor::ArenaSet::measure());
   return train::step_operations(setup, state.units, step);
 }
@@ -42,7 +42,7 @@ model::Operations operations(const deck::Config& config, const train::StepOfRun&
 /// 6·(parameters in matrix products) + 6·layers·hidden·seq.
 double formula(const deck::ModelConfig& model) {
   std::int64_t parameters = 0;
-  for (const auto& unit : model::make_units(model, 1, 0))
+  for (const auto& unit : model::make_units(model))
     for (const auto& p : unit.parameters)
       if (p.linear || p.name == "head.weight") parameters += p.rows * p.cols;
   return 6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(model.layers * model.hidden * model.seq);
@@ -116,7 +116,7 @@ run: {steps: 3}
 )",
                                       "step.yaml")
                           .config;
-  auto setup = train::Setup::make(config, {}, 1);
+  auto setup = train::Setup::make(config, 0, 1);
   const train::State state(setup, tensor::ArenaSet::measure());
   const auto step = train::step_operations(setup, state.units);
   std::string text;
@@ -138,7 +138,7 @@ TEST(Large, TakesMillisecondsAndTensOfThousandsOfOperations) {
   const auto products =
       std::count_if(step.list.begin(), step.list.end(), [](const Operation& o) { return o.product() != nullptr; });
   fmt::print("{} operations, {} of them products, in {:.0f} ms\n", step.list.size(), products, took.count() * 1e3);
-  const auto setup = train::Setup::make(config, {}, 1);
+  const auto setup = train::Setup::make(config, 0, 1);
   EXPECT_GE(products, 126 * 12 * setup.layout.micro_batches);
   EXPECT_LT(step.list.size(), 100000U);
   EXPECT_LT(took.count(), 10.0);  // seconds; allows for a loaded machine, an idle one needs about a hundredth
