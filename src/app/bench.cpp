@@ -96,7 +96,7 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
 }
 
 void check_overlap(const std::string& name, const deck::LoadResult& deck) {
-  if (deck.config.mesh.tensor > 1) return;
+  if (deck.config.mesh.exchanges()) return;
   base::fail(base::ExitCode::deck,
              "{}: error: bench overlap times the exchanges of a tensor group, but mesh.tensor = 1, and a tensor group "
              "of one rank exchanges nothing: set mesh.tensor to 2 or more",
@@ -191,15 +191,15 @@ int bench_collective(Job& job, const BenchArguments& arguments) {
   comm::agree_on_root(job.world, 0, [&] {
     if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
   });
-  const auto shape = train::mesh_shape(job.deck.config.mesh);
-  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), shape);
+  const comm::Mesh mesh = comm::make_mesh(std::move(job.world), job.deck.config.mesh.extents());
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
   std::vector<bench::CollectiveFigures> all;
   std::uint64_t wrong = 0;
-  for (const comm::Communicator* group : {&mesh.shard, &mesh.tensor, &mesh.replicate}) {
-    if (group->size() == 1) continue;
-    const auto [rows, table] = time_collectives(job, *group, settings);
-    logger.info("\ngroup '{}' of {} ranks\n{}", group->name(), group->size(), table);
+  for (const base::AxisSet axes : {base::AxisSet::shard, base::AxisSet::tensor, base::AxisSet::replicate}) {
+    const comm::Communicator& group = mesh.group(axes);
+    if (group.size() == 1) continue;
+    const auto [rows, table] = time_collectives(job, group, settings);
+    logger.info("\ngroup '{}' of {} ranks\n{}", group.name(), group.size(), table);
     for (const bench::CollectiveFigures& row : rows) wrong += row.wrong.value_or(0);
     all.insert(all.end(), rows.begin(), rows.end());
   }

@@ -35,7 +35,7 @@ std::string existing(const std::string& folder) {
 }  // namespace
 
 CheckpointRoom checkpoint_room(const deck::Config& config) {
-  const train::Setup setup = train::Setup::make(config, {}, std::max(1, threads_from_environment()));
+  const train::Setup setup = train::Setup::make(config, 0, std::max(1, threads_from_environment()));
   train::State state(setup, tensor::ArenaSet::measure());
   const auto bytes = train::checkpoint_bytes(setup, state);
   CheckpointRoom room;

@@ -121,7 +121,7 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
   };
   if (!config.overlap.enable)
     refuse(shown(deck, "overlap", "enable") + ": set overlap.enable = true, or leave out --compare-off");
-  if (config.mesh.tensor == 1)
+  if (!config.mesh.exchanges())
     refuse(shown(deck, "mesh", "tensor") +
            ", and a tensor group of one rank exchanges nothing: set mesh.tensor to 2 or more, or leave out "
            "--compare-off");

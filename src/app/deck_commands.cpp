@@ -37,7 +37,7 @@ void print_warnings(const deck::LoadResult& deck) {
   for (const std::string& text : deck.warnings) base::print_coloured(text, stderr);
   const deck::Config& c = deck.config;
   // Where the deck does not say hosts, only the build does.
-  if (tensor::kDevice || c.mesh.device != deck::Device::automatic || !c.overlap.enable || c.mesh.tensor == 1) return;
+  if (tensor::kDevice || c.mesh.device != deck::Device::automatic || !c.overlap.enable || !c.mesh.exchanges()) return;
   const auto warn = [](std::string_view key, std::int64_t value) {
     base::print_coloured(
         fmt::format("shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply "
@@ -75,10 +75,10 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
                         base::count(ranks, "rank", "ranks"))
           : fmt::format("set mesh.replicate, mesh.shard and mesh.tensor so that their product is {}", ranks);
   base::fail(base::ExitCode::deck,
-             "shard8 {}: --ranks is {}, but the deck's mesh has {} (replicate {} × shard {} × tensor {}): {}, or "
+             "shard8 {}: --ranks is {}, but the deck's mesh has {} ({}): {}, or "
              "leave --ranks out{}",
-             command, ranks, base::count(mesh.ranks(), "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor,
-             remedy, others);
+             command, ranks, base::count(mesh.ranks(), "rank", "ranks"), named_text_of(mesh.extents(), " × "), remedy,
+             others);
 }
 
 }  // namespace
@@ -149,11 +149,9 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = arguments.fit.empty() ? 0 : bytes_of(arguments.fit, "shard8 plan: --fit");
   const std::string text = deck::read_deck_file(arguments.deck.path);
-  const train::Sweep sweep = train::sweep_meshes(ranks, most, threads, [&](const deck::MeshConfig& mesh) {
+  const train::Sweep sweep = train::sweep_meshes(ranks, most, threads, [&](const base::Extents& mesh) {
     std::vector<std::string> overrides = arguments.deck.overrides;
-    overrides.push_back(fmt::format("mesh.replicate={}", mesh.replicate));
-    overrides.push_back(fmt::format("mesh.shard={}", mesh.shard));
-    overrides.push_back(fmt::format("mesh.tensor={}", mesh.tensor));
+    for (const base::Axis axis : base::kAxes) overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
     return deck::load_text(text, arguments.deck.path, overrides).config;
   });
   if (sweep.rows.empty())

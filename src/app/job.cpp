@@ -43,14 +43,13 @@ deck::LoadResult load_everywhere(const comm::Communicator& world, const DeckArgu
 
 void check_ranks(const comm::Communicator& world, const deck::MeshConfig& mesh) {
   if (world.size() == mesh.ranks()) return;
-  throw comm::AgreedError(
-      base::ExitCode::environment,
-      fmt::format("the deck's mesh has {} (replicate {} × shard {} × tensor {}), but {} {} started: run it under "
-                  "mpiexec -n {} or srun -n {}, or change the mesh group{}",
-                  base::count(mesh.ranks(), "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor, world.size(),
-                  world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks(),
-                  comm::launcher_hint(comm::process_variables(), world.size())),
-      world.size());
+  throw comm::AgreedError(base::ExitCode::environment,
+                          fmt::format("the deck's mesh has {} ({}), but {} {} started: run it under "
+                                      "mpiexec -n {} or srun -n {}, or change the mesh group{}",
+                                      base::count(mesh.ranks(), "rank", "ranks"), named_text_of(mesh.extents(), " × "),
+                                      world.size(), world.size() == 1 ? "was" : "were", mesh.ranks(), mesh.ranks(),
+                                      comm::launcher_hint(comm::process_variables(), world.size())),
+                          world.size());
 }
 
 /// The control group that limits this process's memory; 0: none does.

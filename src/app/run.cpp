@@ -385,7 +385,7 @@ class Run {
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     input.processor = processor_;
-    if (config().mesh.tensor > 1) input.methods = assembly_->setup().dims.overlap.methods;
+    if (config().mesh.exchanges()) input.methods = assembly_->setup().dims.overlap.methods;
     if (tensor::kDevice) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);

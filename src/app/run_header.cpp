@@ -38,8 +38,7 @@ std::string weights_text(const RunHeader& header) {
 std::string restart_text(const train::RestartPoint& point, std::int64_t steps) {
   const checkpoint::Manifest& m = point.manifest;
   const std::string of = m.step > steps ? fmt::format(", beyond run.steps = {}", steps) : fmt::format(" of {}", steps);
-  return fmt::format("from {}, step {}{}, written on the mesh {} x {} x {}", point.folder, m.step, of, m.replicate,
-                     m.shard, m.tensor);
+  return fmt::format("from {}, step {}{}, written on the mesh {}", point.folder, m.step, of, text_of(m.mesh));
 }
 
 }  // namespace

@@ -94,8 +94,7 @@ std::string RunTracer::write(const std::string& host) {
   trace.ranks = world_.size();
   trace.host = host;
   trace.device = tensor::kDevice ? device_name() : "host";
-  trace.mesh = {static_cast<int>(config.mesh.replicate), static_cast<int>(config.mesh.shard),
-                static_cast<int>(config.mesh.tensor)};
+  trace.mesh = assembly_.setup().mesh;
   const profile::ExchangeMethods& methods = assembly_.setup().dims.overlap.methods;
   for (int e = 0; e < profile::kExchanges; ++e) {
     const auto exchange = static_cast<profile::Exchange>(e);

@@ -121,7 +121,7 @@ std::string check_start(const deck::LoadResult& deck) {
   at_stage(Stage::gold, [&] {
     if (!config.verify.gold.empty()) train::read_gold(config.verify.gold);
   });
-  const train::Setup setup = train::Setup::make(config, {}, threads);
+  const train::Setup setup = train::Setup::make(config, 0, threads);
   std::string found;
   train::RunDescription run = describe_run(deck);
   run.inputs = look_at_inputs(config, setup, found);

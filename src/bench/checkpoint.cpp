@@ -230,7 +230,7 @@ class Bench {
     world_.broadcast(text, 0);
     read([&] {
       checkpoint::Reader reader(folder, checkpoint::parse_manifest(text, folder + "/manifest.json"),
-                                train::likely_ranks(assembly_.setup(), assembly_.mesh().shape));
+                                train::likely_ranks(assembly_.setup(), assembly_.setup().mesh));
       reader.require(tensors_);
       reader.restore(assembly_.exec(), tensors_);
       reader.verify_rest(world_.rank(), world_.size());

@@ -77,12 +77,12 @@ OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world,
                            const OverlapSettings& settings) {
   SHARD8_REQUIRE(settings.blocks > 0 && settings.repetitions > 0, "a benchmark of {} blocks of {} repetitions",
                  settings.blocks, settings.repetitions);
-  const comm::Mesh mesh = comm::make_mesh(std::move(world), train::mesh_shape(config.mesh), true);
-  const train::Setup setup = train::Setup::make(config, mesh.place, threads);
+  const comm::Mesh mesh = comm::make_mesh(std::move(world), config.mesh.extents(), true);
+  const train::Setup setup = train::Setup::make(config, mesh.world.rank(), threads);
   train::OverlapTiming timing(setup, mesh, exec);
   OverlapBench bench{.settings = settings,
                      .ranks = mesh.world.size(),
-                     .tensor = mesh.tensor.size(),
+                     .tensor = setup.dims.tensor,
                      .parts_problem = timing.parts_problem(),
                      .rows = {}};
   for (const train::OverlapCase& c : timing.cases()) bench.rows.push_back(time_case(c, timing, settings));

@@ -77,7 +77,7 @@ std::string manifest_text(const Manifest& m) {
   text += line("parent", json_of(m.parent));
   text += line("serial", m.serial);
   text += line("step", m.step);
-  text += line("mesh", {{"replicate", m.replicate}, {"shard", m.shard}, {"tensor", m.tensor}});
+  text += line("mesh", base::json_of<Json>(m.mesh));
   text += line("data", {{"sequences", m.sequences}, {"seed", m.data_seed}, {"input", json_of(m.data)}});
   text += line("weights", json_of(m.weights));
   text += line("loss", m.loss ? Json(*m.loss) : Json(nullptr));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "io/shard_box.hpp"
 #include "tensor/dtype.hpp"
 
@@ -66,8 +67,8 @@ struct Manifest {
   /// 1 + the largest one in the directory when this was written (Directory::next_serial). It orders checkpoints by when
   /// they were written, without clocks: a run that was restarted from step 100 writes step 150 after an old step 300.
   std::int64_t serial = 1;
-  std::int64_t step = 0;                              ///< steps done
-  std::int64_t replicate = 1, shard = 1, tensor = 1;  ///< the mesh
+  std::int64_t step = 0;  ///< steps done
+  base::Extents mesh;
   /// The data cursor: which samples come next follows from the number of sequences that were trained and this seed.
   std::int64_t sequences = 0;
   std::uint64_t data_seed = 0;

@@ -302,10 +302,14 @@ class Parser {
   }
 
   void read_mesh(const json& mesh, Manifest& m) const {
-    const auto [replicate, shard, tensor] = values(mesh, "mesh", {"replicate", "shard", "tensor"});
-    m.replicate = integer(*replicate, "mesh.replicate", 1, kMostInteger);
-    m.shard = integer(*shard, "mesh.shard", 1, kMostInteger / static_cast<std::uint64_t>(m.replicate));
-    m.tensor = integer(*tensor, "mesh.tensor", 1, kMostInteger / static_cast<std::uint64_t>(m.replicate * m.shard));
+    const char* names[base::kAxisCount];
+    std::ranges::transform(base::kAxes, names, [](base::Axis axis) { return name_of(axis); });
+    const auto extents = values(mesh, "mesh", names);
+    std::uint64_t most = kMostInteger;  // ranks are counted by an int
+    for (std::size_t a = 0; a < extents.size(); ++a) {
+      m.mesh.of[a] = static_cast<int>(integer(*extents[a], fmt::format("mesh.{}", names[a]), 1, most));
+      most /= static_cast<std::uint64_t>(m.mesh.of[a]);
+    }
   }
 
   void check_repeated(const Manifest& m) const {

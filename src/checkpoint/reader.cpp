@@ -51,7 +51,7 @@ Reader::Reader(std::string folder, Manifest manifest, LikelyRanks likely)
       manifest_(std::move(manifest)),
       files_(manifest_.files.size()),
       index_(
-          names_of(manifest_.files), manifest_.replicate * manifest_.shard * manifest_.tensor,
+          names_of(manifest_.files), manifest_.mesh.ranks(),
           [this](std::size_t f) -> const std::vector<io::ShardBox>& { return file(f).boxes(); }, std::move(likely)) {
   for (const ManifestTensor& t : manifest_.tensors) tensors_[{t.name, t.content}] = &t;
 }

@@ -45,8 +45,6 @@ bool is_default(const ManifestKey& key) {
   return false;
 }
 
-std::string mesh_text(const Manifest& m) { return fmt::format("{} x {} x {}", m.replicate, m.shard, m.tensor); }
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return shape.size() == 1 ? fmt::format("{}", shape[0]) : fmt::format("{} x {}", shape[0], shape[1]);
 }
@@ -75,7 +73,7 @@ void show_header(Out out, const Checkpoint& checkpoint) {
   input("weights", m.weights);
   fmt::format_to(out, "written     as number {} of its folder\n", m.serial);
   fmt::format_to(out, "program     {} ({})\n", base::printable(m.program), base::printable(m.git_hash));
-  fmt::format_to(out, "mesh        {} (replicate x shard x tensor)\n", mesh_text(m));
+  fmt::format_to(out, "mesh        {} (replicate x shard x tensor)\n", text_of(m.mesh));
   fmt::format_to(out, "files       {}, {}\n", m.files.size(), size_text(bytes_of(m)));
   fmt::format_to(out, "deck        what is not a default:\n");
   const auto width = width_of("", m.deck, [](const ManifestKey& key) { return key.key; });
@@ -102,7 +100,7 @@ std::string list_text(const Directory& directory) {
       const Manifest m = read_manifest(directory.folder_of(step));
       serial = m.serial;
       row.written = std::to_string(m.serial);
-      row.mesh = mesh_text(m);
+      row.mesh = text_of(m.mesh);
       row.run = base::quotable(m.run);
       row.size = size_text(bytes_of(m));
       row.files = std::to_string(m.files.size());
@@ -169,7 +167,7 @@ std::string show_json(const Checkpoint& checkpoint, const std::vector<TensorSumm
               {"serial", m.serial},
               {"program", m.program},
               {"git_hash", m.git_hash},
-              {"mesh", {{"replicate", m.replicate}, {"shard", m.shard}, {"tensor", m.tensor}}},
+              {"mesh", base::json_of<Json>(m.mesh)},
               {"bytes", bytes_of(m)},
               {"deck", Json::array()},
               {"files", Json::array()},

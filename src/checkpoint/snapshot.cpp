@@ -12,7 +12,7 @@ namespace shard8::checkpoint {
 
 namespace {
 
-std::vector<Snapshot::Piece> pieces_of(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
+std::vector<Snapshot::Piece> pieces_of(const std::vector<StateTensor>& tensors, const base::Place& place) {
   std::vector<Snapshot::Piece> pieces;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (!tensors[t].counts(place)) continue;
@@ -36,7 +36,7 @@ int group_count(const std::vector<StateTensor>& tensors) {
 
 }  // namespace
 
-Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place)
+Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const base::Place& place)
     : tensors_(tensors),
       pieces_(pieces_of(tensors, place)),
       groups_(static_cast<std::size_t>(group_count(tensors))),
@@ -51,7 +51,7 @@ Snapshot::Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlac
   }
 }
 
-std::size_t Snapshot::bytes(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place) {
+std::size_t Snapshot::bytes(const std::vector<StateTensor>& tensors, const base::Place& place) {
   return total(pieces_of(tensors, place));
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "checkpoint/state_tensor.hpp"
-#include "comm/mesh.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/host_copies.hpp"
 
@@ -35,10 +34,10 @@ class Snapshot {
 
   /// `tensors`, and the memory of their parts, must outlive the snapshot. Takes memory for copies of all pieces:
   /// bytes(). Error(environment) when it cannot be had.
-  Snapshot(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place);
+  Snapshot(const std::vector<StateTensor>& tensors, const base::Place& place);
 
   /// Bytes of host memory that the constructor takes. On hosts pages are used only when they are written.
-  static std::size_t bytes(const std::vector<StateTensor>& tensors, const comm::MeshPlace& place);
+  static std::size_t bytes(const std::vector<StateTensor>& tensors, const base::Place& place);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
 

@@ -47,12 +47,6 @@ io::StridedBox LocalPart::memory() const {
   return {box, 0, transposed ? 1 : cols, transposed ? cols : 1};
 }
 
-bool StateTensor::counts(const comm::MeshPlace& place) const {
-  if (place.replicate != 0) return false;
-  if (copies != Copies::replicas && place.tensor != 0) return false;
-  return copies != Copies::all_ranks || place.shard == 0;
-}
-
 std::vector<std::int64_t> StateTensor::extents() const {
   std::vector<std::int64_t> all;
   for (int d = 0; d < shape.rank(); ++d) all.push_back(shape[d]);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/mesh.hpp"
+#include "base/axes.hpp"
 #include "io/box.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
@@ -32,13 +32,6 @@ enum class Content : std::uint8_t {
 };
 std::string_view name_of(Content content);
 
-/// Which ranks of the mesh hold the same boxes of a tensor.
-enum class Copies : std::uint8_t {
-  replicas,      ///< ranks with the same shard and tensor index
-  tensor_ranks,  ///< ranks with the same shard index
-  all_ranks,     ///< every rank holds the whole tensor
-};
-
 /// Elements of a tensor that lie on this rank.
 struct LocalPart {
   io::Box box;              ///< in coordinates of the whole tensor, as files hold it
@@ -54,15 +47,15 @@ struct StateTensor {
   std::string name;
   Content content = Content::master;
   tensor::DType dtype = tensor::DType::fp32;
-  tensor::Shape shape;  ///< of the whole tensor, one or two dimensions
-  Copies copies = Copies::replicas;
+  tensor::Shape shape;           ///< of the whole tensor, one or two dimensions
+  base::AxisSet sharded;         ///< ranks along these axes hold different boxes; along the others, equal copies
   bool in_host_memory = false;   ///< the parts are not in memory of the execution space
   int group = 0;                 ///< a step changes all tensors of a group at the same time; numbered from 0
   std::vector<LocalPart> parts;  ///< disjoint; none is empty
 
   /// Whether the rank at `place` is the first of the ranks that hold the same boxes. The parts of the ranks for which
   /// this is true cover the tensor exactly once.
-  bool counts(const comm::MeshPlace& place) const;
+  bool counts(const base::Place& place) const { return place.first(base::AxisSet::world - sharded); }
   /// The extents of `shape`, as files hold them.
   std::vector<std::int64_t> extents() const;
   /// "NAME, CONTENT", for messages.

@@ -2,57 +2,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mesh.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <string>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace shard8::comm {
 
-MeshPlace place_of(const MeshShape& shape, int rank) {
-  SHARD8_REQUIRE(rank >= 0 && rank < shape.ranks(), "rank {} is not on the mesh of {} ranks", rank, shape.ranks());
-  return {.replicate = rank / (shape.shard * shape.tensor),
-          .shard = rank / shape.tensor % shape.shard,
-          .tensor = rank % shape.tensor};
+using base::AxisSet;
+
+const Communicator& Mesh::group(AxisSet axes) const {
+  if (axes == AxisSet::world) return world;
+  const auto found = std::find_if(groups.begin(), groups.end(), [axes](const auto& g) { return g.first == axes; });
+  SHARD8_REQUIRE(found != groups.end(), "the mesh has no communicators of the groups '{}'", name_of(axes));
+  return found->second;
 }
 
-Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap) {
-  if (shape.replicate < 1 || shape.shard < 1 || shape.tensor < 1 || world.size() != shape.ranks()) {
+Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap,
+               std::initializer_list<AxisSet> further) {
+  if (std::ranges::any_of(extents.of, [](int extent) { return extent < 1; }) || world.size() != extents.ranks()) {
     base::fail(base::ExitCode::environment,
-               "the mesh needs {} (replicate {} x shard {} x tensor {}), but {} were started; start {} or change "
-               "the group 'mesh' of the deck",
-               base::count(shape.ranks(), "rank", "ranks"), shape.replicate, shape.shard, shape.tensor, world.size(),
-               shape.ranks());
+               "the mesh needs {} ({}), but {} were started; start {} or change the group 'mesh' of the deck",
+               base::count(extents.ranks(), "rank", "ranks"), named_text_of(extents), world.size(), extents.ranks());
   }
-  const MeshPlace place = place_of(shape, world.rank());
-  const int data_rank = place.replicate * shape.shard + place.shard;
-  const int model_rank = place.shard * shape.tensor + place.tensor;
+  const int rank = world.rank();
+  Mesh mesh{base::Place(extents, rank), std::move(world), {}};
+  const auto split = [&mesh](AxisSet axes, DeviceLanes lanes) {
+    const base::Place& place = mesh.place;
+    mesh.groups.emplace_back(axes,
+                             mesh.world.split(place.group(axes), place.rank(axes), std::string(name_of(axes)), lanes));
+  };
   // Weights come and gradients go while this rank computes; it waits at once for the rest.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
       kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true, .apart = true};
-  Communicator replicate = world.split(model_rank, place.replicate, "replicate", kReduce);
-  Communicator shard =
-      world.split(place.replicate * shape.tensor + place.tensor, place.shard, "shard", kGatherAndReduce);
-  Communicator tensor = world.split(data_rank, place.tensor, "tensor", tensor_overlap ? kAll : kCompute);
-  Communicator model = world.split(place.replicate, model_rank, "model", kCompute);
-  return {.shape = shape,
-          .place = place,
-          .world = std::move(world),
-          .replicate = std::move(replicate),
-          .shard = std::move(shard),
-          .tensor = std::move(tensor),
-          .model = std::move(model)};
+  split(AxisSet::replicate, kReduce);
+  split(AxisSet::shard, kGatherAndReduce);
+  split(AxisSet::tensor, tensor_overlap ? kAll : kCompute);
+  split(AxisSet::model, kCompute);
+  for (const AxisSet axes : further) split(axes, kCompute);
+  return mesh;
 }
 
-Mesh mesh_on_paper(const MeshShape& shape, const MeshPlace& place) {
-  const auto model_rank = place.shard * shape.tensor + place.tensor, model_size = shape.shard * shape.tensor;
-  return {.shape = shape,
-          .place = place,
-          .world = Communicator::on_paper(place.replicate * model_size + model_rank, shape.ranks()),
-          .replicate = Communicator::on_paper(place.replicate, shape.replicate),
-          .shard = Communicator::on_paper(place.shard, shape.shard),
-          .tensor = Communicator::on_paper(place.tensor, shape.tensor),
-          .model = Communicator::on_paper(model_rank, model_size)};
+Mesh mesh_on_paper(const base::Place& place) {
+  const auto group = [&place](AxisSet axes) {
+    return Communicator::on_paper(place.rank(axes), place.mesh().ranks(axes));
+  };
+  Mesh mesh{place, group(AxisSet::world), {}};
+  for (const AxisSet axes : {AxisSet::replicate, AxisSet::shard, AxisSet::tensor, AxisSet::model})
+    mesh.groups.emplace_back(axes, group(axes));
+  return mesh;
 }
 
 }  // namespace shard8::comm

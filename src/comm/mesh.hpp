@@ -2,41 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "base/axes.hpp"
 #include "comm/communicator.hpp"
 
 namespace shard8::comm {
 
-/// Extents of the mesh. The number of ranks is their product; tensor varies fastest, replicate slowest.
-struct MeshShape {
-  int replicate = 1, shard = 1, tensor = 1;
-  int ranks() const { return replicate * shard * tensor; }
-  int data_ranks() const { return replicate * shard; }
-};
-
-/// This rank's place: rank = (replicate·S + shard)·T + tensor.
-struct MeshPlace {
-  int replicate = 0, shard = 0, tensor = 0;
-};
-MeshPlace place_of(const MeshShape& shape, int rank);
-
-/// The communicators of a run.
+/// This rank's place on the mesh and its groups.
 struct Mesh {
-  MeshShape shape;
-  MeshPlace place;
+  base::Place place;
   Communicator world;
-  Communicator replicate;  ///< same shard and tensor place
-  Communicator shard;      ///< same replicate and tensor place
-  Communicator tensor;     ///< same replicate and shard place
-  Communicator model;      ///< shard × tensor, same replica: owns every parameter once
-  int data_rank() const { return place.replicate * shape.shard + place.shard; }
+  std::vector<std::pair<base::AxisSet, Communicator>> groups;  ///< those that make_mesh() made
+
+  /// The group of `axes`: the ranks whose places differ from this rank's along these axes only, ordered by
+  /// Place::rank(axes). Error(failed) for a set of which there are no communicators.
+  const Communicator& group(base::AxisSet axes) const;
 };
 
-/// Splits `world` into the groups of a mesh. Collective. Throws Error(environment) with both numbers when `world` does
-/// not have shape.ranks() ranks.
+/// Splits `world` into the groups tensor, shard, replicate and model, and into those of the sets `further`. Collective.
+/// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
+/// `further` compute on the compute stream.
 ///
 /// `tensor_overlap`: exchanges of the tensor group run beside products, so on a device it has streams of its own.
-Mesh make_mesh(Communicator world, const MeshShape& shape, bool tensor_overlap = false);
+Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap = false,
+               std::initializer_list<base::AxisSet> further = {});
 /// The same of groups that are only planned (Communicator::on_paper), for the rank at `place`.
-Mesh mesh_on_paper(const MeshShape& shape, const MeshPlace& place);
+Mesh mesh_on_paper(const base::Place& place);
 
 }  // namespace shard8::comm

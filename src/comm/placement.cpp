@@ -45,13 +45,16 @@ std::string ranks_on_nodes(const Placement& placement) { return list_of(counts_o
 
 std::string cores_of_nodes(const Placement& placement) { return list_of(placement.cores); }
 
-std::string nodes_of_tensor_groups(const Placement& placement, const MeshShape& shape) {
+std::string nodes_of_groups(const Placement& placement, const base::Extents& mesh, base::AxisSet axes) {
   const std::vector<int>& nodes = placement.node_of;
-  SHARD8_REQUIRE(static_cast<int>(nodes.size()) == shape.ranks(), "a placement of {} ranks, and a mesh of {}",
-                 nodes.size(), shape.ranks());
+  SHARD8_REQUIRE(static_cast<int>(nodes.size()) == mesh.ranks(), "a placement of {} ranks, and a mesh of {}",
+                 nodes.size(), mesh.ranks());
   std::vector<int> spanned;
-  for (auto first = nodes.begin(); first != nodes.end(); first += shape.tensor)  // tensor varies fastest
-    spanned.push_back(static_cast<int>(std::set<int>(first, first + shape.tensor).size()));
+  for (const std::vector<int>& group : base::groups_of(mesh, axes)) {
+    std::set<int> of_group;
+    for (const int rank : group) of_group.insert(nodes[static_cast<std::size_t>(rank)]);
+    spanned.push_back(static_cast<int>(of_group.size()));
+  }
   return range_of(spanned);
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/mesh.hpp"
+#include "base/axes.hpp"
 
 namespace shard8::comm {
 
@@ -26,9 +26,9 @@ struct Placement {
 std::string ranks_on_nodes(const Placement& placement);
 /// Cores of each node: "8", or "8, 8, 4".
 std::string cores_of_nodes(const Placement& placement);
-/// The number of nodes on which a tensor group of a mesh of this shape lies: "1", or "1 to 2" where groups differ.
-/// `placement` is that of all ranks of the mesh.
-std::string nodes_of_tensor_groups(const Placement& placement, const MeshShape& shape);
+/// The number of nodes on which a group of `axes` lies: "1", or "1 to 2" where groups differ. `placement` is that of
+/// all ranks of the mesh.
+std::string nodes_of_groups(const Placement& placement, const base::Extents& mesh, base::AxisSet axes);
 /// The number of ranks that share a device: "1", or "1 to 2" where devices differ; "none" on hosts.
 std::string ranks_on_devices(const Placement& placement);
 

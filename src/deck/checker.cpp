@@ -73,7 +73,7 @@ constexpr Reader kReaders[] = {
     {"fp8.weights", "fp8.recipe", in_fp8},
     {"fp8.first_layers_bf16", "fp8.recipe", in_fp8},
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
-    {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.tensor > 1; }},
+    {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.exchanges(); }},
     {"overlap", "overlap.enable", overlaps},
     {"overlap.proj_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || fc2_wgrad_can_wait(c); }},
     {"overlap.fc2_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || proj_wgrad_can_wait(c); }},

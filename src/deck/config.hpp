@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/axes.hpp"
 #include "profile/exchange.hpp"
 
 namespace shard8::deck {
@@ -57,6 +58,14 @@ struct MeshConfig {
   bool share_devices = false;            ///< ranks of a node may have the same device
 
   std::int64_t ranks() const { return replicate * shard * tensor; }
+  /// Whether `shard` is open until load() resolves it.
+  bool is_auto() const { return shard == kAuto; }
+  /// Whether ranks share matrix products, and exchange tokens for that.
+  bool exchanges() const { return tensor > 1; }
+  /// Of a config that load() returned.
+  base::Extents extents() const {
+    return {static_cast<int>(replicate), static_cast<int>(shard), static_cast<int>(tensor)};
+  }
   /// P: the number of ranks that read different samples.
   std::int64_t data_ranks() const { return replicate * shard; }
 };

@@ -125,9 +125,8 @@ std::string describe(const Config& config) {
     text += fmt::format("{:<10} {}\n", name, what);
   };
   line("model", describe_model(config.model));
-  line("mesh", fmt::format("{} = replicate {} x shard {} x tensor {}; backend {}, device {}",
-                           count(layout.ranks, "rank", "ranks"), mesh.replicate, mesh.shard, mesh.tensor,
-                           to_string(mesh.backend), to_string(mesh.device)));
+  line("mesh", fmt::format("{} = {}; backend {}, device {}", count(layout.ranks, "rank", "ranks"),
+                           named_text_of(mesh.extents()), to_string(mesh.backend), to_string(mesh.device)));
   line("data", describe_data(config.data));
   line("batch", describe_batch(config, layout));
   line("precision", fmt::format("compute {}, gradients reduced in {}, {}", to_string(config.precision.compute),
@@ -135,7 +134,7 @@ std::string describe(const Config& config) {
                                 config.precision.deterministic ? "deterministic" : "not deterministic"));
   if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
-  if (config.overlap.enable && mesh.tensor > 1) line("overlap", describe_overlap(config));
+  if (config.overlap.enable && mesh.exchanges()) line("overlap", describe_overlap(config));
   line("training", describe_schedule(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {

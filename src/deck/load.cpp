@@ -97,7 +97,7 @@ LoadResult check_text(std::string_view text, const std::string& name, std::span<
   Diagnostics errors;
   Reading reading;
   const bool complete = read_all(errors, reading, text, name, overrides);
-  const bool ranks_open = reading.config.mesh.shard == MeshConfig::kAuto && !ranks;
+  const bool ranks_open = reading.config.mesh.is_auto() && !ranks;
   if (complete) {
     check_required(errors, reading);
     resolve_defaults(reading);

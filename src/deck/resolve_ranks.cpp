@@ -38,7 +38,7 @@ std::string divisors(std::int64_t ranks) {
 
 void resolve_shard(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks) {
   MeshConfig& mesh = reading.config.mesh;
-  if (mesh.shard != MeshConfig::kAuto) return;
+  if (!mesh.is_auto()) return;
   mesh.shard = 1;
   const Checker check(errors, reading);
   if (!check.sound({kShard, "mesh.replicate", "mesh.tensor"})) {

@@ -117,7 +117,8 @@ GatherBuffers::GatherBuffers(const std::vector<UnitShape>& units, const std::vec
     for (const int c : copies) {
       const auto& [unit, only] = copies_[index(c)];
       memory.add([&, unit = unit, only = only] {
-        places_[index(c)] = lay_out(units[index(unit)], shards[index(unit)], only, options.shards > 1, arena);
+        places_[index(c)] = lay_out(units[index(unit)], shards[index(unit)], only,
+                                    options.place.mesh().ranks(units[index(unit)].sharing().sharded) > 1, arena);
       });
     }
     memory.close();

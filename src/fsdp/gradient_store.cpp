@@ -11,13 +11,8 @@ namespace shard8::fsdp {
 
 using tensor::Tensor;
 
-GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& buffers,
-                             const comm::Communicator& shard_group, const comm::Communicator& replicate_group)
-    : executor_(executor),
-      buffers_(buffers),
-      shard_group_(shard_group),
-      replicate_group_(replicate_group),
-      slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
+GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Mesh& mesh)
+    : executor_(executor), buffers_(buffers), mesh_(mesh), slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
 
 int GradientStore::slot_of(int unit) {
   if (const int own = buffers_.own_gradient_slot(unit); own >= 0) return own;
@@ -52,7 +47,7 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
 }
 
 void GradientStore::reduce(int unit) {
-  if (!buffers_.reduces()) return;
+  if (!buffers_.reduces(unit)) return;
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
   SHARD8_REQUIRE(slot.unit == unit && !slot.scatter.under_way.active(),
@@ -62,29 +57,21 @@ void GradientStore::reduce(int unit) {
   const operation::At at(executor_, unit);
   const GradientPlace& memory = buffers_.gradient_place(s, unit);
   for (std::size_t p = 0; p < memory.staged.size(); ++p) cast(memory.staged[p], memory.whole[p]);
-  if (buffers_.options().shards == 1) {
-    slot.replica_sum = sum_over_replicas(reduced(s));
+  if (buffers_.shard_ranks(unit) == 1) {
+    slot.replica_sum = sum(s);
     return;
   }
   const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
   const auto& out = reduced(s);
   items_.clear();
   for (std::size_t p = 0; p < whole.size(); ++p) items_.push_back({out[p], whole[p]});
+  const base::AxisSet sharded = buffers_.sharing(unit).sharded;
   slot.scatter = executor_.issue({.op = profile::Collective::reduce_scatter,
-                                  .group = operation::Group::shard,
-                                  .ranks = shard_group_.size(),
+                                  .group = sharded,
+                                  .ranks = buffers_.shard_ranks(unit),
                                   .stream = operation::Stream::reduce,
                                   .tensors = whole},
-                                 [&] { return shard_group_.reduce_scatter(items_); });
-}
-
-operation::Issued<comm::Request> GradientStore::sum_over_replicas(const std::vector<Tensor>& shards) {
-  return executor_.issue({.op = profile::Collective::all_reduce,
-                          .group = operation::Group::replicate,
-                          .ranks = replicate_group_.size(),
-                          .stream = operation::Stream::reduce,
-                          .tensors = shards},
-                         [&] { return replicate_group_.all_reduce(shards, comm::Communicator::Reduce::sum); });
+                                 [&] { return mesh_.group(sharded).reduce_scatter(items_); });
 }
 
 void GradientStore::cast(const Tensor& to, const Tensor& from) {
@@ -98,6 +85,18 @@ const std::vector<Tensor>& GradientStore::reduced(int slot) const {
   return memory.staged.empty() ? buffers_.gradient(unit) : memory.staged_shard;
 }
 
+operation::Issued<comm::Request> GradientStore::sum(int slot) {
+  const int unit = slots_[static_cast<std::size_t>(slot)].unit;
+  const base::AxisSet summed = buffers_.sharing(unit).summed();
+  const std::vector<Tensor>& shards = reduced(slot);
+  return executor_.issue({.op = profile::Collective::all_reduce,
+                          .group = summed,
+                          .ranks = buffers_.sum_ranks(unit),
+                          .stream = operation::Stream::reduce,
+                          .tensors = shards},
+                         [&] { return mesh_.group(summed).all_reduce(shards, comm::Communicator::Reduce::sum); });
+}
+
 /// Waits for the reduce-scatter of the unit in slot `s`, reduces over the replicas, and frees the slot. A sum over
 /// replicas in fp32 does not use the memory of the slot, so it may still be in flight at the end.
 void GradientStore::complete(int s) {
@@ -108,12 +107,12 @@ void GradientStore::complete(int s) {
   executor_.wait(slot.scatter);
   const auto& shards = reduced(s);
   const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
-  if (buffers_.options().shards > 1 && buffers_.options().replicas > 1) {
+  if (buffers_.shard_ranks(slot.unit) > 1 && buffers_.sum_ranks(slot.unit) > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
       executor_.wait(replica_sums_.front());
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = sum_over_replicas(shards);
+    slot.replica_sum = sum(s);
     if (in_fp32) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
   }
   executor_.wait(slot.replica_sum);

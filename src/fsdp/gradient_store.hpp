@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.hpp"
+#include "comm/mesh.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "operation/executor.hpp"
 
@@ -20,8 +20,8 @@ inline constexpr int kReductionsInFlight = 2;
 /// sharding the shards are then all-reduced over the replicas.
 class GradientStore {
  public:
-  GradientStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-                const comm::Communicator& replicate_group);
+  /// The arguments must live longer than this object. A unit is reduced in the groups of `mesh` of its base::Sharing.
+  GradientStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Mesh& mesh);
 
   /// The unsharded gradients of a unit.
   struct Gradients {
@@ -52,13 +52,13 @@ class GradientStore {
   void complete(int slot);
   void finish_replica_sums();
   const std::vector<tensor::Tensor>& reduced(int slot) const;
-  operation::Issued<comm::Request> sum_over_replicas(const std::vector<tensor::Tensor>& shards);
+  /// Starts the sum of the gradient shards in `slot` over the ranks with equal shards.
+  operation::Issued<comm::Request> sum(int slot);
   void cast(const tensor::Tensor& to, const tensor::Tensor& from);
 
   operation::Executor& executor_;
   const UnitBuffers& buffers_;
-  const comm::Communicator& shard_group_;
-  const comm::Communicator& replicate_group_;
+  const comm::Mesh& mesh_;
   std::vector<Slot> slots_;
   std::vector<int> in_flight_;                                  ///< slots, oldest first
   std::vector<operation::Issued<comm::Request>> replica_sums_;  ///< oldest first

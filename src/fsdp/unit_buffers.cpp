@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.hpp"
 #include "tensor/overlay.hpp"
 
 namespace shard8::fsdp {
@@ -22,7 +23,15 @@ constexpr int kRotatingGradientSlots = 2;
 std::vector<UnitShards> make_shards(const std::vector<UnitShape>& units, const Options& options,
                                     tensor::Arena& weights) {
   std::vector<UnitShards> shards;
-  for (const UnitShape& unit : units) shards.push_back(make_shards(unit, options, weights));
+  for (const UnitShape& unit : units) {
+    const base::Sharing sharing = unit.sharing();
+    for (const ParameterShape& p : unit.parameters)
+      SHARD8_REQUIRE(p.sharing.sharded == sharing.sharded && p.sharing.summed() == sharing.summed(),
+                     "unit '{}': '{}' is sharded over '{}' and summed over '{}', '{}' over '{}' and '{}'", unit.name,
+                     p.name, name_of(p.sharing.sharded), name_of(p.sharing.summed()), unit.parameters.front().name,
+                     name_of(sharing.sharded), name_of(sharing.summed()));
+    shards.push_back(make_shards(unit, options, weights));
+  }
   return shards;
 }
 
@@ -51,10 +60,10 @@ std::vector<Tensor> UnitBuffers::allocate(int unit, DType dtype, bool whole, ten
 
 GradientPlace UnitBuffers::lay_out_gradients(int unit, tensor::Arena& arena) const {
   GradientPlace place;
-  place.whole = options_.shards == 1 ? gradient(unit) : allocate(unit, DType::fp32, true, arena);
-  if (options_.reduce != DType::fp32 && reduces()) {
+  place.whole = shard_ranks(unit) == 1 ? gradient(unit) : allocate(unit, DType::fp32, true, arena);
+  if (options_.reduce != DType::fp32 && reduces(unit)) {
     place.staged = allocate(unit, options_.reduce, true, arena);
-    place.staged_shard = options_.shards == 1 ? place.staged : allocate(unit, options_.reduce, false, arena);
+    place.staged_shard = shard_ranks(unit) == 1 ? place.staged : allocate(unit, options_.reduce, false, arena);
   }
   return place;
 }
@@ -62,7 +71,7 @@ GradientPlace UnitBuffers::lay_out_gradients(int unit, tensor::Arena& arena) con
 /// With one shard the gradients are summed in the shards, while the caller still uses the lent memory.
 std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Tensor>& lent,
                                                  tensor::Arena& arena) const {
-  if (options_.shards > 1 && index(unit) < lent.size()) {
+  if (shard_ranks(unit) > 1 && index(unit) < lent.size()) {
     const Tensor& memory = lent[index(unit)];
     auto needed = tensor::Arena::measure("needed", arena.kind());
     allocate(unit, DType::fp32, false, needed);
@@ -78,7 +87,7 @@ void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
   std::vector<int> rotating, with_own_slot;
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
     const bool summed_once = units_[index(u)].rotating || units_[index(u)].single_use;
-    const bool rotates = summed_once && options_.shards > 1 && !options_.accumulate;
+    const bool rotates = summed_once && shard_ranks(u) > 1 && !options_.accumulate;
     (rotates ? rotating : with_own_slot).push_back(u);
   }
   const auto add_slot = [&](const std::vector<int>& units) {

@@ -25,7 +25,7 @@ class UnitBuffers {
  public:
   /// lent[u], if there is one, is memory as bytes. The gradient shards of unit u lie there if they fit. The caller must
   /// not use this memory from the moment when all gradients of u are summed until the next step begins. With one shard
-  /// no lent memory is used.
+  /// no lent memory is used. Throws Error(failed) if parameters of a unit cannot be gathered and reduced at once.
   UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas,
               const std::vector<tensor::Tensor>& lent = {});
 
@@ -45,8 +45,16 @@ class UnitBuffers {
   bool gathers(int unit) const { return shards(unit).gathers(); }
   const GatherBuffers& gather() const { return gather_; }
 
-  /// Whether gradients are reduced over ranks.
-  bool reduces() const { return options_.shards > 1 || options_.replicas > 1; }
+  /// The number of ranks over which the unit is sharded, and over which its gradient shards are summed then.
+  int shard_ranks(int unit) const { return options_.place.mesh().ranks(sharing(unit).sharded); }
+  int sum_ranks(int unit) const { return options_.place.mesh().ranks(sharing(unit).summed()); }
+  /// Whether the unit's gradients are reduced over ranks.
+  bool reduces(int unit) const { return shard_ranks(unit) > 1 || sum_ranks(unit) > 1; }
+  base::Sharing sharing(int unit) const { return units_[index(unit)].sharing(); }
+  /// Whether this rank counts the parameter in the norm of the gradients.
+  bool counts(int unit, std::size_t parameter) const {
+    return units_[index(unit)].parameters[parameter].sharing.counts(options_.place);
+  }
   int gradient_slots() const { return static_cast<int>(gradient_slots_.size()); }
   /// Slots [0, rotating_gradient_slots()) serve every unit that has no slot of its own.
   int rotating_gradient_slots() const { return rotating_gradient_slots_; }

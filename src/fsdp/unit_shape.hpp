@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::fsdp {
@@ -36,7 +37,7 @@ struct Visit {
   Pass pass = Pass::forward;
 };
 
-/// One parameter of a unit on this tensor rank: (rows, cols). The shard group shards the rows.
+/// One parameter of a unit: the part (rows, cols) with which this rank computes. Its rows are sharded.
 struct ParameterShape {
   std::string name;
   std::int64_t rows = 0, cols = 1;
@@ -50,9 +51,11 @@ struct ParameterShape {
   Copies travel{}, compute{};
   /// The pieces of `travel` are kept as shards from step to step (UnitBuffers::stored). Needs `travel`.
   bool stored = false;
+  base::Sharing sharing{};
 };
 
-/// Parameters that are gathered at once and whose gradients are reduced at once.
+/// Parameters that are gathered at once and whose gradients are reduced at once: all have the same Sharing::sharded and
+/// Sharing::summed().
 struct UnitShape {
   std::string name;
   std::vector<ParameterShape> parameters;
@@ -61,11 +64,12 @@ struct UnitShape {
   /// Not a layer. Used once in a micro-batch, and its gradient is summed once: the embedding, and the root unless the
   /// table is tied. Both the embedding and the head use a tied table.
   bool single_use = false;
+
+  base::Sharing sharing() const { return parameters.empty() ? base::Sharing{} : parameters.front().sharing; }
 };
 
 struct Options {
-  int shards = 1;                               ///< size of the shard group
-  int replicas = 1;                             ///< size of the replicate group
+  base::Place place{};                          ///< of this rank
   int prefetch = 1;                             ///< how many of the next visits are gathered ahead
   bool reshard_after_forward = true;            ///< false: every unit has a slot of its own and stays gathered
   bool accumulate = false;                      ///< several micro-batches: every unit keeps its unsharded gradients

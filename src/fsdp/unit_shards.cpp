@@ -65,7 +65,7 @@ DType master_dtype(const Options& options) { return options.master_remainder ? D
 
 ParameterPieces resolve(const ParameterShape& parameter, const Options& options) {
   ParameterPieces pieces{parameter.travel, parameter.compute};
-  const bool one_shard = options.shards == 1;
+  const bool one_shard = options.place.mesh().ranks(parameter.sharing.sharded) == 1;
   if (pieces.travel.empty()) {
     // With one shard nothing is transferred, so the hook writes the dtype that kernels read.
     const bool in_compute_dtype = one_shard && pieces.compute.empty();
@@ -110,7 +110,7 @@ bool UnitShards::two_copies() const {
 UnitShards make_shards(const UnitShape& unit, const Options& options, tensor::Arena& weights) {
   UnitShards shards;
   for (const ParameterShape& p : unit.parameters) {
-    const ShardLayout layout = ShardLayout::make(p.rows, options.shards, p.granularity);
+    const ShardLayout layout = ShardLayout::make(p.rows, options.place.mesh().ranks(p.sharing.sharded), p.granularity);
     const tensor::Shape shape{layout.rows_per_shard, p.cols};
     const ParameterPieces pieces = resolve(p, options);
     shards.master.push_back(weights.allocate(shape, master_dtype(options)));

@@ -14,11 +14,11 @@ GatherSchedule make_schedule(const UnitBuffers& buffers) {
   return {std::move(own), gather.slots(), gather.rotating_slots(), buffers.options().prefetch};
 }
 
-WeightStore::WeightStore(operation::Executor& executor, const UnitBuffers& buffers,
-                         const comm::Communicator& shard_group, GatherHooks hooks)
+WeightStore::WeightStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Mesh& mesh,
+                         GatherHooks hooks)
     : executor_(executor),
       buffers_(buffers),
-      shard_group_(shard_group),
+      mesh_(mesh),
       hooks_(std::move(hooks)),
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
@@ -36,7 +36,7 @@ WeightStore::Copy WeightStore::make_copy(int copy) const {
     const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
     const ShardLayout& layout = buffers_.layout(unit, p);
     if (pieces.source == Source::hook) {
-      const std::int64_t first = layout.first_row(shard_group_.rank());
+      const std::int64_t first = layout.first_row(mesh_.place.rank(buffers_.sharing(unit).sharded));
       made.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
     }
     if (pieces.converted())
@@ -107,12 +107,13 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
   slot.unit = {copy.gathered, {&slot.generation, ++slot.generation}};
   if (!copy.before.empty()) hooks_.before(unit, copy.before);
   if (copy.travelling.empty()) return;
-  slot.gather = executor_.issue({.group = operation::Group::shard,
-                                 .ranks = shard_group_.size(),
+  const base::AxisSet sharded = buffers_.sharing(unit).sharded;
+  slot.gather = executor_.issue({.group = sharded,
+                                 .ranks = buffers_.shard_ranks(unit),
                                  .stream = operation::Stream::gather,
                                  .tensors = copy.travelling},
                                 [&] {
-                                  return shard_group_.all_gather_in_place(
+                                  return mesh_.group(sharded).all_gather_in_place(
                                       copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
                                       comm::Communicator::OwnPart::returned);
                                 });

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.hpp"
+#include "comm/mesh.hpp"
 #include "fsdp/gather_buffers.hpp"
 #include "fsdp/gather_hooks.hpp"
 #include "fsdp/gather_schedule.hpp"
@@ -37,9 +37,9 @@ GatherSchedule make_schedule(const UnitBuffers& buffers);
 /// The gathered weights of the units during a step. Starts gathers before their use and waits for them.
 class WeightStore {
  public:
-  /// `executor`, `buffers` and `shard_group` must live longer than this object.
-  WeightStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Communicator& shard_group,
-              GatherHooks hooks);
+  /// `executor`, `buffers` and `mesh` must live longer than this object. A unit is gathered in the group of `mesh` over
+  /// which it is sharded.
+  WeightStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Mesh& mesh, GatherHooks hooks);
 
   /// Begins a step that uses units in the order of `visits`. What was gathered before is stale. Throws Error(failed) if
   /// a unit is in use.
@@ -85,7 +85,7 @@ class WeightStore {
 
   operation::Executor& executor_;
   const UnitBuffers& buffers_;
-  const comm::Communicator& shard_group_;
+  const comm::Mesh& mesh_;
   GatherHooks hooks_;
   GatherSchedule schedule_;
   std::vector<Slot> slots_;

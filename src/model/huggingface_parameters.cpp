@@ -27,13 +27,21 @@ struct Part {
 /// Cuts the parameters of Hugging Face tensors for one tensor rank.
 class Cutter {
  public:
-  Cutter(const deck::ModelConfig& model, int tensor, int rank) : model_(model), tensor_(tensor), rank_(rank) {}
+  Cutter(const deck::ModelConfig& model, const base::Place& place)
+      : model_(model), tensor_(place.mesh().ranks(kCut)), rank_(place.rank(kCut)) {}
 
   UnitSpec embedding() const;
   UnitSpec layer(std::int64_t layer) const;
   UnitSpec root() const;
 
  private:
+  /// The axes along which parameters are cut.
+  static constexpr base::AxisSet kCut = base::AxisSet::tensor;
+  static ParameterSpec cut() {
+    ParameterSpec p;
+    p.sharing.cut = kCut;
+    return p;
+  }
   /// A weight (out, in) of several parts, one below the other, each cut on its rows.
   ParameterSpec column_parallel(const std::vector<Part>& parts, std::int64_t in) const;
   ParameterSpec column_parallel_bias(const std::vector<Part>& parts) const;
@@ -56,7 +64,7 @@ class Cutter {
 };
 
 ParameterSpec Cutter::column_parallel(const std::vector<Part>& parts, std::int64_t in) const {
-  ParameterSpec p;
+  ParameterSpec p = cut();
   p.cols = in;
   p.gradient_overwritten = true;
   p.standard_deviation = model_.init_std;
@@ -69,7 +77,7 @@ ParameterSpec Cutter::column_parallel(const std::vector<Part>& parts, std::int64
 }
 
 ParameterSpec Cutter::column_parallel_bias(const std::vector<Part>& parts) const {
-  ParameterSpec p;
+  ParameterSpec p = cut();
   p.vector = true;
   p.initial = Initial::zeros;
   for (const Part& part : parts) {
@@ -81,7 +89,7 @@ ParameterSpec Cutter::column_parallel_bias(const std::vector<Part>& parts) const
 }
 
 ParameterSpec Cutter::row_parallel(const std::string& source, std::int64_t out, std::int64_t in) const {
-  ParameterSpec p;
+  ParameterSpec p = cut();
   p.rows = out;
   p.cols = in / tensor_;
   p.gradient_overwritten = true;
@@ -92,7 +100,7 @@ ParameterSpec Cutter::row_parallel(const std::string& source, std::int64_t out, 
 
 ParameterSpec Cutter::vocabulary(const std::string& source) const {
   const VocabRange range = vocab_range(model_.vocab, tensor_, rank_);
-  ParameterSpec p;
+  ParameterSpec p = cut();
   p.rows = (model_.vocab + tensor_ - 1) / tensor_;
   p.cols = model_.hidden;
   p.standard_deviation = model_.init_std;
@@ -104,7 +112,6 @@ ParameterSpec Cutter::replicated_vector(const std::string& source, Initial initi
   ParameterSpec p;
   p.rows = model_.hidden;
   p.vector = true;
-  p.tensor_sharded = false;
   p.initial = initial;
   p.sources.push_back({source, 0, {0, model_.hidden, 0, 1}, model_.hidden, 1, false});
   return p;
@@ -114,7 +121,6 @@ ParameterSpec Cutter::replicated_matrix(const std::string& source, std::int64_t 
   ParameterSpec p;
   p.rows = rows;
   p.cols = model_.hidden;
-  p.tensor_sharded = false;
   p.standard_deviation = model_.init_std;
   p.sources.push_back({source, 0, {0, rows, 0, model_.hidden}, rows, model_.hidden, false});
   return p;
@@ -296,8 +302,8 @@ UnitSpec Cutter::root() const {
 
 }  // namespace
 
-std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank) {
-  const Cutter cutter(model, tensor, tensor_rank);
+std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Place& place) {
+  const Cutter cutter(model, place);
   std::vector<UnitSpec> units{cutter.embedding()};
   for (std::int64_t layer = 0; layer < model.layers; ++layer) units.push_back(cutter.layer(layer));
   units.push_back(cutter.root());

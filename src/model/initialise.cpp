@@ -59,11 +59,12 @@ kernels::GlobalIndex global_index(const SourceBox& source, const io::Box& stored
 }  // namespace
 
 void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
-                int shard_rank, std::uint64_t seed, const io::TensorFile* file) {
+                std::uint64_t seed, const io::TensorFile* file) {
   for (std::size_t u = 0; u < units.size(); ++u) {
     for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
       const ParameterSpec& spec = units[u].parameters[p];
       const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
+      const int shard = buffers.options().place.rank(spec.sharing.sharded);
       const Tensor& kept = buffers.master(static_cast<int>(u))[p];
       const bool split = buffers.options().master_remainder;
       // A master in two halves is split from fp32 values. They are written to the gradient shards, which are not used
@@ -72,7 +73,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {
         const std::string name = file == nullptr ? source.name : name_in(*file, source, spec.vector);
-        const ShardPart part = shard_part(source, layout.first_row(shard_rank), layout.owned_rows(shard_rank));
+        const ShardPart part = shard_part(source, layout.first_row(shard), layout.owned_rows(shard));
         if (part.rows == 0) continue;
         const Tensor rows = master.slice(part.row, part.rows);
         if (file != nullptr)

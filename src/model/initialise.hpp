@@ -16,6 +16,6 @@ namespace shard8::model {
 /// overwrites the gradient shards. Throws Error(deck) with name and shapes if a tensor is missing or has another shape,
 /// and the errors of TensorFile::read_box.
 void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
-                int shard_rank, std::uint64_t seed, const io::TensorFile* file);
+                std::uint64_t seed, const io::TensorFile* file);
 
 }  // namespace shard8::model

@@ -64,6 +64,7 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
       parameter.cols = p.cols;
       parameter.gradient_overwritten = p.gradient_overwritten;
       parameter.vector = p.vector;
+      parameter.sharing = p.sharing;
       if (format.site(unit, p).on()) make_fp8(parameter, format);
     }
   }
@@ -77,7 +78,7 @@ std::int64_t sum_over_parameters(const deck::ModelConfig& model, Count count) {
   deck::ModelConfig one = model;
   one.layers = 1;
   std::int64_t sum = 0;
-  for (const UnitSpec& unit : make_units(one, 1, 0))
+  for (const UnitSpec& unit : make_units(one))
     for (const ParameterSpec& p : unit.parameters) sum += (unit.layer >= 0 ? model.layers : 1) * count(p);
   return sum;
 }

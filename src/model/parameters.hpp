@@ -15,7 +15,7 @@
 
 namespace shard8::model {
 
-/// Rows of a tensor-parallel local parameter that come from one Hugging Face tensor: local rows
+/// Rows of this rank's part of a parameter that come from one Hugging Face tensor: local rows
 /// [local_row, local_row + box.rows), with all local columns, are the box of the tensor `name`.
 struct SourceBox {
   std::string name;
@@ -44,12 +44,12 @@ ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t c
 /// Initial values without a file: normal with mean 0 and ParameterSpec::standard_deviation, ones or zeros.
 enum class Initial : std::uint8_t { normal, ones, zeros };
 
-/// One parameter of this tensor rank: (rows, cols), cols == 1 for a vector.
+/// One parameter: the part (rows, cols) with which this rank computes; cols == 1 for a vector.
 struct ParameterSpec {
   std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
   std::int64_t rows = 0, cols = 1;
-  bool vector = false;         ///< one dimension: no weight decay
-  bool tensor_sharded = true;  ///< false: every tensor rank holds the same
+  bool vector = false;  ///< one dimension: no weight decay
+  base::Sharing sharing;
   /// The first product of a step overwrites its gradient, so the gradient need not be filled with zeros. True for the
   /// weights of matrix products.
   bool gradient_overwritten = false;
@@ -69,9 +69,10 @@ struct UnitSpec {
   std::int64_t layer = -1;  ///< the layer's number from 0; -1: no layer
 };
 
-/// All units of one tensor rank: the embedding, the layers in order, the root. `tensor`: T, which must divide heads,
-/// kv_heads and ffn. A unit may have no parameters: the embedding of a llama with a tied table.
-std::vector<UnitSpec> make_units(const deck::ModelConfig& model, int tensor, int tensor_rank);
+/// All units as the rank at `place` computes with them: the embedding, the layers in order, the root. The tensor ranks'
+/// number T must divide heads, kv_heads and ffn. A unit may have no parameters: the embedding of a llama with a tied
+/// table. Without a place the units are whole.
+std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Place& place = {});
 
 /// How weights of linears are kept and travel.
 struct WeightFormat {

@@ -139,7 +139,7 @@ std::string why_missing(const io::TensorFile& file, const std::string& needed, c
 std::set<std::string> needed_names(const io::TensorFile& file, const deck::ModelConfig& model) {
   std::string first, first_name;
   std::set<std::string> good, wrong;
-  for (const UnitSpec& unit : make_units(model, 1, 0)) {
+  for (const UnitSpec& unit : make_units(model)) {
     for (const ParameterSpec& parameter : unit.parameters) {
       for (const SourceBox& source : parameter.sources) {
         try {

@@ -15,11 +15,6 @@ std::string_view name_of(Stream stream) {
   return names[static_cast<int>(stream)];
 }
 
-std::string_view name_of(Group group) {
-  constexpr std::string_view names[] = {"tensor", "shard", "replicate", "model", "data", "world"};
-  return names[static_cast<int>(group)];
-}
-
 std::string_view name_of(Linear linear) {
   constexpr std::string_view names[] = {"qkv", "proj", "fc1", "fc2"};
   return names[static_cast<int>(linear)];

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "kernels/attention_shape.hpp"
 #include "kernels/quantize.hpp"
 #include "profile/collective_log.hpp"
@@ -24,9 +25,8 @@ namespace shard8::operation {
 enum class Stream : std::uint8_t { compute, gather, reduce };
 std::string_view name_of(Stream stream);
 
-/// The groups of ranks of a mesh (comm::Mesh), under the names that profile::CollectiveLog gives them.
-enum class Group : std::uint8_t { tensor, shard, replicate, model, data, world };
-std::string_view name_of(Group group);
+/// A group of ranks: comm::Mesh::group. Its name is that which profile::CollectiveLog gives it.
+using Group = base::AxisSet;
 
 /// The four linear layers of a transformer layer.
 enum class Linear : std::uint8_t { qkv, proj, fc1, fc2 };
@@ -114,7 +114,7 @@ struct Collective {
     std::uint64_t bytes = 0;
   };
   profile::Collective op = profile::Collective::all_gather;
-  Group group = Group::tensor;
+  Group group{};
   int ranks = 1;
   std::vector<Part> parts{};
   int items = 1;                ///< tensors in this one call

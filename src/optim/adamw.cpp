@@ -16,8 +16,8 @@ using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
 
-Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers,
-             const std::vector<std::vector<bool>>& counted, tensor::ArenaSet& arenas, bool device)
+Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas,
+             bool device)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto allocate_moments = [&](int unit) {
@@ -30,13 +30,14 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
     first_moment_.push_back(allocate_moments(u));
     second_moment_.push_back(allocate_moments(u));
   }
-  allocate_squares(counted, arenas[MemoryKind::buffers], device);
+  allocate_squares(arenas[MemoryKind::buffers], device);
 }
 
-void Adamw::allocate_squares(const std::vector<std::vector<bool>>& counted, tensor::Arena& arena, bool device) {
+void Adamw::allocate_squares(tensor::Arena& arena, bool device) {
   const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
-    if (clips() || !counted[unit][parameter]) return std::int64_t{0};
-    const std::int64_t elements = buffers_.master(static_cast<int>(unit))[parameter].count();
+    const int u = static_cast<int>(unit);
+    if (clips() || !buffers_.counts(u, parameter)) return std::int64_t{0};
+    const std::int64_t elements = buffers_.master(u)[parameter].count();
     return kernels::adamw_square_parts(elements, device) * static_cast<std::int64_t>(sizeof(double));
   };
   std::int64_t all = 0;

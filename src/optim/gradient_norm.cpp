@@ -15,26 +15,36 @@ using operation::Executor;
 using operation::Group;
 using tensor::Tensor;
 
-std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers, const Replicated& replicated) {
+namespace {
+
+Held held(const fsdp::ParameterShape& parameter) {
+  return parameter.sharing.summed_last().empty() ? Held::in_parts : Held::shared;
+}
+
+}  // namespace
+
+std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers) {
   std::vector<Tensor> shared;
-  for (std::size_t u = 0; u < replicated.size(); ++u)
-    for (std::size_t p = 0; p < replicated[u].size(); ++p)
-      if (replicated[u][p]) shared.push_back(buffers.gradient(static_cast<int>(u))[p]);
+  for (std::size_t u = 0; u < buffers.units().size(); ++u)
+    for (std::size_t p = 0; p < buffers.units()[u].parameters.size(); ++p)
+      if (held(buffers.units()[u].parameters[p]) == Held::shared)
+        shared.push_back(buffers.gradient(static_cast<int>(u))[p]);
   return shared;
 }
 
-void sum_replicated_gradients(Executor& executor, std::span<const Tensor> gradients, const Communicator& tensor_group) {
-  if (tensor_group.size() == 1) return;
-  executor.run({.op = profile::Collective::all_reduce, .ranks = tensor_group.size(), .tensors = gradients},
-               [&] { return tensor_group.all_reduce(gradients, Communicator::Reduce::sum); });
+void sum_replicated_gradients(Executor& executor, std::span<const Tensor> gradients, const Communicator& group) {
+  if (group.size() == 1) return;
+  executor.run({.op = profile::Collective::all_reduce,
+                .group = base::kSameSequences,
+                .ranks = group.size(),
+                .tensors = gradients},
+               [&] { return group.all_reduce(gradients, Communicator::Reduce::sum); });
 }
 
-void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffers& buffers,
-                 const Replicated& replicated, int unit, Held held, int tensor_rank) {
-  const auto& shared = replicated[static_cast<std::size_t>(unit)];
-  if (held == Held::shared && tensor_rank != 0) return;
-  for (std::size_t p = 0; p < shared.size(); ++p) {
-    if (shared[p] != (held == Held::shared)) continue;
+void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffers& buffers, int unit, Held which) {
+  const auto& parameters = buffers.units()[static_cast<std::size_t>(unit)].parameters;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (held(parameters[p]) != which || !buffers.counts(unit, p)) continue;
     const Tensor& g = buffers.gradient(unit)[p];
     executor.issue(operation::Kernel{"sum_of_squares", g.rows(), g.cols(), g.dtype, g.dtype}.reads(g),
                    [&](const tensor::Exec& exec) { kernels::sum_of_squares(exec, total, g); });

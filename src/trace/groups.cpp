@@ -5,31 +5,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 namespace shard8::trace {
 
-std::vector<RankGroup> groups_of(const std::array<int, 3>& mesh) {
-  const auto [replicas, shards, tensors] = mesh;
-  // Which of the indices (replicate, shard, tensor) are the same for all ranks of a group.
-  struct Kind {
-    const char* name;
-    bool replicate, shard, tensor;
-  };
-  constexpr Kind kKinds[] = {{"tensor", true, true, false},    {"shard", true, false, true},
-                             {"replicate", false, true, true}, {"model", true, false, false},
-                             {"data", false, false, true},     {"world", false, false, false}};
+std::vector<RankGroup> groups_of(const base::Extents& mesh) {
   std::vector<RankGroup> groups;
-  for (const Kind& kind : kKinds) {
-    std::map<std::array<int, 3>, std::vector<int>> members;
-    for (int rank = 0; rank < replicas * shards * tensors; ++rank) {
-      const int tensor = rank % tensors, shard = rank / tensors % shards, replica = rank / tensors / shards;
-      members[{kind.replicate ? replica : 0, kind.shard ? shard : 0, kind.tensor ? tensor : 0}].push_back(rank);
-    }
+  for (const base::AxisSet axes : base::named_sets()) {
+    const std::string kind(name_of(axes));
     int ordinal = 0;
-    for (const auto& [place, ranks] : members) {
-      const std::string name = fmt::format("{} {}", kind.name, ordinal++);
-      if (ranks.size() > 1) groups.push_back({kind.name, static_cast<int>(groups.size()), ranks, name});
+    for (std::vector<int>& ranks : base::groups_of(mesh, axes)) {
+      const std::string name = fmt::format("{} {}", kind, ordinal++);
+      if (ranks.size() > 1) groups.push_back({kind, static_cast<int>(groups.size()), std::move(ranks), name});
     }
   }
   return groups;

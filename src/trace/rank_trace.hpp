@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "profile/trace_recorder.hpp"
 
 namespace shard8::trace {
@@ -66,8 +67,8 @@ struct Step {
 struct RankTrace {
   std::string run;  ///< the same text on all ranks of a run, and no other
   int rank = 0, ranks = 1;
-  std::string host, device;            ///< device: "host", or the name of a GPU
-  std::array<int, 3> mesh{1, 1, 1};    ///< replicate, shard, tensor
+  std::string host, device;  ///< device: "host", or the name of a GPU
+  base::Extents mesh;
   std::vector<std::string> exchanges;  ///< "qkv_fprop direct", ...: how each exchange was hidden
   std::vector<ClockPoint> clock;       ///< at the begin and at the end of the training
   std::vector<Step> steps;

@@ -122,9 +122,8 @@ std::string timeline(const RankTrace& trace, const TimelineChoice& choice) {
   const Step& step = step_of(trace, choice.step);
   const std::string unit = layer_of(trace, choice.layer);
   Picture picture;
-  picture.title =
-      fmt::format("{} of step {} on rank {} of {}, mesh {} × {} × {}, {}", unit, step.number, trace.rank, trace.ranks,
-                  trace.mesh[0], trace.mesh[1], trace.mesh[2], trace.on_device() ? trace.device : "host");
+  picture.title = fmt::format("{} of step {} on rank {} of {}, mesh {}, {}", unit, step.number, trace.rank, trace.ranks,
+                              text_of(trace.mesh, " × "), trace.on_device() ? trace.device : "host");
   for (const char* phase : {"forward", "backward"}) picture.panels.push_back(panel_of(trace, unit, step.number, phase));
   return svg_of(picture);
 }

@@ -69,8 +69,8 @@ void check_steps(const data::Dataset& dataset, const deck::Config& config) {
 Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
                    std::string program)
     : exec_(exec),
-      mesh_(comm::make_mesh(std::move(world), mesh_shape(config.mesh), model::Overlap::make(config).any())),
-      setup_(Setup::make(config, mesh_.place, threads)),
+      mesh_(comm::make_mesh(std::move(world), config.mesh.extents(), model::Overlap::make(config).any())),
+      setup_(Setup::make(config, mesh_.world.rank(), threads)),
       program_(std::move(program)),
       timer_(make_clock(exec)) {
   if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
@@ -82,8 +82,9 @@ void Assembly::open_data() {
   const comm::Communicator& world = mesh_.world;
   std::string listing;
   const auto open = [&] {
-    loader_ = std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab,
-                                             mesh_.shape.data_ranks(), mesh_.data_rank(), io_, listing);
+    loader_ =
+        std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab, setup_.layout.data_ranks,
+                                       setup_.place.rank(base::AxisSet::data), io_, listing);
     check_steps(loader_->dataset(), config);
   };
   comm::agree_on_root(world, 0, [&] {
@@ -108,7 +109,7 @@ void Assembly::set_overlap(const profile::ExchangeMethods& methods) {
   const std::int64_t head_tokens = setup_.dims.head_tokens;
   deck::Config config = setup_.config;
   config.overlap.methods = methods;
-  setup_ = Setup::make(config, mesh_.place, setup_.threads);
+  setup_ = Setup::make(config, mesh_.world.rank(), setup_.threads);
   setup_.dims.head_tokens = head_tokens;
   // The groups of a mesh made for overlap have other streams.
   if (setup_.dims.overlap.any() != overlapped)
@@ -151,17 +152,19 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
 void Assembly::take_memory() {
   const MemoryBytes bytes = state_bytes(setup_);
   agree_alone(mesh_.world, [&] { check_device_memory(setup_); });
-  gather_memory_ = mesh_.shard.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::gathered)]);
-  exchange_memory_ = mesh_.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+  const comm::Communicator& shard_group = mesh_.group(base::AxisSet::shard);
+  const comm::Communicator& tensor_group = mesh_.group(base::AxisSet::tensor);
+  gather_memory_ = shard_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::gathered)]);
+  exchange_memory_ = tensor_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
   agree_alone(mesh_.world, [&] {
     state_ = std::make_unique<State>(setup_, allocate(bytes, {data_of(gather_memory_), data_of(exchange_memory_)}));
     kernels::reserve_blas_memory(setup_.threads);
   });
-  reduce_memory_ = mesh_.shard.reduce_memory(reduce_memory_bytes(setup_, state_->units));
+  reduce_memory_ = shard_group.reduce_memory(reduce_memory_bytes(setup_, state_->units));
   const UserBuffers buffers = user_buffers(setup_);
-  if (buffers.reduce > 0) tensor_reduce_memory_ = mesh_.tensor.reduce_memory(buffers.reduce);
+  if (buffers.reduce > 0) tensor_reduce_memory_ = tensor_group.reduce_memory(buffers.reduce);
   if (buffers.gather + buffers.scatter > 0)
-    parts_memory_ = mesh_.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem_);
+    parts_memory_ = tensor_group.parts_memory(buffers.gather, buffers.scatter, &parts_problem_);
   // Other jobs may have taken the memory in between.
   for (const auto& [name, transport] : conditions_)
     if (name == condition::kTransport && transport == comm::kSharedMemory && !parts_problem_.empty())

@@ -145,9 +145,7 @@ Manifest Checkpoints::common(const RunDescription& run) const {
   m.parent = run.identity.parent;
   m.data = run.inputs.data;
   m.weights = run.inputs.weights;
-  m.replicate = config.mesh.replicate;
-  m.shard = config.mesh.shard;
-  m.tensor = config.mesh.tensor;
+  m.mesh = assembly_.setup().mesh;
   m.data_seed = config.data.seed;
   m.init_seed = config.model.init_seed;
   m.deck = run.deck;

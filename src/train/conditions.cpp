@@ -64,11 +64,12 @@ Conditions conditions_of(const comm::Mesh& mesh, const Setup& setup, const std::
   conditions.emplace_back("nodes", fmt::format("{}", placement.nodes()));
   conditions.emplace_back("ranks a node", ranks_on_nodes(placement));
   conditions.emplace_back("cores a node", cores_of_nodes(placement));
-  conditions.emplace_back("nodes of a tensor group", nodes_of_tensor_groups(placement, mesh.shape));
+  conditions.emplace_back("nodes of a tensor group", nodes_of_groups(placement, setup.mesh, base::AxisSet::tensor));
   conditions.emplace_back(condition::kRanksOnDevices, ranks_on_devices(placement));
   const UserBuffers buffers = user_buffers(setup);
-  conditions.emplace_back(condition::kTransport,
-                          of_all_ranks(world, mesh.tensor.parts_transport(buffers.gather, buffers.scatter)));
+  conditions.emplace_back(
+      condition::kTransport,
+      of_all_ranks(world, mesh.group(base::AxisSet::tensor).parts_transport(buffers.gather, buffers.scatter)));
   return conditions;
 }
 

@@ -137,9 +137,7 @@ std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& w
       const std::size_t end = found.find('\n');
       const std::string folder = found.substr(0, end);
       from = Checkpoint{folder, checkpoint::parse_manifest(std::string_view(found).substr(end + 1), folder)};
-      const checkpoint::Manifest& m = from->manifest;
-      likely =
-          likely_ranks(setup, {static_cast<int>(m.replicate), static_cast<int>(m.shard), static_cast<int>(m.tensor)});
+      likely = likely_ranks(setup, from->manifest.mesh);
     }
     file = open(io, from, model, likely);
   });

@@ -14,7 +14,7 @@ std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const op
   const std::int64_t number = step.first ? 0 : 1;
   run.config.run.steps = number + (step.last ? 1 : 2);
   State state(run, tensor::ArenaSet::measure(), 0);
-  const comm::Mesh mesh = comm::mesh_on_paper(run.mesh, run.place);
+  const comm::Mesh mesh = comm::mesh_on_paper(run.place);
   profile::StepTimer phases(nullptr);
   std::int64_t now = 0;
   operation::Recorder recorder([&](const Operation& operation) {

@@ -59,10 +59,6 @@ RestartPoint open_point(const comm::Communicator& world, const std::string& fold
   return point;
 }
 
-comm::MeshShape mesh_of(const Manifest& m) {
-  return {static_cast<int>(m.replicate), static_cast<int>(m.shard), static_cast<int>(m.tensor)};
-}
-
 }  // namespace
 
 std::string checkpoint_folder(const deck::Config& config) {
@@ -157,7 +153,7 @@ void require_points(const Start& start, const Setup& setup, const RunDescription
     const std::string& folder = start.points[at];
     try {
       const Manifest manifest = checkpoint::read_manifest(folder);
-      checkpoint::Reader reader(folder, manifest, likely_ranks(setup, mesh_of(manifest)));
+      checkpoint::Reader reader(folder, manifest, likely_ranks(setup, manifest.mesh));
       reader.require(starts_fp8_from(manifest, setup, run) ? without_fp8(all) : all);
       return;
     } catch (const base::Error& error) {
@@ -181,8 +177,7 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
       comm::agree(world, [&] {
         refuse_changes(deck_changes(point->manifest.deck, run.deck), assembly.setup().config.checkpoint.allow_changes,
                        point->folder);
-        checkpoint::Reader reader(point->folder, point->manifest,
-                                  likely_ranks(assembly.setup(), mesh_of(point->manifest)));
+        checkpoint::Reader reader(point->folder, point->manifest, likely_ranks(assembly.setup(), point->manifest.mesh));
         reader.require(tensors);
         reader.restore(assembly.exec(), tensors);
         reader.verify_rest(world.rank(), world.size());

@@ -13,25 +13,34 @@ namespace shard8::train {
 
 namespace {
 
-/// What one tensor rank of the saved mesh holds of a Hugging Face tensor, and how the shard group cut it.
+/// What a rank of the saved mesh that is the first one of a shard group holds of a Hugging Face tensor, and how the
+/// group shards it.
 struct Held {
-  int tensor_rank = 0;
+  base::Place place;
+  base::AxisSet sharded;
   model::SourceBox source;
   fsdp::ShardLayout layout;
 };
 using HeldByName = std::map<std::string, std::vector<Held>>;
 
-HeldByName all_held(const Setup& setup, const comm::MeshShape& saved) {
+HeldByName all_held(const Setup& setup, const base::Extents& saved) {
+  base::AxisSet cut;
+  for (const model::UnitSpec& unit : setup.units)
+    for (const model::ParameterSpec& parameter : unit.parameters) cut = cut | parameter.sharing.cut;
   HeldByName all;
-  for (int t = 0; t < saved.tensor; ++t) {
-    const auto units = model::make_units(setup.config.model, saved.tensor, t);
+  for (int n = 0; n < saved.ranks(cut); ++n) {
+    const base::Place place(saved, base::Place(saved, 0).peer(cut, n));
+    const auto units = model::make_units(setup.config.model, place);
     const auto shapes = model::unit_shapes(units, setup.weights);
     for (std::size_t u = 0; u < units.size(); ++u) {
       for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
         const model::ParameterSpec& parameter = units[u].parameters[p];
-        if (t > 0 && !parameter.tensor_sharded) continue;  // tensor rank 0 writes it
-        const auto layout = fsdp::ShardLayout::make(parameter.rows, saved.shard, shapes[u].parameters[p].granularity);
-        for (const model::SourceBox& source : parameter.sources) all[source.name].push_back({t, source, layout});
+        const base::Sharing& sharing = parameter.sharing;
+        if (!place.first(sharing.copies())) continue;  // another rank writes it
+        const auto layout =
+            fsdp::ShardLayout::make(parameter.rows, saved.ranks(sharing.sharded), shapes[u].parameters[p].granularity);
+        for (const model::SourceBox& source : parameter.sources)
+          all[source.name].push_back({place, sharing.sharded, source, layout});
       }
     }
   }
@@ -50,8 +59,8 @@ io::Box in_parameter(const io::Box& box, const std::vector<std::int64_t>& shape,
 
 }  // namespace
 
-checkpoint::LikelyRanks likely_ranks(const Setup& setup, const comm::MeshShape& saved) {
-  return [all = std::make_shared<const HeldByName>(all_held(setup, saved)), saved](
+checkpoint::LikelyRanks likely_ranks(const Setup& setup, const base::Extents& saved) {
+  return [all = std::make_shared<const HeldByName>(all_held(setup, saved))](
              const std::string& name, const std::string&, const std::vector<std::int64_t>& shape, const io::Box& box) {
     std::vector<std::int64_t> ranks;
     const auto found = all->find(name);
@@ -63,7 +72,7 @@ checkpoint::LikelyRanks likely_ranks(const Setup& setup, const comm::MeshShape& 
       const std::int64_t first = held.source.local_row + part.row0 - held.source.box.row0;
       for (std::int64_t shard = first / held.layout.rows_per_shard;
            shard <= (first + part.rows - 1) / held.layout.rows_per_shard; ++shard)
-        ranks.push_back(shard * saved.tensor + held.tensor_rank);
+        ranks.push_back(held.place.peer(held.sharded, static_cast<int>(shard)));
     }
     return ranks;
   };

@@ -10,6 +10,6 @@ namespace shard8::train {
 /// The ranks that held a box of a tensor in a run of this deck on the mesh `saved`, by the rules that state_tensors()
 /// follows. Where the saved run had another granularity of shards (another FP8 recipe), the answer may be a
 /// neighbour.
-checkpoint::LikelyRanks likely_ranks(const Setup& setup, const comm::MeshShape& saved);
+checkpoint::LikelyRanks likely_ranks(const Setup& setup, const base::Extents& saved);
 
 }  // namespace shard8::train

@@ -20,24 +20,19 @@ tensor::DType gather_dtype(const deck::Config& config) {
 
 }  // namespace
 
-comm::MeshShape mesh_shape(const deck::MeshConfig& mesh) {
-  return {static_cast<int>(mesh.replicate), static_cast<int>(mesh.shard), static_cast<int>(mesh.tensor)};
-}
-
-Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int threads) {
+Setup Setup::make(const deck::Config& config, int rank, int threads) {
   Setup s;
   s.config = config;
   s.layout = deck::lay_out(config);
-  s.mesh = mesh_shape(config.mesh);
-  s.place = place;
+  s.mesh = config.mesh.extents();
+  s.place = base::Place(s.mesh, rank);
   s.threads = threads;
   const tensor::DType compute = model::dtype_of(config.precision.compute);
-  s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh.tensor, compute);
+  s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh[base::Axis::tensor], compute);
   s.dims.device = operation::on_device(config.mesh);
   s.dims.deterministic = config.precision.deterministic;
   s.dims.overlap = model::Overlap::make(config);
-  s.fsdp.shards = s.mesh.shard;
-  s.fsdp.replicas = s.mesh.replicate;
+  s.fsdp.place = s.place;
   s.fsdp.prefetch = static_cast<int>(config.fsdp.prefetch);
   s.fsdp.reshard_after_forward = config.fsdp.reshard_after_forward;
   s.fsdp.accumulate = s.layout.micro_batches > 1;
@@ -46,7 +41,7 @@ Setup Setup::make(const deck::Config& config, const comm::MeshPlace& place, int 
   s.fsdp.reduce = model::dtype_of(config.precision.reduce);
   s.fsdp.master_remainder = config.optimizer.master == deck::Master::bf16_remainder;
   s.weights = model::WeightFormat::make(config);
-  s.units = model::make_units(config.model, s.mesh.tensor, place.tensor);
+  s.units = model::make_units(config.model, s.place);
   return s;
 }
 
@@ -54,22 +49,6 @@ deck::DataConfig Setup::data() const {
   deck::DataConfig data = config.data;
   data.micro_batch = layout.micro_batch;
   return data;
-}
-
-std::vector<std::vector<bool>> Setup::replicated() const {
-  std::vector<std::vector<bool>> result;
-  for (const auto& unit : units) {
-    auto& flags = result.emplace_back();
-    for (const auto& p : unit.parameters) flags.push_back(!p.tensor_sharded);
-  }
-  return result;
-}
-
-std::vector<std::vector<bool>> Setup::counted() const {
-  auto result = replicated();
-  for (auto& unit : result)
-    for (std::size_t p = 0; p < unit.size(); ++p) unit[p] = !unit[p] || place.tensor == 0;
-  return result;
 }
 
 }  // namespace shard8::train

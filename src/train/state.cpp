@@ -37,7 +37,7 @@ State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
                                                setup.weights.recipe, workspace, arenas)),
       units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas, lent_to_units(activations)),
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
-      optimizer(setup.config.optimizer, units, setup.counted(), arenas, setup.dims.device),
+      optimizer(setup.config.optimizer, units, arenas, setup.dims.device),
       squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
                                                            tensor::DType::u8)) {}
 
@@ -49,14 +49,14 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
     std::size_t bytes = 0;
     for (const tensor::Tensor& shard : buffers.gradient(unit)) {
       const std::size_t own = tensor::bytes_of(setup.fsdp.reduce, shard.count());
-      bytes += comm::Communicator::reduce_memory_bytes(own, setup.fsdp.shards);
+      bytes += comm::Communicator::reduce_memory_bytes(own, buffers.shard_ranks(unit));
     }
     most = std::max(most, bytes);
   }
   return std::min(most, kEnough);
 }
 
-std::size_t UserBuffers::bytes(int ranks) const {
+std::size_t UserBuffers::bytes() const {
   if (gather + scatter == 0) return reduce;
   return reduce + comm::Communicator::parts_memory_bytes(gather, scatter, ranks);
 }
@@ -65,6 +65,7 @@ UserBuffers user_buffers(const Setup& setup) {
   const model::Dims& d = setup.dims;
   const std::int64_t own = d.tokens_local() * d.hidden;
   UserBuffers buffers;
+  buffers.ranks = d.tensor;
   if (!d.overlap.any()) return buffers;
   if (d.device) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients

@@ -42,8 +42,10 @@ struct UserBuffers {
   /// On devices, the argument of comm::Communicator::reduce_memory of the tensor group; 0 if no exchange overlaps.
   std::size_t reduce = 0;
 
-  /// Bytes of a rank in a group of `ranks`.
-  std::size_t bytes(int ranks) const;
+  int ranks = 1;  ///< in the tensor group
+
+  /// Bytes of a rank.
+  std::size_t bytes() const;
 };
 UserBuffers user_buffers(const Setup& setup);
 

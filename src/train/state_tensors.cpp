@@ -9,7 +9,6 @@
 namespace shard8::train {
 
 using checkpoint::Content;
-using checkpoint::Copies;
 using checkpoint::StateTensor;
 using tensor::Tensor;
 
@@ -25,9 +24,8 @@ struct ShardTensor {
 /// Adds the persistent tensors of one parameter to a list.
 class Lister {
  public:
-  Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::ShardLayout& layout,
-         int shard_rank)
-      : list_(list), spec_(spec), first_(layout.first_row(shard_rank)), rows_(layout.owned_rows(shard_rank)) {}
+  Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::ShardLayout& layout, int shard)
+      : list_(list), spec_(spec), first_(layout.first_row(shard)), rows_(layout.owned_rows(shard)) {}
 
   /// Adds a tensor that is cut over the ranks as the parameter is: one entry for each Hugging Face name among the
   /// parameter's sources.
@@ -52,7 +50,6 @@ class Lister {
       t.content = content;
       t.dtype = scalar.dtype;
       t.shape = {1};
-      t.copies = Copies::all_ranks;
       t.parts.push_back({{0, 1, 0, 1}, false, scalar});
     }
   }
@@ -69,7 +66,7 @@ class Lister {
     io::Box shape = io::in_blocks({0, source.global_rows, 0, source.global_cols}, t.row_block, t.col_block);
     if (source.stored_transposed) shape = io::transposed(shape);
     whole.shape = spec_.vector ? tensor::Shape{shape.rows} : tensor::Shape{shape.rows, shape.cols};
-    whole.copies = spec_.tensor_sharded ? Copies::replicas : Copies::tensor_ranks;
+    whole.sharded = spec_.sharing.parts();
     return whole;
   }
 
@@ -117,7 +114,6 @@ StateTensor scaling_tensor(Content content, const Tensor& t, std::int64_t rows) 
   whole.content = content;
   whole.dtype = t.dtype;
   whole.shape = cols == 1 ? tensor::Shape{rows} : tensor::Shape{rows, cols};
-  whole.copies = Copies::all_ranks;
   whole.parts.push_back({{0, rows, 0, cols}, false, t.reshaped(whole.shape)});
   return whole;
 }
@@ -143,8 +139,8 @@ std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
   for (std::size_t u = 0; u < setup.units.size(); ++u) {
     for (std::size_t p = 0; p < setup.units[u].parameters.size(); ++p) {
       const int unit = static_cast<int>(u);
-      Lister lister(list, setup.units[u].parameters[p], state.units.layout(unit, static_cast<int>(p)),
-                    setup.place.shard);
+      const model::ParameterSpec& spec = setup.units[u].parameters[p];
+      Lister lister(list, spec, state.units.layout(unit, static_cast<int>(p)), setup.place.rank(spec.sharing.sharded));
       const std::size_t begin = list.size();
       add_parameter(lister, setup, state, unit, p);
       for (std::size_t i = begin; i < list.size(); ++i) list[i].group = unit;

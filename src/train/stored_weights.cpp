@@ -63,7 +63,7 @@ class Verifier {
 
   std::vector<std::string> operator()() {
     read_state();
-    const auto units = model::make_units(config_.model, 1, 0);
+    const auto units = model::make_units(config_.model);
     for (const model::UnitSpec& unit : units) {
       for (const model::ParameterSpec& parameter : unit.parameters) {
         const fp8::Site site = format_.site(unit, parameter);

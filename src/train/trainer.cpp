@@ -34,28 +34,28 @@ Trainer::Trainer(std::unique_ptr<operation::Executor> executor, const Setup& set
       timer_(executor_->timer()),
       state_(state),
       fp8_weights_(*executor_, setup.weights, setup.units, state.units, state.scaling),
-      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place.tensor, state.activations),
-      replicated_(setup.replicated()),
-      replicated_gradients_(optim::replicated_gradients(state.units, replicated_)),
+      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place[base::Axis::tensor], state.activations),
+      replicated_gradients_(optim::replicated_gradients(state.units)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
-      weights_(*executor_, state.units, mesh.shard, fp8_weights_.hooks()),
-      gradients_(*executor_, state.units, mesh.shard, mesh.replicate),
-      quantizer_(state.scaling, *executor_, mesh.tensor),
+      weights_(*executor_, state.units, mesh, fp8_weights_.hooks()),
+      gradients_(*executor_, state.units, mesh),
+      quantizer_(state.scaling, *executor_, mesh.group(base::AxisSet::tensor)),
       libraries_(executor_->runs() && setup.dims.device ? std::make_unique<kernels::Libraries>() : nullptr),
-      context_{*executor_, mesh.tensor, {state.activations.workspace, libraries_.get()}, &quantizer_} {}
+      context_{
+          *executor_, mesh.group(base::AxisSet::tensor), {state.activations.workspace, libraries_.get()}, &quantizer_} {
+}
 
 void Trainer::initialise(const io::TensorFile* file) {
   timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
-  model::initialise(executor_->exec(), state_.units, setup_.units, setup_.place.shard, setup_.config.model.init_seed,
-                    file);
+  model::initialise(executor_->exec(), state_.units, setup_.units, setup_.config.model.init_seed, file);
   model_.prepare(executor_->exec());
   state_.optimizer.prepare(executor_->exec());
 }
 
 void Trainer::start() {
   state_.scaling.prepare(executor_->exec());
-  between_steps([&] { fp8_weights_.initialise(mesh_.model); });
+  between_steps([&] { fp8_weights_.initialise(mesh_.group(base::AxisSet::model)); });
 }
 
 void Trainer::begin_step() {
@@ -114,12 +114,12 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
   gradients_.finish();
   {
     auto phase = timer_.phase(Phase::reduce_wait, "sum replicated gradients");
-    optim::sum_replicated_gradients(*executor_, replicated_gradients_, mesh_.tensor);
+    optim::sum_replicated_gradients(*executor_, replicated_gradients_, mesh_.group(base::kSameSequences));
   }
   std::optional<double> norm;
   if (clips) {
     for (const int unit : updates_.order) add_squares(unit, optim::Held::shared);
-    norm = optim::norm_of(*executor_, state_.squares, mesh_.model);
+    norm = optim::norm_of(*executor_, state_.squares, mesh_.group(base::AxisSet::model));
   }
   for (const int unit : updates_.order)
     update(unit, step, learning_rate, norm ? state_.optimizer.clip_scale(*norm) : 1);
@@ -152,7 +152,7 @@ void Trainer::settle() {
 void Trainer::add_squares(int unit, optim::Held held) {
   const operation::At at(*executor_, unit);
   auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
-  optim::add_squares(*executor_, state_.squares, state_.units, replicated_, unit, held, setup_.place.tensor);
+  optim::add_squares(*executor_, state_.squares, state_.units, unit, held);
 }
 
 double Trainer::norm_of_update() {
@@ -160,7 +160,7 @@ double Trainer::norm_of_update() {
     auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
     state_.optimizer.add_squares(*executor_, state_.squares);
   }
-  return optim::norm_of(*executor_, state_.squares, mesh_.model);
+  return optim::norm_of(*executor_, state_.squares, mesh_.group(base::AxisSet::model));
 }
 
 void Trainer::collect_timings() {
@@ -173,7 +173,7 @@ void Trainer::quantize_weights() {
   if (!setup_.weights.recipe.on()) return;
   {
     auto phase = timer_.phase(Phase::reduce_wait, "amaxes");
-    fp8_weights_.reduce_amaxes(mesh_.model);
+    fp8_weights_.reduce_amaxes(mesh_.group(base::AxisSet::model));
     state_.scaling.reduce(*executor_, mesh_.world);
   }
   if (before_change_) before_change_(scaling_group(setup_));
@@ -192,7 +192,7 @@ double Trainer::mean_loss(std::uint64_t& asked) const {
     const std::uint64_t number = asks_ ? asks_() : 0;
     SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);
     if (number > 0) sums[number] = 1;
-    sums[0] = mesh_.place.tensor == 0 ? own_sum : 0;
+    sums[0] = mesh_.place.first(base::kSameSequences) ? own_sum : 0;
     mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
   });
   asked = 0;

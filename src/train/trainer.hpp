@@ -136,7 +136,6 @@ class Trainer {
   State& state_;
   model::Fp8Weights fp8_weights_;
   model::Transformer model_;
-  optim::Replicated replicated_;
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;

@@ -30,7 +30,7 @@ bool gathered_first(const Setup& setup, const std::vector<fsdp::Visit>& visits, 
 UpdatePlan plan_updates(const Setup& setup) {
   UpdatePlan plan;
   plan.order = model::reductions(setup.config.model);
-  if (setup.config.optimizer.clip > 0 || setup.mesh.tensor > 1) return plan;
+  if (setup.config.optimizer.clip > 0 || setup.mesh.ranks(base::kSameSequences) > 1) return plan;
   plan.when = UpdatePlan::When::as_reduced;
   if (!complete_when_updated(setup.weights)) return plan;
 

@@ -82,7 +82,7 @@ std::size_t workspace_bytes(const Setup& setup) {
     } else {
       one.weights = {};
     }
-    one.units = model::make_units(one.config.model, setup.mesh.tensor, setup.place.tensor);
+    one.units = model::make_units(one.config.model, setup.place);
     record_step(one, {.first = true, .last = true}, [&](const Operation& operation) { largest.add(operation); });
   };
   record_layer(false);

@@ -21,9 +21,7 @@ inline checkpoint::Manifest small_manifest() {
   m.run = "2026-01-02T03:04:05-node17-4242";
   m.serial = 3;
   m.step = 1200;
-  m.replicate = 2;
-  m.shard = 4;
-  m.tensor = 2;
+  m.mesh = {2, 4, 2};
   m.parent = checkpoint::Parent{"2026-01-01T00:00:00-node17-1", 800};
   m.sequences = 9600;
   m.data_seed = 18446744073709551615ULL;

@@ -23,6 +23,8 @@
 namespace shard8::comm::tests {
 namespace {
 
+using base::Axis;
+using base::AxisSet;
 using Reduce = Communicator::Reduce;
 
 std::vector<int> members(const Communicator& group, int my_number) {
@@ -58,38 +60,49 @@ TEST(Split, survives_a_move) {
 }
 
 // Every factorisation of the number of ranks.
-std::vector<MeshShape> shapes_of(int ranks) {
-  std::vector<MeshShape> shapes;
+std::vector<base::Extents> meshes_of(int ranks) {
+  std::vector<base::Extents> meshes;
   for (int r = 1; r <= ranks; ++r) {
     for (int s = 1; r * s <= ranks; ++s) {
-      if (ranks % (r * s) == 0) shapes.push_back({r, s, ranks / (r * s)});
+      if (ranks % (r * s) == 0) meshes.push_back({r, s, ranks / (r * s)});
     }
   }
-  return shapes;
+  return meshes;
 }
 
+// Every set of axes has a group, whose members are found by looking at all ranks.
 TEST(Mesh, places_and_groups) {
   const int ranks = world().size();
-  for (const MeshShape& shape : shapes_of(ranks)) {
-    const Mesh mesh = make_mesh(world(), shape);
+  for (const base::Extents& extents : meshes_of(ranks)) {
+    const Mesh mesh =
+        make_mesh(world(), extents, false, {AxisSet{}, AxisSet::data, AxisSet{Axis::replicate, Axis::tensor}});
     const int me = mesh.world.rank();
-    const auto [r, s, t] = mesh.place;
-    EXPECT_EQ((r * shape.shard + s) * shape.tensor + t, me);
-    EXPECT_EQ(mesh.data_rank(), r * shape.shard + s);
-    const auto at = [&](int replicate, int shard, int tensor) {
-      return (replicate * shape.shard + shard) * shape.tensor + tensor;
-    };
-    std::vector<int> along_r, along_s, along_t, model;
-    for (int i = 0; i < shape.replicate; ++i) along_r.push_back(at(i, s, t));
-    for (int i = 0; i < shape.shard; ++i) along_s.push_back(at(r, i, t));
-    for (int i = 0; i < shape.tensor; ++i) along_t.push_back(at(r, s, i));
-    for (int i = 0; i < shape.shard; ++i) {
-      for (int j = 0; j < shape.tensor; ++j) model.push_back(at(r, i, j));
+    EXPECT_EQ(mesh.place.rank(), me);
+    for (const AxisSet axes : {AxisSet{}, AxisSet::tensor, AxisSet::shard, AxisSet::model, AxisSet::replicate,
+                               AxisSet{Axis::replicate, Axis::tensor}, AxisSet::data, AxisSet::world}) {
+      std::vector<int> expected;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const base::Place place(extents, rank);
+        const bool together = std::ranges::all_of(
+            base::kAxes, [&](Axis axis) { return axes.contains(axis) || place[axis] == mesh.place[axis]; });
+        if (together) expected.push_back(rank);
+      }
+      const Communicator& group = mesh.group(axes);
+      EXPECT_EQ(members(group, me), expected) << group.name() << " of " << text_of(extents);
+      EXPECT_EQ(group.rank(), mesh.place.rank(axes));
+      EXPECT_EQ(group.size(), extents.ranks(axes));
+      EXPECT_EQ(group.name(), name_of(axes));
     }
-    EXPECT_EQ(members(mesh.replicate, me), along_r);
-    EXPECT_EQ(members(mesh.shard, me), along_s);
-    EXPECT_EQ(members(mesh.tensor, me), along_t);
-    EXPECT_EQ(members(mesh.model, me), model);
+  }
+}
+
+TEST(Mesh, has_no_groups_that_nobody_asked_for) {
+  const Mesh mesh = make_mesh(world(), {1, world().size(), 1});
+  try {
+    mesh.group(AxisSet::data);
+    FAIL() << "a group was made";
+  } catch (const base::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("no communicators of the groups 'data'"), std::string::npos) << e.what();
   }
 }
 

@@ -50,18 +50,6 @@ TEST(Waiting, pause_yields_first_and_sleeps_later) {
   EXPECT_GE(shortest, Pause::kSleep);
 }
 
-TEST(Place, tensor_varies_fastest_and_replicate_slowest) {
-  const MeshShape shape{2, 3, 4};
-  EXPECT_EQ(shape.ranks(), 24);
-  EXPECT_EQ(shape.data_ranks(), 6);
-  const MeshPlace place = place_of(shape, 1 * 12 + 2 * 4 + 3);
-  EXPECT_EQ(place.replicate, 1);
-  EXPECT_EQ(place.shard, 2);
-  EXPECT_EQ(place.tensor, 3);
-  EXPECT_THROW(place_of(shape, 24), base::Error);
-  EXPECT_THROW(place_of(shape, -1), base::Error);
-}
-
 TEST(Sums, of_bf16_round_once) {
   // 1 + 2^-8 + 2^-8: rounding after each addition would lose both halves of the last bit.
   const auto bf = [](float x) { return tensor::BFloat16(x); };

@@ -27,25 +27,24 @@ TEST(Placement, as_texts) {
   EXPECT_EQ(cores_of_nodes(one), "8");
   EXPECT_EQ(ranks_on_devices(one), "none");
   for (const int tensor : {1, 2, 4})
-    EXPECT_EQ(nodes_of_tensor_groups(one, {.replicate = 1, .shard = 4 / tensor, .tensor = tensor}), "1");
+    EXPECT_EQ(nodes_of_groups(one, {1, 4 / tensor, tensor}, base::AxisSet::tensor), "1");
   const Placement blocks{.node_of = {0, 0, 1, 1}, .cores = {8, 8}, .device_of = {0, 1, 2, 3}};
   EXPECT_EQ(ranks_on_nodes(blocks), "2");
   EXPECT_EQ(cores_of_nodes(blocks), "8");
   EXPECT_EQ(ranks_on_devices(blocks), "1");
-  EXPECT_EQ(nodes_of_tensor_groups(blocks, {.replicate = 1, .shard = 2, .tensor = 2}), "1");
-  EXPECT_EQ(nodes_of_tensor_groups(blocks, {.replicate = 1, .shard = 1, .tensor = 4}), "2");
+  EXPECT_EQ(nodes_of_groups(blocks, {1, 2, 2}, base::AxisSet::tensor), "1");
+  EXPECT_EQ(nodes_of_groups(blocks, {1, 1, 4}, base::AxisSet::tensor), "2");
   // As many ranks on as many nodes, in another order.
   const Placement turns{.node_of = {0, 1, 0, 1}, .cores = {8, 4}, .device_of = {0, 0, 1, 2}};
   EXPECT_EQ(ranks_on_nodes(turns), "2");
   EXPECT_EQ(cores_of_nodes(turns), "8, 4");
   EXPECT_EQ(ranks_on_devices(turns), "1 to 2");
-  EXPECT_EQ(nodes_of_tensor_groups(turns, {.replicate = 1, .shard = 2, .tensor = 2}), "2");
+  EXPECT_EQ(nodes_of_groups(turns, {1, 2, 2}, base::AxisSet::tensor), "2");
   const Placement uneven{.node_of = {0, 0, 0, 1}, .cores = {8, 8}, .device_of = {0, 0, 0, 0}};
   EXPECT_EQ(ranks_on_nodes(uneven), "3, 1");
   EXPECT_EQ(ranks_on_devices(uneven), "4");
-  EXPECT_EQ(nodes_of_tensor_groups(uneven, {.replicate = 1, .shard = 2, .tensor = 2}), "1 to 2");
-  EXPECT_THROW(static_cast<void>(nodes_of_tensor_groups(uneven, {.replicate = 1, .shard = 1, .tensor = 2})),
-               base::Error);
+  EXPECT_EQ(nodes_of_groups(uneven, {1, 2, 2}, base::AxisSet::tensor), "1 to 2");
+  EXPECT_THROW(static_cast<void>(nodes_of_groups(uneven, {1, 1, 2}, base::AxisSet::tensor)), base::Error);
 }
 
 TEST(Placement, of_this_job) {

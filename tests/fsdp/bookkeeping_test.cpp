@@ -62,7 +62,7 @@ std::vector<fsdp::Visit> step_of(int layers) {
 }
 
 Options options_of(int shards, int prefetch, bool reshard) {
-  return {shards, 1, prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
+  return {tests::first_of(shards), prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
 }
 
 /// Bytes of host memory of UnitBuffers and a WeightStore on them.
@@ -72,9 +72,10 @@ std::size_t bookkeeping(int layers, int prefetch, bool reshard) {
   profile::StepTimer phases(nullptr);
   operation::Recorder recorder([](const operation::Operation&) {});
   operation::Executor executor(recorder, phases, false);
-  const comm::Communicator alone(MPI_COMM_SELF, "shard", comm::Waiting::yield, nullptr);
+  const fsdp::Options options = options_of(8, prefetch, reshard);
+  const comm::Mesh alone = comm::mesh_on_paper(options.place);
   const std::size_t before = live_bytes;
-  const fsdp::UnitBuffers buffers(units, options_of(8, prefetch, reshard), arenas);
+  const fsdp::UnitBuffers buffers(units, options, arenas);
   const fsdp::WeightStore store(executor, buffers, alone, {});
   return live_bytes - before;
 }
@@ -107,7 +108,7 @@ TEST(Bookkeeping, AStepAfterTheFirstAllocatesNothing) {
       std::size_t given = 0;
       hooks.before = [&](int, std::span<const fsdp::GatherHooks::Own> own) { given += own.size(); };
       hooks.after = [&](int, std::span<const fsdp::GatherHooks::Arrived> arrived) { given += arrived.size(); };
-      fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks);
+      fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks);
       const auto order = step_of(kLayers);
       units.timer.record(4, 0);
       std::size_t before = 0;

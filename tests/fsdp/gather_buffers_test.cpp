@@ -23,7 +23,7 @@ using tests::kLayers;
 using tests::kRoot;
 
 Options options_of(int shards, int prefetch, bool reshard) {
-  return {shards, 1, prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
+  return {tests::first_of(shards), prefetch, reshard, false, DType::bf16, DType::bf16, DType::fp32};
 }
 
 /// UnitBuffers with arenas of their own.

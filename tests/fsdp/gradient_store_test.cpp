@@ -87,7 +87,8 @@ std::vector<double> plain_sum(const Units& units, const Place& place, int micro_
       }
     }
   }
-  const auto first = whole.begin() + layout.first_row(units.mesh.place.shard) * cols;
+  const auto first =
+      whole.begin() + layout.first_row(units.mesh.place.rank(units.buffers.sharing(place.unit).sharded)) * cols;
   return {first, first + layout.rows_per_shard * cols};
 }
 
@@ -105,7 +106,7 @@ void run(const Options& options, int micro_batches, Contribution contribution, d
         for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
     }
   }
-  fsdp::GradientStore store(units.executor, units.buffers, units.mesh.shard, units.mesh.replicate);
+  fsdp::GradientStore store(units.executor, units.buffers, units.mesh);
   for (int step = 0; step < 2; ++step) {
     run_step(units, store, step, micro_batches, contribution);
     for (int u = 0; u < tests::kLayers + 2; ++u) {
@@ -129,7 +130,7 @@ std::vector<Options> meshes() {
   std::vector<Options> all;
   const int ranks = tests::world_size();
   for (int replicas = 1; replicas <= ranks; ++replicas)
-    if (ranks % replicas == 0) all.push_back({.shards = ranks / replicas, .replicas = replicas});
+    if (ranks % replicas == 0) all.push_back({.place = tests::first_of(ranks / replicas, replicas)});
   return all;
 }
 
@@ -153,6 +154,18 @@ TEST(GradientStore, LayersMayHaveDifferentGranularities) {
     run(options, 1, integer, 0, shapes);
     options.reduce = DType::bf16;
     run(options, 1, integer, 0, shapes);
+  }
+}
+
+TEST(GradientStore, EachUnitIsReducedInItsOwnGroups) {
+  for (Options options : meshes()) {
+    for (const int micro_batches : {1, 3}) {
+      options.accumulate = micro_batches > 1;
+      for (const DType reduce : {DType::fp32, DType::bf16}) {
+        options.reduce = reduce;
+        run(options, micro_batches, integer, 0, tests::units_of_two_kinds());
+      }
+    }
   }
 }
 

@@ -131,8 +131,8 @@ class PieceContents {
     for (const auto pass : {fsdp::Pass::forward, fsdp::Pass::backward}) {
       for (std::size_t i = 0; i < of(own, pass).size(); ++i)
         ASSERT_EQ(of(own, pass)[i].rows(), layout.rows_per_shard / of(travel, pass)[i].row_block);
-      write(of(own, pass), {u, p, pass, false}, of(travel, pass), layout.first_row(units_.mesh.place.shard),
-            layout.rows);
+      write(of(own, pass), {u, p, pass, false}, of(travel, pass),
+            layout.first_row(units_.mesh.place[base::Axis::shard]), layout.rows);
     }
   }
 

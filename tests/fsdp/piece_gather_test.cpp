@@ -17,14 +17,14 @@ using tests::Units;
 using Parameters = std::map<int, std::set<int>>;
 
 Options options_of(int prefetch, bool reshard, DType compute = DType::bf16, DType gather = DType::bf16) {
-  return {tests::world_size(), 1, prefetch, reshard, false, compute, gather, DType::fp32};
+  return {tests::first_of(tests::world_size()), prefetch, reshard, false, compute, gather, DType::fp32};
 }
 
 struct Pieces {
   explicit Pieces(const Options& options, bool stored)
       : units(options, tests::piece_units(stored)),
         contents(units),
-        store(units.executor, units.buffers, units.mesh.shard, contents.hooks()) {}
+        store(units.executor, units.buffers, units.mesh, contents.hooks()) {}
 
   void run_step(int step, const std::vector<Visit>& order) {
     contents.step = step;
@@ -110,8 +110,7 @@ TEST(PieceGather, EveryDtype) {
 TEST(PieceGather, EveryReplicaGathersItsOwn) {
   if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
   Options options = options_of(1, true);
-  options.shards /= 2;
-  options.replicas = 2;
+  options.place = tests::first_of(tests::world_size() / 2, 2);
   run(options, true, tests::visits(2));
 }
 
@@ -222,7 +221,7 @@ TEST(PieceGather, StampsOfShardsUsedInPlace) {
   hooks.before = [](int, std::span<const fsdp::GatherHooks::Own> own) {
     for (const auto& item : own) std::fill_n(item.travel.forward[0].data, item.travel.forward[0].bytes(), std::byte{0});
   };
-  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks);
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks);
   const std::vector<Visit> order{{1, Pass::forward}, {1, Pass::backward}};
   store.begin_step(order);
   const auto stamp = store.acquire(1, Pass::forward).stamp;

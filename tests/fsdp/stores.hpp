@@ -19,24 +19,29 @@
 
 namespace shard8::tests {
 
-/// UnitBuffers of this rank of a mesh (replicas, shards, 1), with arenas of their own.
+/// UnitBuffers of this rank of the mesh of options.place, with arenas of their own. The mesh also has the groups in
+/// which the gradients of units that are not sharded are summed.
 struct Units {
   explicit Units(fsdp::Options given, const std::vector<fsdp::UnitShape>& shapes = small_units())
-      : options(given),
-        mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
-                             {options.replicas, options.shards, 1})),
+      : mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
+                             given.place.mesh(), false, {base::AxisSet::data})),
+        options(at(given, mesh.place)),
         arenas(measured(shapes, options)),
         buffers(shapes, options, arenas) {}
 
+  static fsdp::Options at(fsdp::Options options, const base::Place& place) {
+    options.place = place;
+    return options;
+  }
   static tensor::MemoryBytes measured(const std::vector<fsdp::UnitShape>& shapes, const fsdp::Options& options) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers buffers(shapes, options, arenas);
     return arenas.bytes();
   }
 
-  fsdp::Options options;
   profile::CollectiveLog log;
   comm::Mesh mesh;
+  fsdp::Options options;
   tensor::ArenaSet arenas;
   fsdp::UnitBuffers buffers;
   profile::StepTimer timer;
@@ -55,8 +60,8 @@ inline int world_size() {
 }
 
 inline std::string name_of(const fsdp::Options& o) {
-  return fmt::format("shards {}, replicas {}, prefetch {}, reshard {}, accumulate {}, compute {}, gather {}, reduce {}",
-                     o.shards, o.replicas, o.prefetch, o.reshard_after_forward, o.accumulate, name_of(o.compute),
+  return fmt::format("mesh {}, prefetch {}, reshard {}, accumulate {}, compute {}, gather {}, reduce {}",
+                     text_of(o.place.mesh()), o.prefetch, o.reshard_after_forward, o.accumulate, name_of(o.compute),
                      name_of(o.gather), name_of(o.reduce));
 }
 

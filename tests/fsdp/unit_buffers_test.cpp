@@ -38,7 +38,8 @@ std::vector<Options> all_options() {
                  {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}})
               for (const DType reduce : {DType::fp32, DType::bf16})
                 for (const bool remainder : {false, true})
-                  all.push_back({shards, replicas, prefetch, reshard, accumulate, compute, gather, reduce, remainder});
+                  all.push_back({tests::first_of(shards, replicas), prefetch, reshard, accumulate, compute, gather,
+                                 reduce, remainder});
   return all;
 }
 
@@ -63,7 +64,7 @@ TEST(UnitBuffers, GatheredMemoryHasPrefetchPlusOneLayersTheRootAndTheEmbedding) 
     const std::size_t layer = block(8, size) + block(16 * 6, size) + block(4 * 9, size);
     const std::size_t root = block(4, size) + block(12 * 6, size);
     for (const int prefetch : {0, 1, 2, 3, 7}) {
-      Options options{4, 1, prefetch, true, false, dtype, dtype, DType::fp32};
+      Options options{tests::first_of(4), prefetch, true, false, dtype, dtype, DType::fp32};
       const auto held = static_cast<std::size_t>(std::min(prefetch + 1, kLayers));
       auto arenas = tensor::ArenaSet::measure();
       const UnitBuffers buffers(tests::small_units(), options, arenas);
@@ -85,7 +86,7 @@ TEST(UnitBuffers, SingleUseUnitsShareASlot) {
   const std::size_t embedding = block(12 * 6, 4), root = block(4, 4) + block(12 * 6, 4);
   const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
   for (const bool accumulate : {false, true}) {
-    const Options options{4, 1, 1, true, accumulate, DType::fp32, DType::fp32, DType::fp32};
+    const Options options{tests::first_of(4), 1, true, accumulate, DType::fp32, DType::fp32, DType::fp32};
     auto arenas = tensor::ArenaSet::measure(), apart = tensor::ArenaSet::measure();
     const UnitBuffers buffers(units, options, arenas);
     const UnitBuffers own(tests::small_units(), options, apart);
@@ -101,8 +102,8 @@ TEST(UnitBuffers, SingleUseUnitsShareASlot) {
 
 TEST(UnitBuffers, GatheringInAnotherDtypeTakesMemoryForBoth) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::small_units(), {4, 1, 0, true, false, DType::bf16, DType::fp32, DType::fp32},
-                            arenas);
+  const UnitBuffers buffers(tests::small_units(),
+                            {tests::first_of(4), 0, true, false, DType::bf16, DType::fp32, DType::fp32}, arenas);
   // fp32 with padding, bf16 without.
   const auto both = [](std::int64_t rows, std::int64_t padded, std::int64_t cols) {
     return block(rows * cols, 2) + block(padded * cols, 4);
@@ -111,16 +112,31 @@ TEST(UnitBuffers, GatheringInAnotherDtypeTakesMemoryForBoth) {
             both(11, 12, 6) + both(7, 8, 1) + both(13, 16, 6) + both(2, 4, 9) + both(1, 4, 1) + both(10, 12, 6));
 }
 
+TEST(UnitBuffers, ParametersOfAUnitAreShardedOverTheSameAxes) {
+  auto units = tests::small_units();
+  units[1].parameters[1].sharing.sharded = {};
+  auto arenas = tensor::ArenaSet::measure();
+  try {
+    const UnitBuffers buffers(units, {.place = tests::first_of(4)}, arenas);
+    FAIL() << "one gather for two groups";
+  } catch (const base::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("'fc1' is sharded over 'self' and summed over 'data', 'norm' over 'shard' and "
+                                         "'replicate'"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(UnitBuffers, OneShardCopiesNothing) {
   tensor::ArenaSet measured = tensor::ArenaSet::measure();
   const Options options{};
   const UnitBuffers planned(tests::small_units(), options, measured);
   tensor::ArenaSet arenas(measured.bytes());
   const UnitBuffers buffers(tests::small_units(), options, arenas);
-  EXPECT_FALSE(buffers.reduces());
   EXPECT_EQ(measured[MemoryKind::gathered].high_water(), 0u);
   for (int u = 0; u < kLayers + 2; ++u) {
     EXPECT_FALSE(buffers.gathers(u));
+    EXPECT_FALSE(buffers.reduces(u));
     const auto& gathered = buffers.gather().place(buffers.gather().own_slot(u), u).gathered;
     const auto& gradients = buffers.gradient_place(buffers.own_gradient_slot(u), u);
     for (std::size_t p = 0; p < buffers.master(u).size(); ++p) {
@@ -137,7 +153,7 @@ TEST(UnitBuffers, UnshardedGradients) {
   const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
   const std::size_t others = block(12 * 6, 4) + block(4, 4) + block(12 * 6, 4);
   auto arenas = tensor::ArenaSet::measure();
-  Options options{4, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
+  Options options{tests::first_of(4), 1, true, false, DType::fp32, DType::fp32, DType::fp32};
   const UnitBuffers buffers(tests::small_units(), options, arenas);
   EXPECT_EQ(arenas[MemoryKind::gradients].high_water(), shards + 2 * layer + others);
   options.accumulate = true;
@@ -149,7 +165,7 @@ TEST(UnitBuffers, UnshardedGradients) {
 // Rotating slots are as large as the largest layer. With shards of multiples of 8 rows, 13 rows are padded to 32,
 // not 16.
 TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
-  const Options options{4, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
+  const Options options{tests::first_of(4), 1, true, false, DType::fp32, DType::fp32, DType::fp32};
   auto units = tests::small_units();
   auto equal = tensor::ArenaSet::measure();
   const UnitBuffers as_before(units, options, equal);
@@ -174,7 +190,7 @@ TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
   lent[1] = lender.allocate({static_cast<std::int64_t>(needed)}, DType::u8);
   lent[2] = lender.allocate({static_cast<std::int64_t>(needed) - 1}, DType::u8);
   for (const int shards : {1, 4}) {
-    const Options options{shards, 1, 1, true, false, DType::fp32, DType::fp32, DType::fp32};
+    const Options options{tests::first_of(shards), 1, true, false, DType::fp32, DType::fp32, DType::fp32};
     auto measured = tensor::ArenaSet::measure(), without = tensor::ArenaSet::measure();
     const UnitBuffers plain(units, options, without);
     const UnitBuffers planned(units, options, measured, lent);
@@ -195,8 +211,8 @@ TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
 
 TEST(UnitBuffers, ShapesOfShards) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::small_units(), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
-                            arenas);
+  const UnitBuffers buffers(tests::small_units(),
+                            {tests::first_of(4), 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);
   EXPECT_EQ(buffers.master(kEmbedding)[0].shape, (tensor::Shape{3, 6}));
   EXPECT_EQ(buffers.master(1)[1].shape, (tensor::Shape{4, 6}));
   EXPECT_EQ(buffers.master(1)[2].shape, (tensor::Shape{1, 9}));
@@ -212,8 +228,8 @@ TEST(UnitBuffers, ShapesOfShards) {
 
 TEST(UnitBuffers, EveryPieceToTransferHasAStoredShard) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::piece_units(true), {4, 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32},
-                            arenas);
+  const UnitBuffers buffers(tests::piece_units(true),
+                            {tests::first_of(4), 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);
   const auto& stored = buffers.stored(2);
   ASSERT_EQ(stored.size(), 5u);
   EXPECT_TRUE(stored[0].forward.empty() && stored[0].backward.empty()) << "a norm";
@@ -236,7 +252,7 @@ TEST(UnitBuffers, EveryPieceToTransferHasAStoredShard) {
 TEST(UnitBuffers, MastersWithARemainder) {
   for (const int shards : {1, 4}) {
     for (const DType compute : {DType::bf16, DType::fp32}) {
-      const Options options{shards, 1, 1, true, false, compute, compute, DType::fp32, true};
+      const Options options{tests::first_of(shards), 1, true, false, compute, compute, DType::fp32, true};
       auto measured = tensor::ArenaSet::measure();
       const UnitBuffers planned(tests::small_units(), options, measured);
       tensor::ArenaSet arenas(measured.bytes());

@@ -71,7 +71,7 @@ TEST(ShardLayout, EveryRowIsOwnedOnce) {
 
 Options options_of(int shards, DType compute, DType gather, bool remainder = false) {
   Options options;
-  options.shards = shards;
+  options.place = base::Place({1, shards, 1}, 0);
   options.compute = compute;
   options.gather = gather;
   options.master_remainder = remainder;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/axes.hpp"
 #include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_shape.hpp"
 
@@ -12,6 +13,9 @@ namespace shard8::tests {
 inline constexpr int kLayers = 4;
 inline constexpr int kEmbedding = 0;
 inline constexpr int kRoot = kLayers + 1;
+
+/// The first rank of a mesh of so many shards and replicas.
+inline base::Place first_of(int shards, int replicas = 1) { return {{replicas, shards, 1}, 0}; }
 
 /// An embedding, equal layers and a root. Most numbers of rows are not divisible by the number of ranks; some are
 /// smaller.
@@ -23,6 +27,14 @@ inline std::vector<fsdp::UnitShape> small_units() {
                      {{"norm", 7, 1, 1, false, true}, {"fc1", 13, 6, 1, true, false}, {"narrow", 2, 9, 1, true, false}},
                      true});
   units.push_back({"root", {{"norm", 1, 1, 1, false, true}, {"head", 10, 6, 1, true, false}}, false});
+  return units;
+}
+
+/// As small_units(), but every rank holds the second layer and the root whole.
+inline std::vector<fsdp::UnitShape> units_of_two_kinds() {
+  auto units = small_units();
+  for (const int unit : {2, kRoot})
+    for (fsdp::ParameterShape& p : units[static_cast<std::size_t>(unit)].parameters) p.sharing.sharded = {};
   return units;
 }
 

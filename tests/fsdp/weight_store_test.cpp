@@ -37,8 +37,8 @@ std::vector<float> values(const Tensor& t) {
 }
 
 void write_masters(const Units& units, int step) {
-  const int rank = units.mesh.place.shard;
   for (int u = 0; u < static_cast<int>(units.buffers.units().size()); ++u) {
+    const int rank = units.mesh.place.rank(units.buffers.sharing(u).sharded);
     for (std::size_t p = 0; p < units.buffers.master(u).size(); ++p) {
       const Tensor& master = units.buffers.master(u)[p];
       const auto& layout = units.buffers.layout(u, static_cast<int>(p));
@@ -89,10 +89,11 @@ fsdp::GatherHooks hooks_of(const Units& units) {
 
 /// Runs three steps with different weights. Checks each unit when it is acquired, and once more while later gathers are
 /// in flight.
-void run(const Options& options, int micro_batches, bool ahead = false) {
+void run(const Options& options, int micro_batches, bool ahead = false,
+         const std::vector<fsdp::UnitShape>& shapes = tests::small_units()) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches", micro_batches));
-  Units units(options);
-  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
+  Units units(options, shapes);
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks_of(units));
   for (int step = 0; step < 3; ++step) {
     write_masters(units, step);
     const auto order = tests::visits(micro_batches);
@@ -115,28 +116,38 @@ std::vector<std::pair<DType, DType>> dtypes() {
 
 TEST(WeightStore, GathersTheWeightsOfTheStep) {
   const int n = tests::world_size();
-  for (const auto& [compute, gather] : dtypes()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2);
-  for (const auto& [compute, gather] : dtypes()) run({n, 1, 2, false, false, compute, gather, DType::fp32}, 1);
-  for (const int prefetch : {0, 2, 3}) run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1);
+  for (const auto& [compute, gather] : dtypes())
+    run({tests::first_of(n), 1, true, true, compute, gather, DType::fp32}, 2);
+  for (const auto& [compute, gather] : dtypes())
+    run({tests::first_of(n), 2, false, false, compute, gather, DType::fp32}, 1);
+  for (const int prefetch : {0, 2, 3})
+    run({tests::first_of(n), prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1);
 }
 
 TEST(WeightStore, GathersAheadOfTheFirstUse) {
   const int n = tests::world_size();
-  for (const auto& [compute, gather] : dtypes()) run({n, 1, 1, true, true, compute, gather, DType::fp32}, 2, true);
+  for (const auto& [compute, gather] : dtypes())
+    run({tests::first_of(n), 1, true, true, compute, gather, DType::fp32}, 2, true);
   for (const int prefetch : {0, 2, 3})
-    run({n, 1, prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1, true);
+    run({tests::first_of(n), prefetch, true, false, DType::bf16, DType::bf16, DType::fp32}, 1, true);
 }
 
 TEST(WeightStore, EveryReplicaGathersItsOwn) {
   if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
   for (const auto& [compute, gather] : dtypes())
-    run({tests::world_size() / 2, 2, 1, true, false, compute, gather, DType::fp32}, 1);
+    run({tests::first_of(tests::world_size() / 2, 2), 1, true, false, compute, gather, DType::fp32}, 1);
+}
+
+TEST(WeightStore, EachUnitIsGatheredInItsOwnGroup) {
+  const int n = tests::world_size();
+  for (const auto& [compute, gather] : dtypes())
+    run({tests::first_of(n), 1, true, false, compute, gather, DType::fp32}, 1, true, tests::units_of_two_kinds());
 }
 
 TEST(WeightStore, TiedRootStaysReadable) {
-  const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
+  const Options options{tests::first_of(tests::world_size()), 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks_of(units));
   write_masters(units, 0);
   const auto order = tests::visits(1, true);
   store.begin_step(order);
@@ -151,9 +162,9 @@ TEST(WeightStore, TiedRootStaysReadable) {
 }
 
 TEST(WeightStore, PaddingIsGatheredAsZeros) {
-  const Options options{tests::world_size(), 1, 1, true, false, DType::bf16, DType::bf16, DType::fp32};
+  const Options options{tests::first_of(tests::world_size()), 1, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks_of(units));
   write_masters(units, 0);
   store.begin_step(std::vector{fsdp::Visit{1, Pass::forward}});
   store.acquire(1, Pass::forward);
@@ -168,9 +179,9 @@ TEST(WeightStore, PaddingIsGatheredAsZeros) {
 }
 
 TEST(WeightStore, MisuseIsAnError) {
-  const Options options{tests::world_size(), 1, 0, true, false, DType::bf16, DType::bf16, DType::fp32};
+  const Options options{tests::first_of(tests::world_size()), 0, true, false, DType::bf16, DType::bf16, DType::fp32};
   Units units(options);
-  fsdp::WeightStore store(units.executor, units.buffers, units.mesh.shard, hooks_of(units));
+  fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks_of(units));
   write_masters(units, 0);
   store.begin_step(std::vector<fsdp::Visit>{{1, Pass::forward}, {1, Pass::backward}});
   EXPECT_THROW(store.acquire(2, Pass::forward), base::Error);

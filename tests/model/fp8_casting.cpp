@@ -182,7 +182,7 @@ void Fp8Module::expect_share(const std::string& what, const Share& share, const 
 
 void Fp8Module::expect_gradient(int parameter, const Tensor& got, const Matrix& want) const {
   const auto& spec = whole_parameter(kLayer, parameter);
-  if (spec.tensor_sharded)
+  if (spec.sharing.cut.contains(base::Axis::tensor))
     expect_close("gradient of " + spec.name, get(got), part_of(kLayer, parameter, want));
   else
     expect_close("gradient of " + spec.name, whole_gradient(kLayer, parameter, got), want);

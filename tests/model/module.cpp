@@ -104,7 +104,7 @@ std::int64_t workspace_bytes(const deck::ModelConfig& model, std::int64_t batch,
   deck.mesh.tensor = all_ranks();
   deck.precision.compute = compute == DType::bf16 ? deck::FloatType::bf16 : deck::FloatType::fp32;
   deck.fsdp.gather = deck::Gather::fp32;
-  train::Setup setup = train::Setup::make(deck, {}, threads);
+  train::Setup setup = train::Setup::make(deck, 0, threads);
   setup.weights.recipe = recipe;
   return static_cast<std::int64_t>(train::workspace_bytes(setup));
 }
@@ -124,8 +124,8 @@ Module::Module(const deck::ModelConfig& m, DType compute, std::int64_t batch, st
       context{executor_, group,
               arena_.allocate({workspace_bytes(model, batch, compute, recipe, exec_.concurrency())}, DType::u8),
               recipe.on() ? &quantizer_ : nullptr},
-      units_(model::make_units(m, group.size(), group.rank())),
-      whole_units_(model::make_units(m, 1, 0)) {
+      units_(model::make_units(m, base::Place({1, 1, group.size()}, group.rank()))),
+      whole_units_(model::make_units(m)) {
   state_.prepare(exec_);
 }
 

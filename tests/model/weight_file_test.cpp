@@ -35,7 +35,7 @@ deck::ModelConfig gpt2(bool tied = true) { return small(deck::Arch::gpt2, tied);
 class Weights {
  public:
   explicit Weights(const deck::ModelConfig& model) {
-    for (const model::UnitSpec& unit : model::make_units(model, 1, 0))
+    for (const model::UnitSpec& unit : model::make_units(model))
       for (const model::ParameterSpec& parameter : unit.parameters)
         for (const model::SourceBox& source : parameter.sources)
           shapes_[source.name] =

@@ -133,17 +133,18 @@ TEST(Executor, RunsAndTellsTheObserver) {
   EXPECT_EQ(sum, 2);
 }
 
-TEST(PaperMesh, HasThePlacesOfAMesh) {
-  const comm::MeshShape shape{2, 3, 4};
-  for (int rank = 0; rank < shape.ranks(); ++rank) {
-    const comm::Mesh mesh = comm::mesh_on_paper(shape, comm::place_of(shape, rank));
+TEST(PaperMesh, HasTheGroupsOfAMesh) {
+  const base::Extents extents(2, 3, 4);
+  for (int rank = 0; rank < extents.ranks(); ++rank) {
+    const base::Place place(extents, rank);
+    const comm::Mesh mesh = comm::mesh_on_paper(place);
     EXPECT_EQ(mesh.world.rank(), rank);
     EXPECT_EQ(mesh.world.size(), 24);
-    EXPECT_EQ(mesh.tensor.rank(), rank % 4);
-    EXPECT_EQ(mesh.shard.rank(), rank / 4 % 3);
-    EXPECT_EQ(mesh.replicate.rank(), rank / 12);
-    EXPECT_EQ(mesh.model.rank(), rank % 12);
-    EXPECT_EQ(mesh.model.size(), 12);
+    for (const base::AxisSet axes :
+         {base::AxisSet::replicate, base::AxisSet::shard, base::AxisSet::tensor, base::AxisSet::model}) {
+      EXPECT_EQ(mesh.group(axes).rank(), place.rank(axes)) << name_of(axes);
+      EXPECT_EQ(mesh.group(axes).size(), extents.ranks(axes)) << name_of(axes);
+    }
   }
 }
 

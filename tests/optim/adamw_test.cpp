@@ -20,19 +20,21 @@ namespace {
 /// AdamW on one rank. The default unit has a matrix (4, 3) and a vector (5).
 struct Fixture {
   static std::vector<fsdp::UnitShape> shapes() {
-    return {{"unit", {{"matrix", 4, 3, 1, true, false}, {"vector", 5, 1, 1, false, true}}, false}};
+    fsdp::UnitShape unit{"unit", {{"matrix", 4, 3, 1, true, false}, {"vector", 5, 1, 1, false, true}}, false};
+    unit.parameters[0].sharing.cut = base::Axis::tensor;
+    return {unit};
   }
-  /// The norm counts the matrix, not the vector.
-  static std::vector<std::vector<bool>> counted() { return {{true, false}}; }
+  /// Of a rank that counts the matrix in the norm, and not the vector, which the rank before it counts.
+  static fsdp::Options options() { return {.place = base::Place({1, 1, 2}, 1)}; }
   static tensor::MemoryBytes bytes(const deck::OptimizerConfig& config,
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
-    const fsdp::UnitBuffers units(of, {}, arenas);
-    const Adamw adamw(config, units, counted(), arenas);
+    const fsdp::UnitBuffers units(of, options(), arenas);
+    const Adamw adamw(config, units, arenas);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
-      : arenas(bytes(config, of)), units(of, {}, arenas), adamw(config, units, counted(), arenas) {
+      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;

@@ -14,6 +14,8 @@
 namespace shard8::optim {
 namespace {
 
+using base::Axis;
+
 constexpr std::int64_t kRows = 8, kCols = 3;
 
 /// The gradients: of a matrix that is sharded over tensor and shard ranks, and of a vector that every tensor rank
@@ -21,12 +23,14 @@ constexpr std::int64_t kRows = 8, kCols = 3;
 float matrix_value(std::int64_t row, std::int64_t col) { return static_cast<float>(1 + row * kCols + col); }
 float vector_part(std::int64_t row, int tensor_rank) { return static_cast<float>((row + 1) * (tensor_rank + 1)); }
 
-void check(const comm::MeshShape& shape) {
+void check(const base::Extents& shape) {
   const auto mesh = comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, nullptr), shape);
   fsdp::Options options;
-  options.shards = shape.shard;
-  const std::vector<fsdp::UnitShape> shapes = {
-      {"unit", {{"matrix", kRows / shape.tensor, kCols, 1, true, false}, {"vector", kRows, 1, 1, false, true}}, false}};
+  options.place = mesh.place;
+  const int tensors = shape[Axis::tensor], tensor = mesh.place[Axis::tensor], shard = mesh.place[Axis::shard];
+  std::vector<fsdp::UnitShape> shapes = {
+      {"unit", {{"matrix", kRows / tensors, kCols, 1, true, false}, {"vector", kRows, 1, 1, false, true}}, false}};
+  shapes[0].parameters[0].sharing.cut = Axis::tensor;
   auto measured = tensor::ArenaSet::measure();
   const fsdp::UnitBuffers sizes(shapes, options, measured);
   tensor::ArenaSet arenas(measured.bytes());
@@ -35,30 +39,27 @@ void check(const comm::MeshShape& shape) {
   const auto& matrix = units.gradient(0)[0];
   for (std::int64_t r = 0; r < matrix.rows(); ++r)
     for (std::int64_t c = 0; c < kCols; ++c)
-      matrix.as<float>()[r * kCols + c] =
-          matrix_value(mesh.place.tensor * (kRows / shape.tensor) + mesh.place.shard * matrix.rows() + r, c);
+      matrix.as<float>()[r * kCols + c] = matrix_value(tensor * (kRows / tensors) + shard * matrix.rows() + r, c);
   const auto& vector = units.gradient(0)[1];
   for (std::int64_t r = 0; r < vector.rows(); ++r)
-    vector.as<float>()[r] = vector_part(mesh.place.shard * vector.rows() + r, mesh.place.tensor);
+    vector.as<float>()[r] = vector_part(shard * vector.rows() + r, tensor);
 
-  const Replicated replicated = {{false, true}};
   const tensor::Exec exec;
   profile::StepTimer timer;
   operation::Executor executor(exec, timer);
-  sum_replicated_gradients(executor, replicated_gradients(units, replicated), mesh.tensor);
+  sum_replicated_gradients(executor, replicated_gradients(units), mesh.group(base::kSameSequences));
   double squares = 0, share = 0;
-  for (int t = 0; t < shape.tensor; ++t) share += t + 1;
+  for (int t = 0; t < tensors; ++t) share += t + 1;
   for (std::int64_t r = 0; r < kRows; ++r) {
     for (std::int64_t c = 0; c < kCols; ++c) squares += std::pow(matrix_value(r, c), 2);
     squares += std::pow(static_cast<double>(r + 1) * share, 2);
   }
   for (std::int64_t r = 0; r < vector.rows(); ++r)
-    EXPECT_EQ(vector.as<float>()[r], static_cast<float>(mesh.place.shard * vector.rows() + r + 1) * share);
+    EXPECT_EQ(vector.as<float>()[r], static_cast<float>(shard * vector.rows() + r + 1) * share);
   double total = 0;
   const tensor::Tensor memory{reinterpret_cast<std::byte*>(&total), {sizeof total}, tensor::DType::u8};
-  for (const Held held : {Held::in_parts, Held::shared})
-    add_squares(executor, memory, units, replicated, 0, held, mesh.place.tensor);
-  const double norm = norm_of(executor, memory, mesh.model);
+  for (const Held held : {Held::in_parts, Held::shared}) add_squares(executor, memory, units, 0, held);
+  const double norm = norm_of(executor, memory, mesh.group(base::AxisSet::model));
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // sums of integers are exact
 }
 

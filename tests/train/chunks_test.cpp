@@ -96,7 +96,8 @@ std::vector<float> elements_of(test::Training& training, const Shards& shards) {
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u)
     for (std::size_t p = 0; p < shards(u).size(); ++p) {
-      const std::int64_t rows = units.layout(u, static_cast<int>(p)).owned_rows(training.mesh().place.shard);
+      const std::int64_t rows =
+          units.layout(u, static_cast<int>(p)).owned_rows(training.mesh().place[base::Axis::shard]);
       if (rows == 0) continue;
       const auto elements = tensor::to_host<float>(training.exec(), shards(u)[p].slice(0, rows));
       all.insert(all.end(), elements.begin(), elements.end());

@@ -24,8 +24,8 @@ TEST(Conditions, of_this_job) {
   profile::CollectiveLog log;
   const comm::Communicator world(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log);
   const deck::Config config = test::small_deck({.mesh = {1, 1, world.size()}});
-  const comm::Mesh mesh = comm::make_mesh(world.same(), mesh_shape(config.mesh));
-  const train::Setup setup = train::Setup::make(config, mesh.place, 1);
+  const comm::Mesh mesh = comm::make_mesh(world.same(), config.mesh.extents());
+  const train::Setup setup = train::Setup::make(config, world.rank(), 1);
   const profile::Conditions conditions = conditions_of(mesh, setup, "a program");
   std::set<std::string> names;
   std::string all;
@@ -54,8 +54,8 @@ TEST(Conditions, ranks_that_differ) {
   profile::CollectiveLog log;
   const comm::Communicator world(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log);
   const deck::Config config = test::small_deck({.mesh = {1, world.size(), 1}});
-  const comm::Mesh mesh = comm::make_mesh(world.same(), mesh_shape(config.mesh));
-  const train::Setup setup = train::Setup::make(config, mesh.place, world.rank() == 0 ? 1 : 3);
+  const comm::Mesh mesh = comm::make_mesh(world.same(), config.mesh.extents());
+  const train::Setup setup = train::Setup::make(config, world.rank(), world.rank() == 0 ? 1 : 3);
   EXPECT_EQ(value_of(conditions_of(mesh, setup, "a program"), "threads a rank"), world.size() == 1 ? "1" : "1 / 3");
 }
 

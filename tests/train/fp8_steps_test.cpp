@@ -42,7 +42,7 @@ float amax_of(const GatheredWeight& w, std::int64_t row, std::int64_t rows, std:
 /// The amax of a whole fused weight, over all its shards. Collective.
 float whole_amax(test::Training& training, const GatheredWeight& w) {
   std::array<double, 1> amax{amax_of(w, 0, w.rows, 0, w.cols)};
-  training.mesh().model.all_reduce(amax, comm::Communicator::Reduce::max);
+  training.mesh().group(base::AxisSet::model).all_reduce(amax, comm::Communicator::Reduce::max);
   return static_cast<float>(amax[0]);
 }
 
@@ -133,8 +133,9 @@ void expect_same_in(const comm::Communicator& group, const std::vector<double>& 
 
 void expect_same_on_all_ranks(test::Training& training) {
   const auto hash = test::hash_weights(training).part;
-  for (const comm::Communicator* group : {&training.mesh().shard, &training.mesh().replicate})
-    expect_same_in(*group, {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xffffffffU)}, "hash");
+  for (const base::Axis axis : {base::Axis::shard, base::Axis::replicate})
+    expect_same_in(training.mesh().group(axis),
+                   {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xffffffffU)}, "hash");
   const auto scales = test::weight_scales(training);
   if (!scales.empty()) expect_same_in(training.mesh().world, {scales.begin(), scales.end()}, "scales");
 }

@@ -61,10 +61,10 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
   const auto& trainer = training.trainer();
   const auto& setup = training.setup();
   const auto& buffers = trainer.state().units;
-  const int shard = training.mesh().place.shard;
+  const int shard = training.mesh().place[base::Axis::shard];
   profile::StepTimer timer;
   operation::Executor executor(training.exec(), timer);
-  fsdp::WeightStore store(executor, buffers, training.mesh().shard, trainer.fp8_weights().hooks());
+  fsdp::WeightStore store(executor, buffers, training.mesh(), trainer.fp8_weights().hooks());
   deck::ModelConfig model = setup.config.model;
   model.recompute = deck::Recompute::none;  // each copy once
   const auto visits = model::visits(model, setup.weights.recipe, 1);
@@ -98,7 +98,7 @@ WeightHash hash_weights(Training& training) {
     hash.part += hash_operand(pass == Pass::forward ? w.weight.forward : w.weight.backward, *w.spec, pass);
   });
   std::array<std::uint64_t, 2> halves{hash.part >> 32U, hash.part & 0xffffffffU};
-  training.mesh().tensor.all_reduce(halves, comm::Communicator::Reduce::sum);
+  training.mesh().group(base::AxisSet::tensor).all_reduce(halves, comm::Communicator::Reduce::sum);
   hash.whole = (halves[0] << 32U) + halves[1];
   return hash;
 }

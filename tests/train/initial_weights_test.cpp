@@ -56,7 +56,7 @@ class InitialWeights : public testing::Test {
     const deck::Config config = deck::load(kCases + deck, overrides).config;
     const Outcome alone =
         outcome_of([&](const auto& say) { return train::open_initial_weights(io_, config.model, say); });
-    const auto setup = train::Setup::make(config, comm::place_of(train::mesh_shape(config.mesh), world_.rank()), 1);
+    const auto setup = train::Setup::make(config, world_.rank(), 1);
     const Outcome together =
         outcome_of([&](const auto& say) { return train::open_initial_weights(world_, io_, setup, say); });
     EXPECT_EQ(alone.code, together.code) << init_file;
@@ -211,7 +211,7 @@ TEST_F(CopiedWeights, AllRanksAgree) {
   const Texts overrides = {"model.init_file=" + file_, "mesh.shard=" + std::to_string(world_.size())};
   deck::Config config = deck::load(kCases + "biases/llama.yaml", overrides).config;
   config.model.init_file = mine;
-  const auto setup = train::Setup::make(config, comm::place_of(train::mesh_shape(config.mesh), world_.rank()), 1);
+  const auto setup = train::Setup::make(config, world_.rank(), 1);
   const Outcome out = outcome_of([&](const auto& say) { return train::open_initial_weights(world_, io_, setup, say); });
   EXPECT_EQ(out.code, 2);
   EXPECT_TRUE(out.message.starts_with("rank 1: ")) << out.message;

@@ -35,14 +35,14 @@ constexpr const char* kDecks[] = {"plan/llama3_8b.yaml",    "plan/llama3_70b.yam
                                   "small/gpt2_tokens.yaml", "small/llama_uneven.yaml", "fp8/block.yaml"};
 
 operation::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
-  const auto setup = train::Setup::make(config, {}, 1);
+  const auto setup = train::Setup::make(config, 0, 1);
   return train::record_step(setup, step);
 }
 
 /// 6·(parameters in matrix products) + 6·layers·hidden·seq.
 double formula(const deck::ModelConfig& model) {
   std::int64_t parameters = 0;
-  for (const auto& unit : model::make_units(model, 1, 0))
+  for (const auto& unit : model::make_units(model))
     for (const auto& p : unit.parameters)
       if (p.linear || p.name == "head.weight") parameters += p.rows * p.cols;
   return 6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(model.layers * model.hidden * model.seq);
@@ -116,7 +116,7 @@ run: {steps: 3}
 )",
                                       "step.yaml")
                           .config;
-  auto setup = train::Setup::make(config, {}, 1);
+  auto setup = train::Setup::make(config, 0, 1);
   const auto step = train::record_step(setup);
   std::string text;
   for (std::size_t i = 0; i < step.list.size(); ++i) text += fmt::format("{:>3} | {}\n", i, to_text(step.list[i]));
@@ -137,7 +137,7 @@ TEST(Large, TakesMillisecondsAndTensOfThousandsOfOperations) {
   const auto products =
       std::count_if(step.list.begin(), step.list.end(), [](const Operation& o) { return o.product() != nullptr; });
   fmt::print("{} operations, {} of them products, in {:.0f} ms\n", step.list.size(), products, took.count() * 1e3);
-  const auto setup = train::Setup::make(config, {}, 1);
+  const auto setup = train::Setup::make(config, 0, 1);
   EXPECT_GE(products, 126 * 12 * setup.layout.micro_batches);
   EXPECT_LT(step.list.size(), 100000U);
   EXPECT_LT(took.count(), 10.0);  // seconds; allows for a loaded machine, an idle one needs about a hundredth
@@ -154,12 +154,12 @@ TEST(Large, TakesTheMemoryOfOneMicroBatch) {
   const std::size_t before = peak_resident();
   const auto begin = std::chrono::steady_clock::now();
   for (const int micro_batches : {1, 32}) {
-    auto config = load("plan/llama3_405b.yaml",
-                       {"mesh.replicate=4", "mesh.shard=512", "mesh.tensor=8", "data.micro_batch=1",
-                        fmt::format("data.batch={}", 2048 * micro_batches)});
+    auto config =
+        load("plan/llama3_405b.yaml", {"mesh.replicate=4", "mesh.shard=512", "mesh.tensor=8", "data.micro_batch=1",
+                                       fmt::format("data.batch={}", 2048 * micro_batches)});
     ASSERT_EQ(config.mesh.ranks(), 16384);
     std::size_t operations = 0;
-    train::record_step(train::Setup::make(config, {}, 1), {}, [&](const Operation&) { ++operations; });
+    train::record_step(train::Setup::make(config, 0, 1), {}, [&](const Operation&) { ++operations; });
     fmt::print("{} micro-batches: {} operations, {} bytes more than before\n", micro_batches, operations,
                peak_resident() - before);
     EXPECT_GT(operations, static_cast<std::size_t>(126 * 12 * micro_batches));

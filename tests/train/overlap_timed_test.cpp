@@ -70,7 +70,7 @@ TEST(TimedByAll, choice) {
                            "overlap: {enable: true}\nprecision: {compute: bf16}\n"}) {
     SCOPED_TRACE(more);
     const deck::Config config = config_of(more);
-    const comm::Mesh mesh = comm::make_mesh(world(), mesh_shape(config.mesh), true);
+    const comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), true);
     const auto measured = time_auto(config, mesh, tests::exec(), 1, 0.2);
     const auto rows = auto_rows(config);
     ASSERT_EQ(measured.size(), rows.size());
@@ -96,8 +96,8 @@ using Call = std::function<void()>;
 /// What in_turns needs. All ranks make it together.
 struct Timed {
   deck::Config config = config_of("overlap: {enable: true}\n");
-  comm::Mesh mesh = comm::make_mesh(world(), mesh_shape(config.mesh), true);
-  Setup setup = Setup::make(config, mesh.place, 1);
+  comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), true);
+  Setup setup = Setup::make(config, mesh.world.rank(), 1);
   OverlapTiming timing{setup, mesh, tests::exec()};
 };
 
@@ -164,7 +164,7 @@ TEST(TimedByAll, memory) {
   for (const char* more : {"overlap: {enable: true}\n", "overlap: {enable: true}\nprecision: {compute: bf16}\n",
                            "overlap: {enable: true, qkv_fprop: off, fc2_dgrad: bulk}\n"}) {
     const deck::Config config = config_of(more);
-    EXPECT_LE(OverlapTiming::bytes(Setup::make(auto_only(config), {}, 1)), make_plan(config, 1).total_bytes()) << more;
+    EXPECT_LE(OverlapTiming::bytes(Setup::make(auto_only(config), 0, 1)), make_plan(config, 1).total_bytes()) << more;
   }
 }
 

@@ -121,11 +121,10 @@ std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ran
 std::multiset<std::vector<int>> gathered(const Variant& v) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const auto place = comm::place_of({v.mesh[0], v.mesh[1], v.mesh[2]}, rank);
-  const auto mine =
-      samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.replicate * v.mesh[1] + place.shard);
+  const base::Place place({v.mesh[0], v.mesh[1], v.mesh[2]}, rank);
+  const auto mine = samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.rank(base::AxisSet::data));
   std::vector<int> flat;
-  if (place.tensor == 0)
+  if (place[base::Axis::tensor] == 0)
     for (const auto& sample : mine) flat.insert(flat.end(), sample.begin(), sample.end());
   int count = static_cast<int>(flat.size());
   std::vector<int> counts(static_cast<std::size_t>(test::world_size())), starts(counts.size());

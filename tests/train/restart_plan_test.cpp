@@ -22,17 +22,17 @@ using checkpoint::StateTensor;
 /// Of the cores, since `begin`: time in which other processes have them does not count.
 double seconds_since(std::clock_t begin) { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
 
-deck::Config large_deck(const std::string& recipe, const comm::MeshShape& mesh) {
-  const auto set = [](const std::string& key, int value) { return "mesh." + key + "=" + std::to_string(value); };
-  const std::vector<std::string> overrides{set("replicate", mesh.replicate), set("shard", mesh.shard),
-                                           set("tensor", mesh.tensor), "data.batch=4096", "fp8.recipe=" + recipe};
+deck::Config large_deck(const std::string& recipe, const base::Extents& mesh) {
+  std::vector<std::string> overrides{"data.batch=4096", "fp8.recipe=" + recipe};
+  for (const base::Axis axis : base::kAxes)
+    overrides.push_back("mesh." + std::string(name_of(axis)) + "=" + std::to_string(mesh[axis]));
   return deck::load(std::string(SHARD8_SOURCE_DIR) + "/inputs/plan/llama3_70b.yaml", overrides).config;
 }
 
 /// A rank of a mesh: its persistent tensors, without memory.
 struct SimulatedRank {
   SimulatedRank(const deck::Config& config, int rank)
-      : setup(Setup::make(config, comm::place_of(mesh_shape(config.mesh), rank), 1)),
+      : setup(Setup::make(config, rank, 1)),
         state(setup, tensor::ArenaSet::measure()),
         tensors(state_tensors(setup, state)) {}
   Setup setup;
@@ -59,7 +59,7 @@ std::vector<io::ShardBox> boxes_of(const deck::Config& config, int rank) {
 
 /// Plans what `rank` of `mesh` reads. Returns the number of files that it opens.
 std::size_t plan_restart(const deck::Config& saved, const deck::Config& now, int rank) {
-  const comm::MeshShape shape = mesh_shape(saved.mesh);
+  const base::Extents shape = saved.mesh.extents();
   std::vector<std::string> names;
   for (int r = 0; r < shape.ranks(); ++r) names.push_back(checkpoint::rank_file(r));
   std::map<std::size_t, std::vector<io::ShardBox>> files;
@@ -84,10 +84,10 @@ std::size_t plan_restart(const deck::Config& saved, const deck::Config& now, int
 }
 
 TEST(RestartPlan, ARankOfAnotherMeshOpensFewOf4096Files) {
-  const comm::MeshShape written{1, 512, 8};
+  const base::Extents written{1, 512, 8};
   for (const std::string recipe : {"delayed", "block"}) {
     const deck::Config saved = large_deck(recipe, written);
-    const auto opened_by = [&](const comm::MeshShape& mesh, int rank) {
+    const auto opened_by = [&](const base::Extents& mesh, int rank) {
       const std::clock_t began = std::clock();
       const std::size_t opened = plan_restart(saved, large_deck(recipe, mesh), rank);
       EXPECT_LT(seconds_since(began), 5) << recipe;
@@ -107,8 +107,7 @@ TEST(RestartPlan, TheManifestOf4096RanksIsSmall) {
   m.program = "shard8 test";
   m.git_hash = "none";
   m.run = "0123456789abcdef";
-  m.shard = 512;
-  m.tensor = 8;
+  m.mesh = {1, 512, 8};
   const SimulatedRank first(saved, 0);
   for (const StateTensor& t : first.tensors)
     m.tensors.push_back({t.name, std::string(checkpoint::name_of(t.content)), t.dtype, t.extents()});

@@ -34,9 +34,10 @@ void expect_equal_copies(Training& training) {
       for (const double other : group.all_gather(std::span(&hash, 1)))
         EXPECT_EQ(other, hash) << t.label() << " in the group " << group.name();
     };
-    expect_equal(mesh.replicate);
-    if (t.copies != checkpoint::Copies::replicas) expect_equal(mesh.tensor);
-    if (t.copies == checkpoint::Copies::all_ranks) expect_equal(mesh.world);
+    const base::AxisSet copies = base::AxisSet::world - t.sharded;
+    for (const base::Axis axis : base::kAxes)
+      if (copies.contains(axis)) expect_equal(mesh.group(axis));
+    if (t.sharded.empty()) expect_equal(mesh.world);
   }
 }
 

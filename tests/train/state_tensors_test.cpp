@@ -25,22 +25,20 @@ using Mesh = std::array<int, 3>;
 
 /// A rank of a mesh: its state, with memory or in measuring arenas, and its list of persistent tensors.
 struct Rank {
-  Rank(const deck::Config& config, const comm::MeshPlace& at, bool memory)
-      : place(at),
-        setup(train::Setup::make(config, at, 1)),
+  Rank(const deck::Config& config, int rank, bool memory)
+      : setup(train::Setup::make(config, rank, 1)),
+        place(setup.place),
         state(setup, memory ? tensor::ArenaSet(train::state_bytes(setup)) : tensor::ArenaSet::measure()),
         tensors(train::state_tensors(setup, state)) {}
-  comm::MeshPlace place;
   train::Setup setup;
+  base::Place place;
   train::State state;
   std::vector<StateTensor> tensors;
 };
 
 std::vector<std::unique_ptr<Rank>> ranks_of(const deck::Config& config, bool memory) {
-  const comm::MeshShape shape = train::mesh_shape(config.mesh);
   std::vector<std::unique_ptr<Rank>> ranks;
-  for (int r = 0; r < shape.ranks(); ++r)
-    ranks.push_back(std::make_unique<Rank>(config, comm::place_of(shape, r), memory));
+  for (int r = 0; r < config.mesh.ranks(); ++r) ranks.push_back(std::make_unique<Rank>(config, r, memory));
   return ranks;
 }
 
@@ -99,7 +97,7 @@ TEST(StateTensors, RanksThatCountCoverEachTensorOnce) {
         ASSERT_EQ(t.label(), first[i].label());
         ASSERT_EQ(t.shape, first[i].shape) << t.label();
         ASSERT_EQ(t.dtype, first[i].dtype) << t.label();
-        ASSERT_EQ(t.copies, first[i].copies) << t.label();
+        ASSERT_EQ(t.sharded, first[i].sharded) << t.label();
         const std::int64_t rows = t.shape[0], cols = t.shape.count() / rows;
         for (const auto& part : t.parts) {
           EXPECT_FALSE(part.box.empty()) << t.label();
@@ -196,7 +194,7 @@ void copy(const StateTensor& from, const StateTensor& to) {
 }
 
 /// Whether the tensor is one number. Several names may share it in memory, so all numbers get the same pattern.
-bool shared(const StateTensor& t) { return t.copies == checkpoint::Copies::all_ranks && t.shape.count() == 1; }
+bool shared(const StateTensor& t) { return t.sharded.empty() && t.shape.count() == 1; }
 
 void expect_moves(const deck::Config& before, const deck::Config& after) {
   const auto from = ranks_of(before, true), to = ranks_of(after, true);

@@ -104,7 +104,7 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
                                 const Skip& skip) {
   std::map<std::string, std::array<double, 2>> sums;
   const auto& buffers = training.trainer().state().units;
-  const int rank = training.mesh().place.shard;
+  const int rank = training.mesh().place[base::Axis::shard];
   for (std::size_t u = 0; u < training.setup().units.size(); ++u) {
     const auto& unit = training.setup().units[u];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {

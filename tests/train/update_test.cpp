@@ -51,7 +51,7 @@ run: {{steps: 3}}
       c.arch, c.layers, c.tied, c.shards, c.tensor, c.fp8, c.reshard, c.clips ? 1.0 : 0.0, c.batch * c.shards);
   auto deck = deck::load_text(text, "update.yaml").config;
   deck.fsdp.prefetch = c.prefetch;  // set after loading: it may be more than a deck allows
-  return train::Setup::make(deck, {}, 1);
+  return train::Setup::make(deck, 0, 1);
 }
 
 /// The units whose gathers a run's schedule issues at the beginning of a step.

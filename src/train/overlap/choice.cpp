@@ -101,7 +101,7 @@ deck::Config auto_only(deck::Config config) {
 std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mesh& mesh, const tensor::Exec& exec,
                                      int threads, double seconds,
                                      const std::function<void(kernels::Libraries&)>& adopt) {
-  const Setup setup = Setup::make(auto_only(config), mesh.place, threads);
+  const Setup setup = Setup::make(auto_only(config), mesh.world.rank(), threads);
   OverlapTiming timing(setup, mesh, exec, adopt);
   std::vector<ExchangeTimes> times;
   const double each = 1e3 * seconds / static_cast<double>(timing.cases().size());

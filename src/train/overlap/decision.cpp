@@ -70,7 +70,8 @@ std::string why_not_timed(const Assembly& assembly) {
   const comm::Communicator& world = assembly.mesh().world;
   std::string why;
   comm::agree_on_root(world, 0, [&] {
-    const std::size_t needed = OverlapTiming::bytes(Setup::make(auto_only(setup.config), setup.place, setup.threads));
+    const std::size_t needed =
+        OverlapTiming::bytes(Setup::make(auto_only(setup.config), setup.place.rank(), setup.threads));
     const std::size_t planned = make_plan(setup.config, setup.threads).total_bytes();
     if (needed > planned)
       why = fmt::format("every auto is off: timing would take {} bytes, more than the {} of the run (shard8 plan)",

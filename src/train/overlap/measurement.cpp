@@ -67,8 +67,7 @@ std::optional<Row> row_of(const Json& json) {
 
 profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job) {
   profile::Conditions conditions = std::move(job);
-  conditions.emplace_back("mesh",
-                          fmt::format("{} x {} x {}", config.mesh.replicate, config.mesh.shard, config.mesh.tensor));
+  conditions.emplace_back("mesh", text_of(config.mesh.extents()));
   const deck::Layout layout = deck::lay_out(config);
   conditions.emplace_back("micro_batch", fmt::format("{}", layout.micro_batch));
   conditions.emplace_back("accumulate", layout.micro_batches > 1 ? "true" : "false");

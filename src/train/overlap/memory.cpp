@@ -101,7 +101,8 @@ LinearOperands OverlapMemory::row(std::int64_t in, const LinearScratch& scratch)
   const Role role = Role::output_gradient;
   const auto dy = [&]() -> Operands {
     if (!LinearScratch::casts_in_place(recipe_, d.tensor)) return operands(role, d.tokens_local(), d.hidden, true);
-    return Operands(scratch.place_of_cast(recipe_, role, d.tokens_local(), d.hidden, setup_.place.tensor, d.tensor));
+    return Operands(
+        scratch.place_of_cast(recipe_, role, d.tokens_local(), d.hidden, setup_.place[base::Axis::tensor], d.tensor));
   };
   return {.x = operands(Role::input, d.tokens(), in, false),
           .dy = dy(),
@@ -131,7 +132,8 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
 
 /// Of a matrix in FP8 only numbers_ are written.
 void OverlapMemory::fill(const tensor::Exec& exec, const Tensor& out) {
-  const auto key = kernels::random_key(static_cast<std::uint64_t>(setup_.place.tensor), "bench overlap") + ++filled_;
+  const auto key =
+      kernels::random_key(static_cast<std::uint64_t>(setup_.place[base::Axis::tensor]), "bench overlap") + ++filled_;
   const Tensor numbers = numbers_.reshaped({out.rows(), out.cols()});
   kernels::normal_fill(exec, numbers, key, {.row_stride = out.cols()}, 1.0);
   if (tensor::size_of(out.dtype) > 1) kernels::cast(exec, out, numbers);

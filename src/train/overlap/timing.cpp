@@ -24,16 +24,17 @@ struct OverlapTiming::Memory {
 
   Memory(const Setup& setup, const comm::Mesh& mesh) {
     const tensor::MemoryBytes bytes = OverlapMemory::bytes(setup);
-    exchanged = mesh.tensor.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+    const comm::Communicator& group = mesh.group(base::AxisSet::tensor);
+    exchanged = group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
     comm::agree(mesh.world, [&] {
       layer = std::make_unique<OverlapMemory>(
           setup, tensor::ArenaSet(bytes, {nullptr, exchanged == nullptr ? nullptr : exchanged->data()}));
       kernels::reserve_blas_memory(setup.threads);
     });
     const UserBuffers buffers = user_buffers(setup);
-    if (buffers.reduce > 0) reduce = mesh.tensor.reduce_memory(buffers.reduce);
+    if (buffers.reduce > 0) reduce = group.reduce_memory(buffers.reduce);
     if (buffers.gather + buffers.scatter > 0)
-      parts = mesh.tensor.parts_memory(buffers.gather, buffers.scatter, &parts_problem);
+      parts = group.parts_memory(buffers.gather, buffers.scatter, &parts_problem);
   }
 };
 
@@ -41,14 +42,14 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
                              const std::function<void(kernels::Libraries&)>& adopt)
     : exec_(exec),
       world_(mesh.world),
-      tensor_group_(mesh.tensor),
+      tensor_group_(mesh.group(base::AxisSet::tensor)),
       clock_(make_clock(exec)),
       executor_(exec, timer_, [this] { world_.progress(); }) {
-  SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.mesh.tensor);
+  SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.dims.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
   context_ = std::make_unique<model::Context>(
-      model::Context{executor_, mesh.tensor, {memory_->layer->workspace, libraries_.get()}});
+      model::Context{executor_, tensor_group_, {memory_->layer->workspace, libraries_.get()}});
   timer_.begin_step();
   memory_->layer->fill(exec);
   cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);
@@ -63,7 +64,7 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
 OverlapTiming::~OverlapTiming() = default;
 
 std::size_t OverlapTiming::bytes(const Setup& setup) {
-  return tensor::total(OverlapMemory::bytes(setup)) + user_buffers(setup).bytes(setup.mesh.tensor);
+  return tensor::total(OverlapMemory::bytes(setup)) + user_buffers(setup).bytes();
 }
 
 const std::string& OverlapTiming::parts_problem() const { return memory_->parts_problem; }

@@ -33,7 +33,7 @@ double model_flops_per_token(const deck::ModelConfig& model) {
   one_sequence.data.batch = one_sequence.data.micro_batch = 1;
   one_sequence.fsdp.gather = deck::Gather::bf16;
   std::uint64_t flops = 0;
-  record_step(Setup::make(one_sequence, {}, 1), {.first = true, .last = true},
+  record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
               [&](const operation::Operation& operation) { flops += model_flops(operation); });
   return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
 }

@@ -65,7 +65,8 @@ std::size_t reduction_buffers(Setup setup) {
   setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
   Pools pools;
   if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
-    Collective amaxes{profile::Collective::all_reduce, operation::Group::model, setup.mesh.shard * setup.mesh.tensor};
+    Collective amaxes{profile::Collective::all_reduce, operation::Group::model,
+                      setup.mesh.ranks(operation::Group::model)};
     amaxes.parts.push_back(
         {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
     pools.issue(amaxes);
@@ -79,7 +80,7 @@ std::size_t reduction_buffers(Setup setup) {
 }  // namespace
 
 Plan make_plan(const deck::Config& config, int threads) {
-  const Setup setup = Setup::make(config, {}, threads);
+  const Setup setup = Setup::make(config, 0, threads);
   State state(setup, tensor::ArenaSet::measure());
   Plan plan;
   plan.device = setup.dims.device;
@@ -91,7 +92,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   }
   plan.traffic = traffic(setup);
   plan.reduction_buffers = setup.dims.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
-  plan.user_buffers = user_buffers(setup).bytes(setup.mesh.tensor);
+  plan.user_buffers = user_buffers(setup).bytes();
   if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;

@@ -14,21 +14,18 @@
 namespace shard8::train {
 namespace {
 
+using base::Axis;
 using Json = nlohmann::ordered_json;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 SweepRow row_of(const deck::Config& config, int threads) {
   const Plan plan = make_plan(config, threads);
-  return {.mesh = config.mesh,
+  return {.mesh = config.mesh.extents(),
           .memory = plan.total_bytes(),
           .sent = sent_bytes(plan.traffic),
           .flops_per_rank = plan.flops_per_step / static_cast<double>(config.mesh.ranks()),
           .padding = deck::lay_out(config).padding};
-}
-
-Json mesh_of(const deck::MeshConfig& mesh) {
-  return {{"replicate", mesh.replicate}, {"shard", mesh.shard}, {"tensor", mesh.tensor}};
 }
 
 }  // namespace
@@ -43,13 +40,14 @@ SentBytes sent_bytes(const Traffic& traffic) {
 }
 
 Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
-                   const std::function<deck::Config(const deck::MeshConfig&)>& load) {
+                   const std::function<deck::Config(const base::Extents&)>& load) {
   Sweep sweep{.ranks = ranks, .most = most};
-  for (deck::MeshConfig mesh; mesh.replicate <= ranks; ++mesh.replicate) {
-    if (ranks % mesh.replicate != 0) continue;
-    for (mesh.tensor = 1; mesh.tensor <= ranks / mesh.replicate; ++mesh.tensor) {
-      if (ranks / mesh.replicate % mesh.tensor != 0) continue;
-      mesh.shard = ranks / mesh.replicate / mesh.tensor;
+  for (std::int64_t replicate = 1; replicate <= ranks; ++replicate) {
+    if (ranks % replicate != 0) continue;
+    const std::int64_t model_ranks = ranks / replicate;
+    for (std::int64_t tensor = 1; tensor <= model_ranks; ++tensor) {
+      if (model_ranks % tensor != 0) continue;
+      const base::Extents mesh(replicate, model_ranks / tensor, tensor);
       try {
         SweepRow row = row_of(load(mesh), threads);
         if (most > 0 && row.memory > most) {
@@ -76,9 +74,9 @@ std::string to_text(const Sweep& sweep) {
                   "memory GiB", "sent GiB", "of shard", "of tensor", "of others", "TFLOP a rank", "padding");
   for (const SweepRow& row : sweep.rows)
     text += fmt::format("{:>9} {:>7} {:>7} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>14.4g} {:>8}\n",
-                        row.mesh.replicate, row.mesh.shard, row.mesh.tensor, static_cast<double>(row.memory) / kGiB,
-                        row.sent.all() / kGiB, row.sent.shard / kGiB, row.sent.tensor / kGiB, row.sent.other / kGiB,
-                        1e-12 * row.flops_per_rank, row.padding);
+                        row.mesh[Axis::replicate], row.mesh[Axis::shard], row.mesh[Axis::tensor],
+                        static_cast<double>(row.memory) / kGiB, row.sent.all() / kGiB, row.sent.shard / kGiB,
+                        row.sent.tensor / kGiB, row.sent.other / kGiB, 1e-12 * row.flops_per_rank, row.padding);
   text += fmt::format("meshes of {}: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
                       base::count(sweep.ranks, "rank", "ranks"), sweep.rows.size());
   if (sweep.too_large > 0)
@@ -92,7 +90,7 @@ std::string to_text(const Sweep& sweep) {
 std::string to_json(const Sweep& sweep) {
   Json meshes = Json::array();
   for (const SweepRow& row : sweep.rows) {
-    Json one = mesh_of(row.mesh);
+    Json one = base::json_of<Json>(row.mesh);
     one["memory_bytes"] = row.memory;
     one["sent_bytes"] = row.sent.all();
     one["sent_bytes_shard"] = row.sent.shard;
@@ -110,7 +108,7 @@ std::string to_json(const Sweep& sweep) {
 }
 
 std::string to_json(const Plan& plan, const deck::Config& config) {
-  Json object{{"schema", 1}, {"ranks", config.mesh.ranks()}, {"mesh", mesh_of(config.mesh)}};
+  Json object{{"schema", 1}, {"ranks", config.mesh.ranks()}, {"mesh", base::json_of<Json>(config.mesh.extents())}};
   object["parameters"] = plan.parameters;
   object["tokens_per_step"] = plan.tokens_per_step;
   object["flops_per_step"] = plan.flops_per_step;

@@ -21,7 +21,7 @@ SentBytes sent_bytes(const Traffic& traffic);
 
 /// The plan of one mesh.
 struct SweepRow {
-  deck::MeshConfig mesh;
+  base::Extents mesh;
   std::uint64_t memory = 0;  ///< Plan::total_bytes()
   SentBytes sent{};
   double flops_per_rank = 0;  ///< of a step
@@ -41,7 +41,7 @@ struct Sweep {
 /// Plans every mesh of `ranks` ranks. `load` makes the config of a mesh, and throws base::Error(deck) if it does not go
 /// with the deck. Meshes that need more than `most` bytes a rank are counted and left out; 0: none is.
 Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
-                   const std::function<deck::Config(const deck::MeshConfig&)>& load);
+                   const std::function<deck::Config(const base::Extents&)>& load);
 
 /// The tables that `shard8 plan` prints as JSON, and the table of a sweep. Sizes are in bytes.
 std::string to_text(const Sweep& sweep);

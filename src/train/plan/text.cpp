@@ -30,8 +30,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   const auto ranks = static_cast<double>(config.mesh.ranks());
   std::string text =
       fmt::format("parameters        {} ({:.4g} B)\n", plan.parameters, static_cast<double>(plan.parameters) / 1e9);
-  text += fmt::format("ranks             {} = replicate {} × shard {} × tensor {}\n", config.mesh.ranks(),
-                      config.mesh.replicate, config.mesh.shard, config.mesh.tensor);
+  text += fmt::format("ranks             {} = {}\n", config.mesh.ranks(), named_text_of(config.mesh.extents(), " × "));
   text += fmt::format("tokens per step   {}\n", plan.tokens_per_step);
   text += fmt::format("FLOPs per step    {}, {} per rank\n\n", flops_text(plan.flops_per_step),
                       flops_text(plan.flops_per_step / ranks));

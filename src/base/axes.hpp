@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The mesh of ranks. A new axis is added here, in the deck (deck::MeshConfig), and where something computes along it.
+
+namespace shard8::base {
+
+/// The axes of the mesh. The last one varies fastest with a rank's number, the first one slowest.
+enum class Axis : std::uint8_t {
+  replicate,  ///< ranks that hold equal copies of the sharded weights
+  shard,      ///< ranks over which the weights of one copy are sharded
+  tensor,     ///< ranks that share one matrix product
+};
+inline constexpr std::array kAxes{Axis::replicate, Axis::shard, Axis::tensor};
+inline constexpr std::size_t kAxisCount = kAxes.size();
+/// As the deck, manifests and reports spell it.
+const char* name_of(Axis axis);
+
+/// A set of axes. It stands for groups of ranks: two ranks are in the same group if they differ along these axes only.
+class AxisSet {
+ public:
+  constexpr AxisSet() = default;
+  constexpr AxisSet(Axis axis) : bits_(1U << static_cast<unsigned>(axis)) {}
+  constexpr AxisSet(std::initializer_list<Axis> axes) {
+    for (const Axis axis : axes) bits_ |= AxisSet(axis).bits_;
+  }
+
+  constexpr bool contains(Axis axis) const { return (bits_ & AxisSet(axis).bits_) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr AxisSet operator|(AxisSet other) const { return of_bits(bits_ | other.bits_); }
+  constexpr AxisSet operator&(AxisSet other) const { return of_bits(bits_ & other.bits_); }
+  constexpr AxisSet operator-(AxisSet other) const { return of_bits(bits_ & ~other.bits_); }
+  constexpr auto operator<=>(const AxisSet&) const = default;
+  /// Bit a is set if the set contains the axis number a.
+  constexpr unsigned bits() const { return bits_; }
+
+  // The sets whose groups have a name.
+  static const AxisSet tensor, shard, replicate;
+  static const AxisSet model;  ///< ranks that together hold one copy of all parameters
+  static const AxisSet data;   ///< ranks that read different sequences
+  static const AxisSet world;  ///< all axes
+
+ private:
+  static constexpr AxisSet of_bits(unsigned bits) {
+    AxisSet set;
+    set.bits_ = bits;
+    return set;
+  }
+  unsigned bits_ = 0;
+};
+inline constexpr AxisSet AxisSet::tensor{Axis::tensor}, AxisSet::shard{Axis::shard},
+    AxisSet::replicate{Axis::replicate}, AxisSet::model{Axis::shard, Axis::tensor},
+    AxisSet::data{Axis::replicate, Axis::shard}, AxisSet::world{Axis::replicate, Axis::shard, Axis::tensor};
+
+/// The sets that have a name, in the order in which traces number their groups.
+std::span<const AxisSet> named_sets();
+/// "tensor", "shard", "replicate", "model", "data" or "world". Other sets have the names of their axes, as in
+/// "replicate x tensor"; the empty set is "self". The text lives as long as the program.
+std::string_view name_of(AxisSet axes);
+
+/// The extents of a mesh along its axes, at least 1 each. The number of ranks is their product.
+struct Extents {
+  constexpr Extents() { of.fill(1); }
+  /// In the order of kAxes.
+  template <std::convertible_to<int>... Int>
+  requires(sizeof...(Int) == kAxisCount) constexpr Extents(Int... extents) : of{static_cast<int>(extents)...} {}
+
+  constexpr int operator[](Axis axis) const { return of[static_cast<std::size_t>(axis)]; }
+  constexpr int& operator[](Axis axis) { return of[static_cast<std::size_t>(axis)]; }
+  /// The size of the groups of `axes`.
+  int ranks(AxisSet axes = AxisSet::world) const;
+  bool operator==(const Extents&) const = default;
+
+  std::array<int, kAxisCount> of{};
+};
+/// The extents in the order of kAxes: "2 x 4 x 1". `times` stands between two of them.
+std::string text_of(const Extents& mesh, std::string_view times = " x ");
+/// "replicate 2 x shard 4 x tensor 1".
+std::string named_text_of(const Extents& mesh, std::string_view times = " x ");
+/// An object of JSON: the extent of each axis under the axis's name.
+template <class Json>
+Json json_of(const Extents& mesh) {
+  Json object;
+  for (const Axis axis : kAxes) object[std::string(name_of(axis))] = mesh[axis];
+  return object;
+}
+
+/// A rank's place on a mesh.
+class Place {
+ public:
+  /// The first place of a mesh of one rank.
+  Place() = default;
+  /// Throws Error(failed) unless 0 <= rank < mesh.ranks().
+  Place(const Extents& mesh, int rank);
+
+  const Extents& mesh() const { return mesh_; }
+  int operator[](Axis axis) const { return at_[static_cast<std::size_t>(axis)]; }
+  /// The rank's number in its group of `axes`. The last of the axes varies fastest.
+  int rank(AxisSet axes = AxisSet::world) const;
+  /// The number of the rank's group among all groups of `axes`. Groups are numbered by their first ranks.
+  int group(AxisSet axes) const { return rank(AxisSet::world - axes); }
+  /// The rank that has this number in the group of `axes`. The number is at least 0 and less than mesh().ranks(axes).
+  int peer(AxisSet axes, int number) const;
+  /// Whether the rank is the first one of its group of `axes`.
+  bool first(AxisSet axes) const { return rank(axes) == 0; }
+
+ private:
+  Extents mesh_;
+  std::array<int, kAxisCount> at_{};
+};
+
+/// The ranks that compute different tokens of the same sequences.
+inline constexpr AxisSet kSameSequences = AxisSet::world - AxisSet::data;
+
+/// How the ranks share a tensor, such as a parameter. It says everything about who holds what: who gathers, who sums
+/// gradients, who counts an element, who writes it.
+struct Sharing {
+  AxisSet cut;                       ///< ranks along these axes compute with different parts of the tensor
+  AxisSet sharded = AxisSet::shard;  ///< the rows of such a part are sharded over these axes, and gathered before use
+
+  /// Ranks along these axes hold different elements.
+  constexpr AxisSet parts() const { return cut | sharded; }
+  /// Ranks along these axes hold equal copies.
+  constexpr AxisSet copies() const { return AxisSet::world - parts(); }
+  /// The axes over which gradients are summed after they are reduced over `sharded`: first over ranks that read
+  /// different sequences, then over ranks that computed different tokens of the same sequences.
+  constexpr AxisSet summed() const { return copies() & AxisSet::data; }
+  constexpr AxisSet summed_last() const { return copies() & kSameSequences; }
+  /// Whether the rank at `place` counts the tensor in a sum over its model group: of the ranks that hold equal copies,
+  /// one in each model group does.
+  bool counts(const Place& place) const { return place.first(copies() & AxisSet::model); }
+  constexpr bool operator==(const Sharing&) const = default;
+};
+
+/// All groups of `axes` in the order of Place::group, each with its ranks in ascending order.
+std::vector<std::vector<int>> groups_of(const Extents& mesh, AxisSet axes);
+
+}  // namespace shard8::base
