@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/lt_key.hpp"
+#include "kernels/planned/lt_workspace.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/planned/lt_workspace.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::kernels::cuda {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/planned/gemm_memory.hpp"
 #include "tests/kernels/cuda/lt_reference.cuh"
 
 namespace shard8::test {

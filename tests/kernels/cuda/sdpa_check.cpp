@@ -64,7 +64,7 @@ class Checks {
   void repeats(const AttentionShape& s) {
     Sdpa sdpa;
     const Stream stream;
-    const Case c(s, sdpa_workspace_bytes(s));
+    const Case c(s, kernels::cuda::sdpa_workspace_bytes(s));
     c.run(sdpa, stream);
     const auto o = c.o.host(), dqkv = c.dqkv.host();
     std::size_t differing = 0;
@@ -137,7 +137,7 @@ int run(bool fast) {
                                     {3, 77, 2, 1, 80, deterministic},
                                     {1, 2, 2, 2, 16, deterministic},
                                     {1, 1024, 8, 2, 128, deterministic}}) {
-      checks.values(s, sdpa_workspace_bytes(s), 1);
+      checks.values(s, kernels::cuda::sdpa_workspace_bytes(s), 1);
     }
     // A workspace that is too small for the whole call.
     const AttentionShape s{2, 128, 8, 4, 64, deterministic};
@@ -150,14 +150,14 @@ int run(bool fast) {
   for (const auto& [batch, heads, kv_heads] : {std::array{2, 32, 8}, {4, 16, 4}, {4, 8, 2}}) {
     if (fast) break;
     const AttentionShape s{batch, 4096, heads, kv_heads, 128, false};
-    measure(s, sdpa_workspace_bytes(s), times);
+    measure(s, kernels::cuda::sdpa_workspace_bytes(s), times);
     auto repeatable = s;
     repeatable.deterministic = true;
     // With the planned workspace, and with workspaces of other limits.
-    measure(repeatable, sdpa_workspace_bytes(repeatable), times);
+    measure(repeatable, kernels::cuda::sdpa_workspace_bytes(repeatable), times);
     for (const auto& part : kernels::cuda::sdpa_parts(repeatable)) {
       const auto bytes = kernels::cuda::sdpa_backward_bytes(part);
-      if (bytes != sdpa_workspace_bytes(repeatable)) measure(repeatable, bytes, times);
+      if (bytes != kernels::cuda::sdpa_workspace_bytes(repeatable)) measure(repeatable, bytes, times);
     }
   }
   std::printf("\n b   seq   h  kv  dim  det parts   lse      o        dqkv     (largest error; relative errors)\n");

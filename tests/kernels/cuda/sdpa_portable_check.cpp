@@ -11,6 +11,7 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/portable.hpp"
+#include "kernels/planned/sdpa_parts.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/attention_reference.hpp"
@@ -106,7 +107,7 @@ void Checks::values(const AttentionShape& s) {
   expect(std::memcmp(dqkv.data(), dqkv_again.data(), dqkv.size() * sizeof(T)) == 0, "dqkv differs from run to run");
   if constexpr (!kFp32) {
     Sdpa sdpa;
-    const Case theirs(s, sdpa_workspace_bytes(s));
+    const Case theirs(s, kernels::cuda::sdpa_workspace_bytes(s));
     if (theirs.forward(sdpa, stream_) && theirs.backward(sdpa, stream_)) {
       const Distance o_apart(doubles(o), doubles(theirs.o.host())),
           dqkv_apart(doubles(dqkv), doubles(theirs.dqkv.host()));
