@@ -44,7 +44,7 @@ using Stores = std::map<std::string, Stored>;
 Stores tensors_of(const deck::ModelConfig& model) {
   Stores tensors;
   float next = 1;
-  for (const model::UnitSpec& unit : model::make_units(model, 1, 0))
+  for (const model::UnitSpec& unit : model::make_units(model))
     for (const model::ParameterSpec& parameter : unit.parameters)
       for (const model::SourceBox& source : parameter.sources) {
         const auto [place, is_new] = tensors.try_emplace(source.name);
@@ -84,29 +84,31 @@ std::vector<float> expected(const model::ParameterSpec& parameter, const Stores&
   return values;
 }
 
-/// Initialises the shards of one tensor rank from the file, and compares each of their elements.
-void expect_read(const io::TensorFile& file, const Stores& tensors, const std::vector<model::UnitSpec>& units,
-                 int shards) {
+/// Initialises the shards of each rank from the file, and compares each of their elements.
+void expect_read(const io::TensorFile& file, const Stores& tensors, const deck::ModelConfig& model, int shards,
+                 int tensor_ranks) {
   const tensor::Exec exec;
-  const auto shapes = model::unit_shapes(units);
-  fsdp::Options options;
-  options.shards = shards;
-  auto measured = tensor::ArenaSet::measure();
-  const fsdp::UnitBuffers sizes(shapes, options, measured);
-  for (int shard = 0; shard < shards; ++shard) {
+  const base::Extents mesh(1, shards, tensor_ranks);
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    fsdp::Options options;
+    options.place = base::Place(mesh, rank);
+    const auto units = model::make_units(model, options.place);
+    const auto shapes = model::unit_shapes(units);
+    auto measured = tensor::ArenaSet::measure();
+    const fsdp::UnitBuffers sizes(shapes, options, measured);
     tensor::ArenaSet arenas(measured.bytes());
     const fsdp::UnitBuffers buffers(shapes, options, arenas);
-    model::initialise(exec, buffers, units, shard, 0, &file);
+    model::initialise(exec, buffers, units, 0, &file);
     for (std::size_t u = 0; u < units.size(); ++u)
       for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
         const model::ParameterSpec& parameter = units[u].parameters[p];
         const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
         std::vector<float> whole = expected(parameter, tensors);
         whole.resize(static_cast<std::size_t>(layout.padded_rows() * parameter.cols));
-        const auto first = whole.begin() + layout.first_row(shard) * parameter.cols;
+        const auto first = whole.begin() + layout.first_row(options.place[base::Axis::shard]) * parameter.cols;
         const std::vector<float> mine(first, first + layout.rows_per_shard * parameter.cols);
         EXPECT_EQ(tensor::to_host<float>(exec, buffers.master(static_cast<int>(u))[p]), mine)
-            << parameter.name << ", shard " << shard << " of " << shards;
+            << parameter.name << ", rank " << rank << " of " << shards << " x " << tensor_ranks;
       }
   }
 }
@@ -127,12 +129,11 @@ TEST(Initialise, ReadsPartsOfOneRowOrColumn) {
     const auto file = io::open_tensor_file(io, folder / "w.safetensors");
     for (const int ranks : {1, 2}) {
       if (sizes.heads % ranks != 0 || sizes.ffn % ranks != 0) continue;
-      for (int rank = 0; rank < ranks; ++rank)
-        for (const int shards : {1, 2, 3}) {
-          SCOPED_TRACE(fmt::format("{}, hidden {}, ffn {}, tensor rank {} of {}", arch == Arch::gpt2 ? "gpt2" : "llama",
-                                   sizes.hidden, sizes.ffn, rank, ranks));
-          ASSERT_NO_THROW(expect_read(*file, tensors, model::make_units(model, ranks, rank), shards));
-        }
+      for (const int shards : {1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{}, hidden {}, ffn {}, {} tensor ranks", arch == Arch::gpt2 ? "gpt2" : "llama",
+                                 sizes.hidden, sizes.ffn, ranks));
+        ASSERT_NO_THROW(expect_read(*file, tensors, model, shards, ranks));
+      }
     }
   }
 }
