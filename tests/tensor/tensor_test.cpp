@@ -55,7 +55,7 @@ TEST(Shape, CountsAndPrints) {
   EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
 }
 
-TEST(DType, BytesOfElements) {
+TEST(Dtype, BytesOfElements) {
   EXPECT_EQ(bytes_of(DType::fp32, 3), 12u);
   EXPECT_EQ(bytes_of(DType::bf16, 3), 6u);
   EXPECT_EQ(bytes_of(DType::e4m3, 3), 3u);
