@@ -63,7 +63,8 @@ void Arena::Release::operator()(std::byte* p) const noexcept { Kokkos::kokkos_fr
 Arena::Arena(std::string label, MemoryKind kind) : label_(std::move(label)), kind_(kind) {}
 
 Arena Arena::measure(std::string label, MemoryKind kind) {
-  constexpr std::size_t kApart = std::size_t{1} << 42;  // chosen: more than a rank has, and all kinds fit 47 bits
+  // Chosen: more than a plan can need, which may be for far too few ranks. No machine has such addresses.
+  constexpr std::size_t kApart = std::size_t{1} << 58;
   Arena arena(std::move(label), kind);
   arena.begin_ = reinterpret_cast<std::byte*>((static_cast<std::uintptr_t>(kind) + 1) * kApart);
   arena.capacity_ = kApart;

@@ -86,6 +86,7 @@ TEST(Arena, MeasuredTensorsHaveAddressesOfTheirOwn) {
   EXPECT_EQ(t.slice(1, 2).data, t.data + 12);
   EXPECT_EQ(next.data, t.data + kAlignment);
   EXPECT_NE(other.allocate({4, 6}, DType::bf16).data, t.data);
+  EXPECT_EQ(arena.allocate({std::int64_t{1} << 50}, DType::fp32).bytes(), std::size_t{1} << 52);  // of a huge model
 }
 
 TEST(Arena, SaysWhatDoesNotFit) {
