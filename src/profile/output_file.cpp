@@ -26,13 +26,14 @@ void create_folder_of(const fs::path& path, const std::string& remedy) {
   if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
 }
 
-std::FILE* open_file(const fs::path& path, const char* mode, const std::string& remedy) {
+/// Opens `path` or, where it is written so, PATH.tmp. Errors name `path`.
+std::FILE* open_file(const fs::path& path, const fs::path& written, const char* mode, const std::string& remedy) {
   std::error_code ignored;  // if the type cannot be read, fopen reports why
-  if (fs::is_fifo(path, ignored)) fail_with(path, "open for writing", "it is a FIFO", remedy);
+  if (fs::is_fifo(written, ignored)) fail_with(path, "open for writing", "it is a FIFO", remedy);
   std::FILE* file = nullptr;
   constexpr int kAttempts = 100;  // chosen; each one more means that another run removed the empty folder just now
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    file = std::fopen(path.c_str(), mode);
+    file = std::fopen(written.c_str(), mode);
     if (file != nullptr || errno != ENOENT) break;
     create_folder_of(path, remedy);
     errno = ENOENT;
@@ -71,7 +72,7 @@ OutputFile::OutputFile(fs::path path, Existing existing, std::string remedy)
     target_ = behind_links(path_);
     written_ = incomplete(target_);
   }
-  file_.reset(open_file(written_, existing == Existing::replaced ? "w" : "a", remedy_));
+  file_.reset(open_file(path_, written_, existing == Existing::replaced ? "w" : "a", remedy_));
 }
 
 OutputFile::~OutputFile() {
@@ -114,13 +115,10 @@ FoldersForCheck::FoldersForCheck(const fs::path& file, const std::string& remedy
 void require_writable(const fs::path& path, const std::string& remedy) {
   const FoldersForCheck folders(path, remedy);
   std::error_code ignored;  // an empty file that cannot be removed does no harm: the run replaces it
-  if (fs::exists(path, ignored)) {
-    std::fclose(open_file(path, "a", remedy));
-    return;
-  }
-  const fs::path file = incomplete(behind_links(path));
-  std::fclose(open_file(file, "w", remedy));
-  fs::remove(file, ignored);
+  const fs::path written = fs::exists(path, ignored) ? path : incomplete(behind_links(path));
+  const bool existed = fs::symlink_status(written, ignored).type() != fs::file_type::not_found;
+  std::fclose(open_file(path, written, "a", remedy));
+  if (!existed) fs::remove(written, ignored);
 }
 
 void remove_output(const fs::path& path) {

@@ -23,8 +23,9 @@ class OutputFile {
     replaced,   ///< the path has its old content, or no file, until close(): a process that is killed leaves no part
     continued,  ///< the text goes to the end of the file that is there, or of a new one
   };
-  /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room". A replaced file
-  /// is written as PATH.tmp until close(); behind a link, beside the link's target. Devices and FIFOs are written to.
+  /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room". A replaced
+  /// file is written as PATH.tmp until close(); behind a link, beside the link's target. Devices and FIFOs are written
+  /// to.
   explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced,
                       std::string remedy = kOutputRemedy);
   OutputFile(const OutputFile&) = delete;
@@ -64,7 +65,7 @@ class FoldersForCheck {
 };
 
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
-/// are as before. A process that is killed meanwhile leaves an empty PATH.tmp at most, which the next call removes.
+/// are as before. A process that is killed meanwhile leaves an empty PATH.tmp at most, which the next writer replaces.
 void require_writable(const std::filesystem::path& path, const std::string& remedy = kOutputRemedy);
 
 /// Removes a regular file; for a link, the file that the link points to. A file that cannot be removed is emptied; if
