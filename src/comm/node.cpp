@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/node.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,37 +11,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpus.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/mpi/group.hpp"
 
 namespace shard8::comm {
-namespace {
-
-constexpr std::size_t kMaskWords = 256;  // 16384 CPUs
-using Mask = std::array<std::uint64_t, kMaskWords>;
-
-// All zero when it cannot be had.
-Mask affinity() {
-  Mask mask{};
-  if (::sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
-  return mask;
-}
-
-}  // namespace
-
-std::string node_identity() {
-  std::string id;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::getline(file, id);
-  return id;
-}
-
 std::string device_node_identity() {
   static const std::string given = [] {
     const char* const id = std::getenv("NCCL_HOSTID");
     return id == nullptr ? std::string() : ' ' + std::string(id);
   }();
-  return node_identity() + given;
+  return base::node_identity() + given;
 }
 
 std::optional<int> cpu_quota(const std::string& file) {
@@ -67,18 +45,6 @@ int cores_of_cpus(std::span<const int> cpus, const std::string& root) {
   return static_cast<int>(cores.size());
 }
 
-namespace {
-
-/// Of the CPUs in a mask.
-int cores_of(const Mask& mask) {
-  std::vector<int> cpus;
-  for (std::size_t cpu = 0; cpu < 64 * mask.size(); ++cpu)
-    if ((mask[cpu / 64] >> cpu % 64 & 1) != 0) cpus.push_back(static_cast<int>(cpu));
-  return cores_of_cpus(cpus);
-}
-
-}  // namespace
-
 Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
   const HostWaits::Wait wait(waits, {.operation = "surveying the node"});
   Node node;
@@ -92,14 +58,15 @@ Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
             "surveying the node", nullptr);
   check_mpi(MPI_Comm_size(local, &node.ranks), "MPI_Comm_size", "surveying the node", nullptr);
   check_mpi(MPI_Comm_rank(local, &node.rank), "MPI_Comm_rank", "surveying the node", nullptr);
-  Mask mask = affinity();
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UINT64_T, MPI_BOR, local),
-            "MPI_Allreduce", "surveying the node", nullptr);
+  base::CpuSet cpus = base::affinity();
+  check_mpi(
+      MPI_Allreduce(MPI_IN_PLACE, cpus.words.data(), static_cast<int>(cpus.words.size()), MPI_UINT64_T, MPI_BOR, local),
+      "MPI_Allreduce", "surveying the node", nullptr);
   std::vector<std::uint64_t> groups(static_cast<std::size_t>(node.ranks));
   check_mpi(MPI_Allgather(&group, 1, MPI_UINT64_T, groups.data(), 1, MPI_UINT64_T, local), "MPI_Allgather",
             "surveying the node", nullptr);
   node.group_ranks = static_cast<int>(std::count(groups.begin(), groups.end(), group));
-  int cores = node.rank == 0 ? cores_of(mask) : 0;
+  int cores = node.rank == 0 ? cores_of_cpus(cpus.numbers()) : 0;
   check_mpi(MPI_Bcast(&cores, 1, MPI_INT, 0, local), "MPI_Bcast", "surveying the node", nullptr);
   check_mpi(MPI_Comm_free(&local), "MPI_Comm_free", "surveying the node", nullptr);
 

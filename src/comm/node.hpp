@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "base/cpus.hpp"
+
 namespace shard8::comm {
 
 class HostWaits;
@@ -29,8 +31,8 @@ struct Node {
 /// told of the wait. `group` is any number.
 Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr, std::uint64_t group = 0);
 
-/// Identifies the running system: two processes with the same identity are on one node. Empty where it cannot be read.
-std::string node_identity();
+/// Two processes with the same identity are on one node.
+using base::node_identity;
 
 /// The same for what devices exchange: ranks with different values of the environment variable NCCL_HOSTID are on
 /// different nodes, as they are for NCCL. The variable is read at the first call.

@@ -3,7 +3,6 @@
 #include "profile/processor.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/cpus.hpp"
 #include "base/mix64.hpp"
 #include "base/text.hpp"
 
@@ -26,8 +26,6 @@ namespace {
 
 constexpr double kSlice_s = 0.004;
 constexpr double kResolved_s = 0.02;  ///< of the CPU time of others: two ticks of /proc/stat
-constexpr std::size_t kMaskWords = 256;
-using Mask = std::array<std::uint64_t, kMaskWords>;  ///< 16384 CPUs
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -51,34 +49,30 @@ std::optional<double> waited_for_cores() {
 }
 
 /// The CPUs that a thread of this process may use.
-Mask allowed_cpus() {
-  Mask all{};
+base::CpuSet allowed_cpus() {
+  base::CpuSet all;
   std::error_code error;
   for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename();
     pid_t thread = 0;
-    Mask mask{};
     std::from_chars(name.data(), name.data() + name.size(), thread);
-    if (::sched_getaffinity(thread, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) continue;
-    for (std::size_t i = 0; i < mask.size(); ++i) all[i] |= mask[i];
+    all.add(base::affinity(thread));
   }
   return all;
 }
 
 /// Lines of /proc/stat: "cpu3 USER NICE SYSTEM ...", in ticks. "cpu " is the sum.
 CpuUse cpu_use() {
-  CpuUse use;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> use.node;
-  const Mask mask = allowed_cpus();
+  CpuUse use{.node = base::node_identity()};
+  const base::CpuSet allowed = allowed_cpus();
   std::ifstream file("/proc/stat");
   double ticks = 0;
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
     std::istringstream in(line.substr(3));
     std::size_t cpu = 0;
     double user = 0, nice = 0;
-    if (line.starts_with("cpu ") || !(in >> cpu >> user >> nice) || cpu >= 64 * mask.size()) continue;
-    if ((mask[cpu / 64] >> cpu % 64 & 1) == 0) continue;
+    if (line.starts_with("cpu ") || !(in >> cpu >> user >> nice) || !allowed.contains(cpu)) continue;
     use.cpus.push_back(static_cast<int>(cpu));
     ticks += user + nice;
   }
