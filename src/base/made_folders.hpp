@@ -3,10 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <vector>
 
 namespace shard8::base {
+
+/// The name path.tmp, which a file has until it is complete.
+inline std::string temporary_of(const std::string& path) { return path + ".tmp"; }
 
 /// Makes a folder and those above it. Processes that remove empty folders, as MadeFolders does, may run at the same
 /// time: a folder that vanished meanwhile is made again.

@@ -69,8 +69,6 @@ class Temporary {
 
 }  // namespace
 
-std::string temporary_of(const std::string& path) { return path + ".tmp"; }
-
 void write_durably(const std::string& path, std::string_view bytes) {
   Temporary temporary(path);
   temporary.write(bytes);

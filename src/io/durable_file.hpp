@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/made_folders.hpp"
+
 namespace shard8::io {
 
 /// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`. It writes
@@ -24,8 +26,7 @@ void write_durably(const std::string& path, const std::function<void(const Sink&
 /// file.
 void read_stream(const std::string& path, const std::function<void(std::istream& in)>& read);
 
-/// The name path.tmp, which write_durably() gives the file until it is complete.
-std::string temporary_of(const std::string& path);
+using base::temporary_of;
 
 /// Makes a rename or a new file in this folder survive a crash (fsync). "" is the working directory. Does nothing on a
 /// file system that has no fsync for folders. Error(environment) if the folder cannot be opened or fsync fails.

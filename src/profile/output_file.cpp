@@ -60,7 +60,7 @@ fs::path behind_links(const fs::path& path) {
 /// The name that a file has until it is complete. A link of a circle keeps its own, for which the system has an error.
 fs::path incomplete(const fs::path& file) {
   std::error_code ignored;
-  return fs::is_symlink(file, ignored) ? file : fs::path(file.string() + ".tmp");
+  return fs::is_symlink(file, ignored) ? file : fs::path(base::temporary_of(file.string()));
 }
 
 }  // namespace
