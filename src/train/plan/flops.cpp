@@ -32,9 +32,15 @@ double model_flops_per_token(const deck::ModelConfig& model) {
   one_sequence.model = model;
   one_sequence.data.batch = one_sequence.data.micro_batch = 1;
   one_sequence.fsdp.gather = deck::Gather::bf16;
-  std::uint64_t flops = 0;
-  record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
-              [&](const operation::Operation& operation) { flops += model_flops(operation); });
+  const auto flops_with = [&](std::int64_t layers) {
+    one_sequence.model.layers = layers;
+    std::uint64_t flops = 0;
+    record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
+                [&](const operation::Operation& operation) { flops += model_flops(operation); });
+    return flops;
+  };
+  const std::uint64_t one = flops_with(1), of_a_layer = flops_with(2) - one;  // all layers are alike
+  const std::uint64_t flops = one + static_cast<std::uint64_t>(model.layers - 1) * of_a_layer;
   return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
 }
 
