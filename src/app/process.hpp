@@ -37,8 +37,8 @@ struct ProcessMemory {
   std::uint64_t peak = 0;      ///< the most so far
 };
 
-/// The numbers in a file with lines "name: number kB", as /proc/meminfo and /proc/self/status have them, in bytes and
-/// by name. Other lines are left out. Empty if the file cannot be read.
+/// Reads a file such as /proc/meminfo or /proc/self/status, which has lines "name: number kB". Returns the number of
+/// bytes for each name of such a line; lines of other forms are ignored. Returns nothing if the file cannot be read.
 std::map<std::string, std::uint64_t, std::less<>> kilobytes_in(const std::string& file);
 
 /// Reads /proc/self/status. Error(environment) if the file is missing or does not have the numbers.

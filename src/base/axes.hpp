@@ -73,7 +73,7 @@ std::string_view name_of(AxisSet axes);
 /// The extents of a mesh along its axes, at least 1 each. The number of ranks is their product.
 struct Extents {
   constexpr Extents() { of.fill(1); }
-  /// In the order of kAxes.
+  /// A mesh with these extents, one for each axis, in the order of kAxes.
   template <std::convertible_to<int>... Int>
   requires(sizeof...(Int) == kAxisCount) constexpr Extents(Int... extents) : of{static_cast<int>(extents)...} {}
 
@@ -85,7 +85,7 @@ struct Extents {
 
   std::array<int, kAxisCount> of{};
 };
-/// The extents in the order of kAxes: "2 x 4 x 1". `times` stands between two of them.
+/// The extents of all axes, in the order of kAxes: "2 x 4 x 1". `times` is the text between two extents.
 std::string text_of(const Extents& mesh, std::string_view times = " x ");
 /// "replicate 2 x shard 4 x tensor 1".
 std::string named_text_of(const Extents& mesh, std::string_view times = " x ");

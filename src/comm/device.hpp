@@ -59,8 +59,9 @@ class DeviceGroup {
   virtual ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item,
                                                   std::string_view label) = 0;
   virtual DeviceCall* all_reduce(std::span<const tensor::Tensor> items, Communicator::Reduce reduce) = 0;
-  /// all_to_all and send_receive: moves the parts. `sent` are the tensors whose bytes count. Every rank has as many
-  /// parts that go to other ranks, those of equal distance one behind the other.
+  /// Starts an all_to_all or a send_receive (`op`), which moves `parts`. The log counts the bytes of the tensors in
+  /// `sent`. All ranks of the group give the same number of parts that go to other ranks. Parts whose receivers have
+  /// the same distance from this rank must stand next to each other in `parts`.
   virtual DeviceCall* exchange(profile::Collective op, std::span<const tensor::Tensor> sent,
                                std::span<const PeerPart> parts, std::string_view label) = 0;
   /// See Communicator::all_to_all_memory. Collective over `group`, the group of this object.

@@ -26,8 +26,8 @@ struct Placement {
 std::string ranks_on_nodes(const Placement& placement);
 /// Cores of each node: "8", or "8, 8, 4".
 std::string cores_of_nodes(const Placement& placement);
-/// The number of nodes on which a group of `axes` lies: "1", or "1 to 2" where groups differ. `placement` is that of
-/// all ranks of the mesh.
+/// On how many nodes the ranks of a group of `axes` run, as text: "1", or "1 to 2" if some groups run on one node and
+/// others on two. `placement` must be that of all ranks of the mesh.
 std::string nodes_of_groups(const Placement& placement, const base::Extents& mesh, base::AxisSet axes);
 /// The number of ranks that share a device: "1", or "1 to 2" where devices differ; "none" on hosts.
 std::string ranks_on_devices(const Placement& placement);

@@ -42,7 +42,7 @@ constexpr std::span<const ExchangeMethod> methods_of(Exchange exchange) {
       return kBulkMethods;
   }
 }
-/// What a run times where the key is auto: direct, pipeline or bulk.
+/// The method that a run times against `off` if the deck's key of this exchange is `auto`: direct, pipeline or bulk.
 constexpr ExchangeMethod method_of_auto(Exchange exchange) { return methods_of(exchange)[2]; }
 
 /// The method of each exchange; auto counts as its method. Off: all of them unless overlap.enable is true and the

@@ -67,10 +67,10 @@ struct ProcessorFigures {
 /// A rank with a larger share of its time without a core was kept from computing. Chosen: all ranks wait for the
 /// slowest one in every step, and 5 % is the difference at which `compare` calls a run worse.
 inline constexpr double kWithoutCore = 0.05;
-/// Other programs with a larger share of a rank's CPUs slow it, even if it always has a core: they take turns on a
-/// hyperthread, in caches and in memory. Chosen: more than a node's daemons take. Measured: beside other programs on
-/// two CPUs, equal runs whose ranks were without a core for less than 1 % of their time differed by up to 10 %
-/// (docs/report.md, "Comparing two runs").
+/// Other programs with a larger share of a rank's CPUs may slow the rank even if it always has a core, because they
+/// share hyperthreads, caches and memory with it. Chosen: more than a node's daemons take. Measured: equal runs beside
+/// other programs on two CPUs, whose ranks were without a core for less than 1 % of their time, differed by up to 10 %
+/// (docs/report.md, "Comparing two runs"). That the shared caches were the cause was not measured.
 inline constexpr double kOthers = 0.02;
 
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);

@@ -45,8 +45,9 @@ class Assembly {
   void skip_initial_weights();
   /// The exchanges of the tensor group have these methods in place of the deck's. Before start(). Collective.
   void set_overlap(const profile::ExchangeMethods& methods);
-  /// Chunks of the head have at most so many tokens, in place of as many as fit the caches (model::Dims::head_tokens).
-  /// Before start(). The same on every rank.
+  /// Limits the chunks in which the head is computed to `tokens` tokens each. Without this call a chunk has as many
+  /// tokens as fit the caches (model::Dims::head_tokens). To be called before start(), with the same number on every
+  /// rank.
   void set_head_tokens(std::int64_t tokens);
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries

@@ -103,8 +103,8 @@ class Trainer {
   /// The norm of the gradients, from the squares that AdamW wrote, for a step that does not clip. Called at the end of
   /// the step, because it waits for the device.
   double norm_of_update();
-  /// The mean over the global batch's tokens.
-  /// Puts the largest number that a rank gives into `asked`.
+  /// Returns the mean of the loss over the tokens of the global batch. Writes the largest number that a rank gives
+  /// (ask()) to `asked`.
   double mean_loss(std::uint64_t& asked) const;
   /// Seconds of the step.
   double end_step();

@@ -36,7 +36,7 @@ constexpr const char* kKeys[] = {"model.arch",
                                  "fp8.recipe",
                                  "fp8.format"};
 
-/// The value with this name; nothing if none has it.
+/// The one of `values` whose name_of() is `name`; nothing if there is none.
 template <class T>
 std::optional<T> named(std::span<const T> values, std::string_view name) {
   const auto found = std::ranges::find_if(values, [&](T value) { return name_of(value) == name; });
