@@ -122,6 +122,9 @@ void Settle::leave_out_unmoved() {
     const auto found = folder_.checkpoints.find(step);
     if (found != folder_.checkpoints.end() && found->second.digest == one.digest) folder_.checkpoints.erase(found);
   }
+  const bool names_new = std::any_of(folder_.checkpoints.begin(), folder_.checkpoints.end(),
+                                     [&](const auto& one) { return step_folder(one.first) == folder_.latest; });
+  if (is_unmoved(command_.checkpoints() + "/latest") && !names_new) folder_.latest.clear();
 }
 
 /// The folders are those of this run now.
