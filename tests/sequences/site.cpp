@@ -159,8 +159,12 @@ void Site::check_pending(const Command& command) {
 bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) const {
   const fs::path metrics = folder_ / command.output / "metrics.jsonl";
   const fs::path checkpoints = folder_ / command.checkpoints();
+  const fs::path owner = folder_ / command.output / "training.json";
   std::error_code error;
-  const auto lines_before = fs::exists(metrics) ? fs::last_write_time(metrics, error) : fs::file_time_type();
+  const auto time_of = [&](const fs::path& file) {
+    return fs::exists(file) ? fs::last_write_time(file, error) : fs::file_time_type();
+  };
+  const auto lines_before = time_of(metrics), owner_before = time_of(owner);
   const bool part_before = has_part(checkpoints);
   const auto is_time = [&] {
     switch (blow.when) {
@@ -171,7 +175,9 @@ bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) c
       case Blow::When::write:
         return !part_before && has_part(checkpoints);
       case Blow::When::line:
-        return fs::exists(metrics) && fs::last_write_time(metrics, error) != lines_before;
+        return fs::exists(metrics) && time_of(metrics) != lines_before;
+      case Blow::When::owner:
+        return fs::exists(owner) && time_of(owner) != owner_before;
     }
     return true;
   };

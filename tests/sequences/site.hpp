@@ -15,9 +15,10 @@ namespace shard8::test {
 
 /// What a run meets before its end.
 struct Blow {
-  enum class When { time, lock, write, line };
-  When when = When::time;  ///< the run begins, its lock is there, it begins to write a checkpoint, a step is done
-  double delay_s = 0;      ///< after that
+  /// The run begins, its lock is there, output.dir is its own, it begins to write a checkpoint, a step is done.
+  enum class When { time, lock, owner, write, line };
+  When when = When::time;
+  double delay_s = 0;  ///< after that
   int signal = 0;
   bool all = true;          ///< all ranks, else one
   std::uint64_t which = 0;  ///< the one
