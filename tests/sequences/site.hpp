@@ -63,7 +63,8 @@ class Site {
   void say(const Command& command, const Outcome& outcome, const std::string& around = "");
   void settle(const Command& command, const Outcome& outcome, const RunEnd& end, const Digests& before);
   void check_refusal(const Outcome& outcome, const ProgramEnd& end, const Digests& before, bool may_change) const;
-  void check_pending(const Command& command);
+  bool finishes_move(const Command& command) const;
+  void check_pending(const Command& command, bool was_killed);
   void refresh_digest(const std::string& folder, std::int64_t step);
   std::string file_of_digest(const std::string& folder, std::int64_t step) const;
   bool wait_for(ProgramRun& run, const Command& command, const Blow& blow) const;
