@@ -252,7 +252,7 @@ void Settle::check_earlier_summaries() const {
 
 void Settle::check_files(const RunEnd& end) {
   Output& output = world_.outputs[command_.output];
-  if (!outcome_.moves_output) check_earlier_summaries();
+  if (!outcome_.moves_output && !outcome_.finishes_move) check_earlier_summaries();
   std::int64_t summaries = 0;
   for (const auto& [path, digest] : after_)
     if (path == command_.output + "/summary.json" || path.starts_with(command_.output + "/summary.leg_")) ++summaries;
