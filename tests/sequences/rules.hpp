@@ -24,6 +24,7 @@ struct Outcome {
   bool later = false;              ///< no first leg: checkpoint.restart and output.replace count for nothing
   bool moves_output = false;       ///< the files of output.dir are moved to replaced_N
   bool moves_checkpoints = false;  ///< those of checkpoint.dir
+  bool finishes_move = false;      ///< a run that was killed had begun to move them
 };
 
 /// What the rules of docs/checkpoint.md, "Identity", say of a command. deck.content is that of
