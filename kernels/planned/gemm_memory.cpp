@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/planned/lt_workspace.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::kernels::cuda {

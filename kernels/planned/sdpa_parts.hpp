@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 
 namespace shard8::tests {
 

@@ -22,7 +22,6 @@
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/random.hpp"
 #include "kernels/rope.hpp"
 #include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/buffer.hpp"

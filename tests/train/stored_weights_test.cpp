@@ -7,7 +7,6 @@
 
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/reader.hpp"
-#include "checkpoint/verify.hpp"
 #include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"

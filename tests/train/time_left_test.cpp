@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "train/stopping.hpp"
 
 namespace shard8 {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.hpp"
-#include "kernels/cuda/cudnn_check.hpp"
+#include "kernels/cuda/library_check.hpp"
 #include "kernels/planned/sdpa_parts.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/kernels/attention_flops.hpp"
