@@ -48,7 +48,7 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
                         const AttentionShape& shape, const Workspace& workspace);
 
 /// Bytes of u8 workspace, enough for either direction. On hosts: a few blocks of rows for each of `threads`, never the
-/// scores of all heads. On devices: kernels/planned/sdpa_parts.hpp says how many, and `threads` is ignored. The
+/// scores of all heads. On devices: kernels/planned/device_memory.hpp says how many, and `threads` is ignored. The
 /// function needs no device.
 std::size_t attention_workspace_bytes(const AttentionShape& shape, int threads);
 

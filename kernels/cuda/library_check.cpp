@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/short_path.hpp"
 
 namespace shard8::kernels::cuda {
 

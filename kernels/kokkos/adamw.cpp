@@ -8,8 +8,8 @@
 #include "kernels/check/arguments.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/adamw_shard.hpp"
-#include "kernels/kokkos/chunk_sums.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/row_sums.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
 #include "tensor/master_halves.hpp"
 

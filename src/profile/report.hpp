@@ -10,7 +10,6 @@
 
 #include "profile/collective_log.hpp"
 #include "profile/figures.hpp"
-#include "profile/issue_times.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_times.hpp"

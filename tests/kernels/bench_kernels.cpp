@@ -23,7 +23,7 @@
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
-#include "tests/kernels/attention_flops.hpp"
+#include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/buffer.hpp"
 
 namespace shard8::tests {

@@ -17,8 +17,7 @@
 
 #include "comm/launch.hpp"
 #include "tests/random/progress.hpp"
-#include "tests/random/shrink.hpp"
-#include "tests/random/spread.hpp"
+#include "tests/random/trial.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
 
