@@ -25,12 +25,20 @@ std::string exchange_name(int exchange) {
   return exchange < profile::kExchanges ? std::string(name_of(static_cast<profile::Exchange>(exchange))) : "";
 }
 
+/// A span of this kind with the times and the step of what was recorded.
+template <class Recorded>
+Span timed(Span::Kind kind, const Recorded& recorded) {
+  Span span;
+  span.kind = kind;
+  span.begin = recorded.begin;
+  span.end = recorded.end;
+  span.step = recorded.step;
+  return span;
+}
+
 Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& recorder,
              const std::vector<std::string>& units) {
-  Span span;
-  span.begin = work.begin;
-  span.end = work.end;
-  span.step = work.step;
+  Span span = timed(Span::Kind::work, work);
   span.phase = name_of(static_cast<Phase>(work.phase));
   if (work.part >= 0) span.part = name_of(static_cast<profile::Part>(work.part));
   span.exchange = exchange_name(work.exchange);
@@ -53,11 +61,7 @@ Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& record
 }
 
 Span span_of(const profile::CallSpan& call, const std::vector<std::string>& units) {
-  Span span;
-  span.kind = Span::Kind::collective;
-  span.begin = call.begin;
-  span.end = call.end;
-  span.step = call.step;
+  Span span = timed(Span::Kind::collective, call);
   span.unit = unit_name(units, call.unit);
   span.exchange = exchange_name(call.exchange);
   span.op = name_of(call.op);
@@ -72,11 +76,7 @@ Span span_of(const profile::CallSpan& call, const std::vector<std::string>& unit
 }
 
 Span span_of(const profile::IssueSpan& issue, const std::vector<std::string>& units) {
-  Span span;
-  span.kind = Span::Kind::issue;
-  span.begin = issue.begin;
-  span.end = issue.end;
-  span.step = issue.step;
+  Span span = timed(Span::Kind::issue, issue);
   span.unit = unit_name(units, issue.unit);
   span.name = name_of(issue.issue);
   return span;
