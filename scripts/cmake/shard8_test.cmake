@@ -141,6 +141,16 @@ function(shard8_test_program name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
 endfunction()
 
+# shard8_preload(NAME file.cpp [target...])
+#
+# A library that tests load before all others. Its source defines functions of the C library, which the C library's
+# headers would otherwise replace by checked ones.
+function(shard8_preload name source)
+  add_library(${name} MODULE ${source})
+  target_link_libraries(${name} PRIVATE shard8_warnings ${ARGN} ${CMAKE_DL_LIBS})
+  target_compile_options(${name} PRIVATE -U_FORTIFY_SOURCE)
+endfunction()
+
 # shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [ENVIRONMENT NAME=value...]
 #   [PROPERTIES name value...])
 #
