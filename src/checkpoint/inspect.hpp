@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "io/shard_file.hpp"
 
 namespace shard8::checkpoint {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "io/tensor_file.hpp"
 #include "tensor/dtype.hpp"

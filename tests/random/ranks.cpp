@@ -25,7 +25,7 @@
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
-#include "tests/random/weight_files.hpp"
+#include "tests/random/random_deck.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/training.hpp"
 #include "train/loop.hpp"
