@@ -82,8 +82,6 @@ class Libraries {
   std::unique_ptr<Parts> parts_;
 };
 
-class Libraries;
-
 /// What a kernel needs besides its operands: memory that it may overwrite during the call, and the vendor's libraries.
 /// Two kernels that run at once need memory each.
 struct Workspace {
