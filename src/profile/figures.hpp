@@ -11,6 +11,8 @@
 #include "profile/spread.hpp"
 #include "profile/step_times.hpp"
 
+// Sections of the report that are computed and printed on their own.
+
 namespace shard8::profile {
 
 /// The exposed time of one exchange of the tensor group, forward and backward together.

@@ -8,6 +8,8 @@
 
 #include "trace/rank_trace.hpp"
 
+// What `shard8 trace` writes. Each form has a source of its own: kineto, chakra, timeline, overlap.
+
 namespace shard8::trace {
 
 /// How times are written. Tools that read floating-point times round begins up and ends down, which makes every span
