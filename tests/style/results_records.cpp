@@ -167,7 +167,8 @@ std::vector<std::string> draw(const Record& record, const std::string& to_result
   for (const Column& column : record.columns) {
     if (!column.shown) continue;
     const bool text = column.unit.empty();
-    const bool with_unit = !text && column.unit != "1" && column.name != column.unit && column.unit != "tokens/s";
+    const bool named = column.name.rfind(column.unit + "/", 0) == 0;  // tokens/s/GPU in tokens/s
+    const bool with_unit = !text && column.unit != "1" && !named;
     head += " " + column.name + (with_unit ? ", " + column.unit : "") + " |";
     under += text ? "---|" : "--:|";
   }
