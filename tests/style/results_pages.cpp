@@ -44,11 +44,12 @@ std::vector<Paragraph> paragraphs(const Page& page) {
       if (!found.back().text.empty()) found.emplace_back();
     } else {
       if (found.back().text.empty()) found.back().line = i + 1;
-      found.back().text += std::regex_replace(line, code, "`") + " ";
+      found.back().text += line + " ";
     }
     if (fence) fenced = !fenced;
     if (line == kEnd) block = false;
   }
+  for (Paragraph& paragraph : found) paragraph.text = std::regex_replace(paragraph.text, code, "`");
   return found;
 }
 
