@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""A hook of MkDocs (docs/mkdocs.yml): the pages of the navigation, and the files that they link to, at their places in the
+repository. A link to a folder leads to a page that lists the folder's files."""
+import os
+import posixpath
+import re
+
+from mkdocs.structure.files import File
+
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+
+
+def navigated(entries):
+    """The pages of a navigation, in its order."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+        elif isinstance(entry, list):
+            yield from navigated(entry)
+        else:
+            yield from navigated(entry.values())
+
+
+def linked(repo, page):
+    """What a page links to inside of the repository: paths from its root; of a folder with a slash at the end."""
+    with open(os.path.join(repo, page), encoding="utf-8") as file:
+        for match in LINK.finditer(file.read()):
+            target = match[1]
+            if ":" not in target:
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+                yield path + "/" if target.endswith("/") else path
+
+
+def listing(repo, folder):
+    """A page for a folder."""
+    names = sorted(name for name in os.listdir(os.path.join(repo, folder)) if not name.startswith("."))
+    return f"# {folder}\n\n" + "".join(f"- [{name}]({name})\n" for name in names), names
+
+
+def on_files(files, config):
+    repo = os.path.dirname(os.path.dirname(os.path.abspath(config.config_file_path)))
+    added = set()
+
+    def add(path, **source):
+        if path not in added:
+            added.add(path)
+            files.append(File.generated(config, path, **source))
+
+    def add_file(path):
+        if os.path.isfile(os.path.join(repo, path)):  # MkDocs itself warns of a link to nothing
+            add(path, abs_src_path=os.path.join(repo, path))
+
+    for page in navigated(config.nav):
+        if not os.path.isfile(os.path.join(repo, page)):
+            continue
+        add_file(page)
+        for target in linked(repo, page):
+            if not target.endswith("/"):
+                add_file(target)
+            elif os.path.isdir(os.path.join(repo, target)):
+                text, names = listing(repo, target)
+                add(target + "index.md", content=text)
+                for name in names:
+                    add_file(target + name)
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """A link to a folder becomes one to the page that lists the folder."""
+    return re.sub(r"\]\(((?:[^):#\s]+/)+)\)", r"](\1index.md)", markdown)
