@@ -69,3 +69,10 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """A link to a folder becomes one to the page that lists the folder."""
     return re.sub(r"\]\(((?:[^):#\s]+/)+)\)", r"](\1index.md)", markdown)
+
+
+def on_post_build(config):
+    """Takes away what needs the address of a server: the page for errors, and the map for search engines."""
+    for name in ("404.html", "sitemap.xml", "sitemap.xml.gz"):
+        if os.path.exists(path := os.path.join(config.site_dir, name)):
+            os.remove(path)
