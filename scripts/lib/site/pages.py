@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs (docs/mkdocs.yml): the pages of the navigation, and the files that they link to, at their places in the
-repository. A link to a folder leads to a page that lists the folder's files."""
+"""A hook of MkDocs (docs/mkdocs.yml): the pages of the navigation and of docs/, and the files that they link to, at their
+places in the repository. A link to a folder leads to a page that lists the folder's files."""
 import os
 import posixpath
 import re
@@ -51,7 +51,9 @@ def on_files(files, config):
         if os.path.isfile(os.path.join(repo, path)):  # MkDocs itself warns of a link to nothing
             add(path, abs_src_path=os.path.join(repo, path))
 
-    for page in navigated(config.nav):
+    # MkDocs warns of a page that the navigation forgets.
+    pages = sorted("docs/" + name for name in os.listdir(os.path.join(repo, "docs")) if name.endswith(".md"))
+    for page in [*navigated(config.nav), *pages]:
         if not os.path.isfile(os.path.join(repo, page)):
             continue
         add_file(page)
