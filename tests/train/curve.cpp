@@ -20,8 +20,8 @@ Curve train_curve(const deck::Config& config) {
   }
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
-    for (const auto& t : units.master(u)) {
-      const auto elements = tensor::to_host<float>(training.exec(), t);
+    for (const auto& weight : units.weights(u)) {
+      const auto elements = tensor::to_host<float>(training.exec(), weight.master);
       curve.weights.insert(curve.weights.end(), elements.begin(), elements.end());
     }
   return curve;
