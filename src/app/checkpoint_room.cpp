@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "app/process.hpp"
-#include "base/colour.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "tensor/exec.hpp"
 #include "train/plan/plan.hpp"

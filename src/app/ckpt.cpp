@@ -5,13 +5,11 @@
 #include <cstdio>
 
 #include "app/commands.hpp"
-#include "base/colour.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
-#include "checkpoint/export.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
-#include "checkpoint/verify.hpp"
 #include "model/huggingface_config.hpp"
 #include "train/saved_config.hpp"
 #include "train/stored_weights.hpp"

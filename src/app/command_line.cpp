@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
-#include "base/colour.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/version.hpp"
 #include "deck/fields.hpp"
 

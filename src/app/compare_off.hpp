@@ -6,7 +6,7 @@
 
 #include "comm/communicator.hpp"
 #include "deck/load.hpp"
-#include "profile/compare_off.hpp"
+#include "profile/figures.hpp"
 #include "tensor/runtime.hpp"
 #include "train/stopping.hpp"
 

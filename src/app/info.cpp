@@ -9,7 +9,7 @@
 #include "base/version.hpp"
 #include "comm/launch.hpp"
 #include "io/io_thread.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/runtime.hpp"
 
 namespace shard8::app {

@@ -12,7 +12,7 @@
 #include "comm/device.hpp"
 #include "data/dataset.hpp"
 #include "deck/layout.hpp"
-#include "profile/overlap_choice.hpp"
+#include "profile/figures.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::app {

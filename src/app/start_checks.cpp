@@ -15,7 +15,7 @@
 #include "app/process.hpp"
 #include "app/refusals.hpp"
 #include "app/run_trace.hpp"
-#include "base/colour.hpp"
+#include "base/log.hpp"
 #include "base/made_folders.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/lock.hpp"

@@ -7,11 +7,8 @@
 #include "app/commands.hpp"
 #include "base/error.hpp"
 #include "profile/output_file.hpp"
-#include "trace/chakra.hpp"
-#include "trace/kineto.hpp"
-#include "trace/overlap.hpp"
+#include "trace/outputs.hpp"
 #include "trace/rank_trace.hpp"
-#include "trace/timeline.hpp"
 
 namespace shard8::app {
 namespace {

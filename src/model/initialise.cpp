@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/master.hpp"
-#include "kernels/random.hpp"
 #include "model/weight_file.hpp"
 #include "tensor/transfer.hpp"
 

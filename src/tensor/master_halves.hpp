@@ -10,7 +10,7 @@
 
 namespace shard8::tensor {
 
-/// An fp32 number as its bf16 rounding and the remainder, see kernels/master.hpp.
+/// An fp32 number as its bf16 rounding and the remainder, see kernels/adamw.hpp.
 struct MasterHalves {
   BFloat16 weight;
   std::int16_t remainder;

@@ -11,8 +11,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
-#include "kernels/planned/gemm_memory.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "train/record.hpp"
 
 namespace shard8::train {

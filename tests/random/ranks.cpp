@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/random/ranks.hpp"
+#include "tests/random/trial.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,9 +25,9 @@
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
-#include "tests/random/handover.hpp"
-#include "tests/random/weight_files.hpp"
+#include "tests/random/random_deck.hpp"
 #include "tests/train/checkpointed.hpp"
+#include "tests/train/training.hpp"
 #include "train/loop.hpp"
 #include "train/stopping.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/random/weight_files.hpp"
+#include "tests/random/random_deck.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -13,10 +13,7 @@
 #include "operation/operation.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/support/compare.hpp"
-#include "tests/train/curve.hpp"
 #include "tests/train/decks.hpp"
-#include "tests/train/planned.hpp"
-#include "tests/train/recording.hpp"
 #include "tests/train/training.hpp"
 
 // Trainings with 512 tokens on a tensor rank: a device multiplies the tokens of the other rank in several products, and

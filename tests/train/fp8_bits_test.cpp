@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "tests/train/curve.hpp"
-#include "tests/train/fp8_decks.hpp"
-#include "tests/train/planned.hpp"
-#include "tests/train/recording.hpp"
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
 #include "train/plan/plan.hpp"
 
 // Settings that must not change a bit of a training in FP8; the plan of such a training compared with the training; and

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "tests/fp8/delayed_model.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 #include "tests/train/fp8_weights.hpp"
 
 // After every step of a run the FP8 weights that products will read are casts of the masters on every rank, with the

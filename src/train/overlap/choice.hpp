@@ -9,7 +9,7 @@
 #include "comm/mesh.hpp"
 #include "deck/config.hpp"
 #include "kernels/libraries.hpp"
-#include "profile/overlap_choice.hpp"
+#include "profile/figures.hpp"
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
 

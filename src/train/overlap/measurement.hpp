@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "deck/config.hpp"
+#include "profile/figures.hpp"
 #include "profile/measurement.hpp"
-#include "profile/overlap_choice.hpp"
 
 namespace shard8::train {
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "comm/agree.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/transfer.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"
