@@ -23,6 +23,15 @@ std::int64_t ShardLayout::owned_rows(int rank) const {
   return std::clamp(rows - first_row(rank), std::int64_t{0}, rows_per_shard);
 }
 
+const Operand& GatheredWeight::copy_for(Pass pass) const {
+  const bool in_forward = pass == Pass::forward;
+  const Operand& copy = in_forward ? forward : backward;
+  const bool current = stamp.generation == nullptr || stamp.current();
+  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
+                 in_forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
+  return copy;
+}
+
 namespace {
 
 Formats plain(DType dtype) { return {{dtype}, {dtype}}; }

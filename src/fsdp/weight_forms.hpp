@@ -99,6 +99,9 @@ struct GatheredWeight : Copies {
       : Copies{by_rows, by_columns}, stamp(gathered) {}
   /// The tensor of a parameter that is never in FP8: a norm, a bias, a table.
   const tensor::Tensor& plain() const { return forward.data; }
+  /// The copy for a pass. Throws Error(failed) if it was not gathered for this pass in this step. A weight without a
+  /// stamp was never gathered and may always be read.
+  const tensor::Operand& copy_for(Pass pass) const;
 };
 
 /// When the master is cast to the formats that products read.

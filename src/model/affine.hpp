@@ -21,7 +21,7 @@ struct AffineGradient {
 
 /// A gathered weight (out, in), plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of
 /// a weight with two copies only the copy for the current pass is gathered; the other one is empty. `stamp` says
-/// whether the copies are still the ones that were gathered; a linear throws Error(failed) if they are not.
+/// whether the copies are still the ones that were gathered; copy_for() throws Error(failed) if they are not.
 using Weight = fsdp::GatheredWeight;
 
 /// Weight and bias of a linear layer.
