@@ -118,7 +118,7 @@ void NcclDevice::set_trace_origin() {
   trace_origin_.record(stream_);
   trace_origin_.synchronize();
   const std::int64_t now = profile::trace_now();
-  for (Lane* lane : lanes()) lane->set_trace_origin(trace_origin_, now);
+  for (Lane* lane : lanes()) lane->set_trace_origin({&trace_origin_, now});
 }
 
 void NcclDevice::first_step_over() {

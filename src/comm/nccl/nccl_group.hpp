@@ -45,6 +45,7 @@ class NcclGroup final : public DeviceGroup {
     Lane* lane = nullptr;
     std::shared_ptr<NcclCommunicator> communicator;
   };
+  bool may_use_peers() const;
   static std::string problem_with_peers(const Communicator& group, cudaStream_t stream);
   std::shared_ptr<DeviceMemory> window_memory(const Communicator& group, std::size_t bytes);
   const Route& route_of(const Route& route, const char* operation) const;
