@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/request.hpp"
+#include "operation/device.hpp"
 #include "operation/recorder.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
@@ -134,7 +135,7 @@ class Executor {
   profile::StepTimer& timer_;
   std::function<void()> progress_;
   Recorder* recorder_ = nullptr;
-  bool device_ = tensor::kDevice;
+  bool device_ = on_device({});  ///< a run is where this program was built for
   const Observer* observer_ = nullptr;
   Site site_;
   bool recomputed_ = false;

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "tensor/exec.hpp"
@@ -38,6 +41,14 @@ T value_to_host(const Exec& exec, const Tensor& from) {
   to_host(exec, &value, from);
   return value;
 }
+
+/// The bytes of the tensor where the host can read them: where they lie on hosts, else copied to `copy`, which must
+/// then live as long as they are read. Waits as above.
+std::span<const std::byte> read_on_host(const Exec& exec, const Tensor& from, std::vector<std::byte>& copy);
+
+/// Calls write(host) with a tensor like `to` in the host's memory, all of which write() must fill: on hosts `to`
+/// itself, else one that is copied to `to` afterwards.
+void write_on_host(const Exec& exec, const Tensor& to, const std::function<void(const Tensor& host)>& write);
 
 /// Waits until all work given to `exec` is done. Work on other streams is not waited for.
 void finish(const Exec& exec);

@@ -30,7 +30,7 @@ struct Fixture {
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers units(of, options(), arenas);
-    const Adamw adamw(config, units, arenas);
+    const Adamw adamw(config, units, arenas, tensor::kDevice);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
