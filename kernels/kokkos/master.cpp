@@ -4,7 +4,7 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "tensor/master_halves.hpp"
+#include "tensor/bfloat16.hpp"
 
 namespace shard8::kernels {
 

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "tensor/bfloat16.hpp"
-#include "tensor/master_halves.hpp"
 
 namespace shard8::checkpoint {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tensor/master_halves.hpp"
+#include "tensor/bfloat16.hpp"
 
 namespace shard8::checkpoint {
 

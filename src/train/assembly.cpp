@@ -9,7 +9,7 @@
 
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/placement.hpp"
+#include "comm/node.hpp"
 #include "kernels/blas.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"

@@ -10,7 +10,7 @@
 
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
-#include "comm/placement.hpp"
+#include "comm/node.hpp"
 #include "kernels/blas.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"

@@ -11,7 +11,7 @@
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
 #include "comm/nccl/communicator.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 
 /// One collective on a device: what it is, its events, and what its events say in the log and the trace.
 ///

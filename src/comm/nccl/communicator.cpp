@@ -5,15 +5,11 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/short_path.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {
-
-std::string_view file_of(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 // Made by the first rank, carried to the others by MPI.
 ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
@@ -38,8 +34,8 @@ void check(ncclResult_t status, const char* expression, std::string_view purpose
            ncclComm_t communicator, const char* file, int line) {
   if (status == ncclSuccess) return;
   const char* const last = ncclGetLastError(communicator);
-  base::fail(base::ExitCode::failed, "{} {}: nccl: {} gave {} ({}) at nccl/{}:{}: {}; NCCL_DEBUG=WARN says more",
-             purpose, where(group), expression, static_cast<int>(status), ncclGetErrorString(status), file_of(file),
+  base::fail(base::ExitCode::failed, "{} {}: nccl: {} gave {} ({}) at {}:{}: {}; NCCL_DEBUG=WARN says more", purpose,
+             where(group), expression, static_cast<int>(status), ncclGetErrorString(status), base::short_path(file),
              line, last == nullptr || *last == '\0' ? "it says no more" : last);
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/peer/sum_item.hpp"
-#include "comm/rows.hpp"
+#include "comm/describe.hpp"
+#include "comm/peer/push_sums.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {

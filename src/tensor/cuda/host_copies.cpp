@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tensor/host_copies.hpp"
+#include "tensor/transfer.hpp"
 
 #include <vector>
 
 #include "base/error.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::tensor {
