@@ -164,11 +164,12 @@ class Executor {
   void run_on_hosts(Group group, int ranks, std::size_t bytes, const Reduce& reduce) {
     const tensor::Tensor values{nullptr, {static_cast<std::int64_t>(bytes)}, tensor::DType::u8};
     if (recorder_ == nullptr) return reduce();
-    recorder_->add(place(), {.op = profile::Collective::all_reduce,
-                             .group = group,
-                             .ranks = ranks,
-                             .tensors = {&values, 1},
-                             .host_values = true});
+    // nvcc's front end does not see by the names alone that this is a Call.
+    recorder_->add(place(), Call{.op = profile::Collective::all_reduce,
+                                 .group = group,
+                                 .ranks = ranks,
+                                 .tensors = {&values, 1},
+                                 .host_values = true});
   }
 
   /// Gathers that are issued from now on until the end of the step bring weights for the next one.
