@@ -34,7 +34,7 @@ struct Fixture {
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
-      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas) {
+      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas, tensor::kDevice) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
