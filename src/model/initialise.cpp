@@ -38,13 +38,7 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
 /// Fills `rows`, (R, C) fp32 rows of a master shard, from the box stored.box of the tensor `name` in the file.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
           const Tensor& rows) {
-  if constexpr (tensor::kDevice) {
-    std::vector<float> values(static_cast<std::size_t>(rows.count()));
-    read_box(file, name, stored, values.data());
-    tensor::to_device(exec, rows, values.data());
-  } else {
-    read_box(file, name, stored, rows.as<float>());
-  }
+  tensor::write_on_host(exec, rows, [&](const Tensor& host) { read_box(file, name, stored, host.as<float>()); });
 }
 
 /// The global indices of the elements of a shard's rows: their row-major indices in the file's tensor.

@@ -25,8 +25,7 @@ double learning_rate(const deck::OptimizerConfig& config, std::int64_t step);
 class Adamw {
  public:
   /// Allocates the moments. `buffers` must live longer than this object. `device`: whether steps run on a device.
-  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas,
-        bool device = tensor::kDevice);
+  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas, bool device);
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;

@@ -112,7 +112,7 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
                                                  folder.directory(), common(run), config.checkpoint.keep,
                                                  [&folder] { return folder.lost(); });
   // A thread that writes on hosts takes its time from those that train; on a device these only wait.
-  if (async_ && !tensor::kDevice) writer_->use_direct_io();
+  if (async_ && !assembly.setup().dims.device) writer_->use_direct_io();
   assembly.trainer().before_change([this](int group) {
     if (!snapshot_->holds(group)) return;
     const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);

@@ -30,11 +30,11 @@ struct Fixture {
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers units(of, options(), arenas);
-    const Adamw adamw(config, units, arenas);
+    const Adamw adamw(config, units, arenas, tensor::kDevice);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
-      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas) {
+      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas, tensor::kDevice) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
