@@ -16,23 +16,13 @@ using tensor::Tensor;
 
 namespace {
 
-/// The copy of a weight for a pass. Error(failed) if it was not gathered for this pass in this step.
-const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
-  const bool forward = pass == fsdp::Pass::forward;
-  const Operand& copy = forward ? w.forward : w.backward;
-  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: a weight that is never gathered
-  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
-                 forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
-  return copy;
-}
-
 void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias,
            const Tensor& residual = {}) {
-  fprop(context, y, x, copy_for(w, fsdp::Pass::forward), bias, residual);
+  fprop(context, y, x, w.copy_for(fsdp::Pass::forward), bias, residual);
 }
 
 void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& w) {
-  dgrad(context, dx, dy, copy_for(w, fsdp::Pass::backward));
+  dgrad(context, dx, dy, w.copy_for(fsdp::Pass::backward));
 }
 
 void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, const Operand& x) {
@@ -209,7 +199,7 @@ RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const
 
 void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
   bias_gradient(context, dw, dy_.plain);
-  model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
+  model::dgrad(context, dx, gathering_.wait(context), w.weight.copy_for(fsdp::Pass::backward));
   if (!dy_.copies.one() && gather_.hidden())
     gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
 }

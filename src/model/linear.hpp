@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fp8/cast_buffer.hpp"
 #include "fp8/quantizer.hpp"
 #include "model/affine.hpp"
 #include "model/context.hpp"

@@ -60,9 +60,6 @@ constexpr std::span<const Slot> root_slots(deck::Arch arch) {
   return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Root) : std::span<const Slot>(slots::kLlamaRoot);
 }
 
-/// Parameters of the largest unit.
-inline constexpr std::size_t kMostParameters = slots::kGpt2Layer.size();
-
 /// Finds the entry of a slot in a list with one entry for each parameter of a unit: its weights or gradients. Both
 /// spans must outlive it.
 template <class T>

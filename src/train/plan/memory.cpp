@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "comm/mpi/scratch.hpp"
+#include "comm/mpi/group.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
 #include "train/state.hpp"

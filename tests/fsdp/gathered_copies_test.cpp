@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/fsdp/piece_contents.hpp"
+#include "tests/fsdp/copy_contents.hpp"
 
 namespace shard8 {
 namespace {
@@ -12,7 +12,7 @@ using fsdp::Options;
 using fsdp::Pass;
 using fsdp::Visit;
 using tensor::DType;
-using tests::PieceContents;
+using tests::CopyContents;
 using tests::Units;
 using Parameters = std::map<int, std::set<int>>;
 
@@ -20,9 +20,9 @@ Options options_of(int prefetch, bool reshard, DType compute = DType::bf16, DTyp
   return {tests::first_of(tests::world_size()), prefetch, reshard, false, compute, gather, DType::fp32};
 }
 
-struct Pieces {
-  explicit Pieces(const Options& options, bool stored)
-      : units(options, tests::piece_units(stored)),
+struct Gathers {
+  explicit Gathers(const Options& options, bool stored)
+      : units(options, tests::format_units(stored)),
         contents(units),
         store(units.executor, units.buffers, units.mesh, contents.hooks()) {}
 
@@ -39,7 +39,7 @@ struct Pieces {
   }
 
   Units units;
-  PieceContents contents;
+  CopyContents contents;
   fsdp::WeightStore store;
 };
 
@@ -54,7 +54,7 @@ Moved planned(const fsdp::UnitBuffers& buffers, const std::vector<Visit>& order)
   schedule.begin_step(copies);
   for (const int copy : copies) {
     for (const auto& start : schedule.acquire(copy))
-      for (const tensor::Tensor& t : buffers.gather().travelling(start.copy))
+      for (const tensor::Tensor& t : buffers.gather().first_place(start.copy).transferred)
         bytes[std::string(name_of(t.dtype))] += t.bytes();
     schedule.release(copy);
   }
@@ -72,18 +72,18 @@ Moved counted(const profile::CollectiveLog& log) {
 /// flight.
 void run(const Options& options, bool stored, const std::vector<Visit>& order) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", stored {}, {} visits", stored, order.size()));
-  Pieces pieces(options, stored);
+  Gathers gathers(options, stored);
   for (int step = 0; step < 2; ++step) {
-    pieces.units.log.clear();
-    pieces.run_step(step, order);
-    EXPECT_EQ(counted(pieces.units.log), planned(pieces.units.buffers, order));
+    gathers.units.log.clear();
+    gathers.run_step(step, order);
+    EXPECT_EQ(counted(gathers.units.log), planned(gathers.units.buffers, order));
   }
   if (options.reshard_after_forward) {
-    EXPECT_LE(tests::slots_used(pieces.units.buffers, pieces.store.schedule()), options.prefetch + 1);
+    EXPECT_LE(tests::slots_used(gathers.units.buffers, gathers.store.schedule()), options.prefetch + 1);
   }
 }
 
-TEST(PieceGather, EveryUseReadsTheBytesOfItsStep) {
+TEST(GatheredCopies, EveryUseReadsTheBytesOfItsStep) {
   for (const bool stored : {false, true}) {
     for (int prefetch = 0; prefetch <= 3; ++prefetch) {
       run(options_of(prefetch, true), stored, tests::visits(2));
@@ -94,7 +94,7 @@ TEST(PieceGather, EveryUseReadsTheBytesOfItsStep) {
   }
 }
 
-TEST(PieceGather, EveryDtype) {
+TEST(GatheredCopies, EveryDtype) {
   for (const auto& [compute, gather] : {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::fp32}}) {
     for (const bool reshard : {true, false}) {
       for (const bool remainder : {true, false}) {
@@ -107,7 +107,7 @@ TEST(PieceGather, EveryDtype) {
   }
 }
 
-TEST(PieceGather, EveryReplicaGathersItsOwn) {
+TEST(GatheredCopies, EveryReplicaGathersItsOwn) {
   if (tests::world_size() % 2 != 0) GTEST_SKIP() << "two replicas need an even number of ranks";
   Options options = options_of(1, true);
   options.place = tests::first_of(tests::world_size() / 2, 2);
@@ -116,17 +116,17 @@ TEST(PieceGather, EveryReplicaGathersItsOwn) {
 
 // The first layer has one copy, which is still in its slot in backward if there are enough slots. The other layers need
 // their backward copies, even if every forward copy is still in its slot.
-TEST(PieceGather, BackwardCopiesAreGatheredInBackward) {
+TEST(GatheredCopies, BackwardCopiesAreGatheredInBackward) {
   for (const int prefetch : {1, 20}) {
-    Pieces pieces(options_of(prefetch, true), false);
-    pieces.run_step(0, tests::visits(1));
-    EXPECT_EQ(pieces.contents.gathers[4], 2);
-    EXPECT_EQ(pieces.contents.gathers[3], 2);
-    EXPECT_EQ(pieces.contents.gathers[2], 2);
-    EXPECT_EQ(pieces.contents.gathers[1], prefetch == 1 ? 2 : 1);
-    EXPECT_EQ(pieces.contents.gathers[tests::kRoot], 1);
+    Gathers gathers(options_of(prefetch, true), false);
+    gathers.run_step(0, tests::visits(1));
+    EXPECT_EQ(gathers.contents.gathers[4], 2);
+    EXPECT_EQ(gathers.contents.gathers[3], 2);
+    EXPECT_EQ(gathers.contents.gathers[2], 2);
+    EXPECT_EQ(gathers.contents.gathers[1], prefetch == 1 ? 2 : 1);
+    EXPECT_EQ(gathers.contents.gathers[tests::kRoot], 1);
   }
-  Pieces without_reshard(options_of(1, false), false);
+  Gathers without_reshard(options_of(1, false), false);
   without_reshard.run_step(0, tests::visits(2));
   for (int u = 0; u <= tests::kRoot; ++u) EXPECT_EQ(without_reshard.contents.gathers[u], 1) << "unit " << u;
 }
@@ -139,56 +139,56 @@ Parameters parameters(const std::set<int>& embedding, const std::set<int>& first
   return all;
 }
 
-TEST(PieceGather, HooksGetOnlyTheParametersThatNeedThem) {
+TEST(GatheredCopies, HooksGetOnlyTheParametersThatNeedThem) {
   const auto expect = [](DType compute, DType gather, bool stored, const Parameters& before, const Parameters& after) {
-    Pieces pieces(options_of(1, true, compute, gather), stored);
-    SCOPED_TRACE(tests::name_of(pieces.units.options));
-    pieces.run_step(0, tests::visits(1));
-    EXPECT_EQ(pieces.contents.before, before);
-    EXPECT_EQ(pieces.contents.after, after);
+    Gathers gathers(options_of(1, true, compute, gather), stored);
+    SCOPED_TRACE(tests::name_of(gathers.units.options));
+    gathers.run_step(0, tests::visits(1));
+    EXPECT_EQ(gathers.contents.before, before);
+    EXPECT_EQ(gathers.contents.after, after);
   };
   const std::set<int> all{0, 1, 2, 3, 4};
   const auto everything = parameters({0}, all, all, {0, 1});
   const auto converted = parameters({}, {}, {3, 4}, {});
   if (tests::world_size() > 1) {
     expect(DType::bf16, DType::bf16, false, everything, converted);
-    expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3}, {0}), converted);
-    expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0, 3}, {0}), parameters({0}, all, {0, 3, 4}, {0}));
+    expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3, 4}, {0}), converted);
+    expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0, 3, 4}, {0}), parameters({0}, all, {0, 3, 4}, {0}));
     return;
   }
   expect(DType::bf16, DType::bf16, false, everything, converted);
-  expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3}, {0}), converted);
-  // The hook `after` makes the two copies of fc2 from the fp32 master.
+  expect(DType::bf16, DType::bf16, true, parameters({0}, all, {0, 3, 4}, {0}), converted);
+  // The hook `after` casts fc2 and proj from the fp32 master.
   expect(DType::bf16, DType::fp32, true, parameters({0}, all, {0}, {0}), converted);
   expect(DType::fp32, DType::fp32, true, {}, converted);
 }
 
-TEST(PieceGather, StoredShardsAreUsedInPlaceOrCopied) {
-  Pieces pieces(options_of(1, true), true);
-  pieces.run_step(0, tests::visits(1));
+TEST(GatheredCopies, StoredShardsAreUsedInPlaceOrCopied) {
+  Gathers gathers(options_of(1, true), true);
+  gathers.run_step(0, tests::visits(1));
   const auto order = std::vector<Visit>{{2, Pass::forward}, {2, Pass::backward}};
-  pieces.store.begin_step(order);
+  gathers.store.begin_step(order);
   for (const auto& [unit, pass] : order) {
-    const auto weights = pieces.store.acquire(unit, pass);
+    const auto weights = gathers.store.acquire(unit, pass);
     for (const std::size_t p : {1u, 2u}) {
-      const auto& stored = pieces.units.buffers.stored(unit)[p];
-      const auto& shards = pass == Pass::backward && p == 2 ? stored.backward : stored.forward;
-      ASSERT_EQ(shards.size(), 2u);
-      for (std::size_t i = 0; i < shards.size(); ++i)
-        EXPECT_EQ(weights[p].of(pass)[i].data == shards[i].data, tests::world_size() == 1);
+      const auto& stored = gathers.units.buffers.weights(unit)[p].stored;
+      const auto& [shard, got] = pass == Pass::forward ? std::pair(stored.forward, weights[p].forward)
+                                                       : std::pair(stored.backward, weights[p].backward);
+      EXPECT_EQ(got.data.data == shard.data.data, tests::world_size() == 1);
+      EXPECT_EQ(got.scale_inv.data == shard.scale_inv.data, tests::world_size() == 1);
     }
-    pieces.store.release(unit);
+    gathers.store.release(unit);
   }
 }
 
-TEST(PieceGather, StampsOfStaleCopiesAreNotCurrent) {
-  Pieces pieces(options_of(0, true), true);
-  pieces.run_step(0, tests::visits(1));
-  auto& store = pieces.store;
+TEST(GatheredCopies, StampsOfStaleCopiesAreNotCurrent) {
+  Gathers gathers(options_of(0, true), true);
+  gathers.run_step(0, tests::visits(1));
+  auto& store = gathers.store;
   const auto use = [&](int unit, Pass pass) {
-    const auto stamp = store.acquire(unit, pass).stamp;
+    const auto stamp = store.acquire(unit, pass).front().stamp;
     EXPECT_TRUE(stamp.current());
-    EXPECT_TRUE(store.in_use(unit).stamp.current());
+    EXPECT_TRUE(store.in_use(unit).front().stamp.current());
     store.release(unit);
     EXPECT_TRUE(stamp.current()) << "no gather took the slot";
     return stamp;
@@ -214,17 +214,18 @@ TEST(PieceGather, StampsOfStaleCopiesAreNotCurrent) {
 }
 
 // On one rank nothing is gathered, but the next step makes copies stale as well.
-TEST(PieceGather, StampsOfShardsUsedInPlace) {
+TEST(GatheredCopies, StampsOfShardsUsedInPlace) {
   Options options = options_of(1, true, DType::fp32, DType::fp32);
   Units units(options);
   fsdp::GatherHooks hooks;
   hooks.before = [](int, std::span<const fsdp::GatherHooks::Own> own) {
-    for (const auto& item : own) std::fill_n(item.travel.forward[0].data, item.travel.forward[0].bytes(), std::byte{0});
+    for (const auto& item : own)
+      std::fill_n(item.travel.forward.data.data, item.travel.forward.data.bytes(), std::byte{0});
   };
   fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks);
   const std::vector<Visit> order{{1, Pass::forward}, {1, Pass::backward}};
   store.begin_step(order);
-  const auto stamp = store.acquire(1, Pass::forward).stamp;
+  const auto stamp = store.acquire(1, Pass::forward).front().stamp;
   store.release(1);
   store.acquire(1, Pass::backward);
   EXPECT_TRUE(stamp.current());
