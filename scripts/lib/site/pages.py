@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
 
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
@@ -33,9 +33,11 @@ def linked(repo, page):
 
 
 def listing(repo, folder):
-    """A page for a folder."""
+    """A page for a folder, and the files that it links to. Folders in the folder are named only."""
     names = sorted(name for name in os.listdir(os.path.join(repo, folder)) if not name.startswith("."))
-    return f"# {folder}\n\n" + "".join(f"- [{name}]({name})\n" for name in names), names
+    folders = {name for name in names if os.path.isdir(os.path.join(repo, folder, name))}
+    lines = [f"- `{name}/`" if name in folders else f"- [{name}]({name})" for name in names]
+    return "\n".join([f"# {folder}", "", *lines, ""]), [name for name in names if name not in folders]
 
 
 def on_files(files, config):
@@ -62,7 +64,7 @@ def on_files(files, config):
                 add_file(target)
             elif os.path.isdir(os.path.join(repo, target)):
                 text, names = listing(repo, target)
-                add(target + "index.md", content=text)
+                add(target + "index.md", content=text, inclusion=InclusionLevel.NOT_IN_NAV)
                 for name in names:
                     add_file(target + name)
     return files
