@@ -10,7 +10,8 @@ python_packages=('PyYAML>=6' 'matplotlib>=3.6')
 
 # python_has INTERPRETER MODULE...: whether it would find them. To import them takes a second.
 python_has() {
-  "$1" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' "${@:2}" >/dev/null 2>&1
+  "$1" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' "${@:2}" \
+    >/dev/null 2>&1
 }
 python_is_new() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
@@ -36,7 +37,8 @@ provide_site_python() {
   local list
   list="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/site/requirements.txt"
   find_python
-  provide_environment site "$(cksum <"$list")" "mkdocs material" "read the pages in docs/ as they are" --no-deps --requirement "$list"
+  provide_environment site "$(cksum <"$list")" "mkdocs material" "read the pages in docs/ as they are" \
+    --no-deps --requirement "$list"
 }
 
 # provide_environment NAME RECIPE MODULES OTHERWISE ARGUMENT...: sets python to the interpreter of the environment NAME. Unless

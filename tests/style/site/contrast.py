@@ -137,8 +137,8 @@ class Contrast:
             self.seen[(key, "text")] = style
             ratio = contrast(over(style.text, style.behind, style.opacity), style.behind)
             if ratio < LEAST:
-                words = " ".join(element.text.split())[:40]
-                yield element.line, (f"contrast {ratio:.2f} of '{words}', <{element.tag} class='{' '.join(sorted(element.classes))}'>, "
+                words, classes = " ".join(element.text.split())[:40], " ".join(sorted(element.classes))
+                yield element.line, (f"contrast {ratio:.2f} of '{words}', <{element.tag} class='{classes}'>, "
                                      f"in the scheme {scheme}: {LEAST} is the least; see docs/site/extra.css")
         for child in element.children:
             yield from self._below(child, key, style, scheme)

@@ -8,7 +8,7 @@ import unittest
 from contrast import colour, contrast
 from css import Selector, applies
 from page import parse
-from site_faults import Site, order_faults
+from faults import Site, order_faults
 
 CSS = """/* colours */ :root{--text:#222;--back:#fff;--link:var(--deep);--deep:#0645ad}
 [data-md-color-scheme=slate]{--text:hsla(232,15%,90%,0.82);--back:rgb(20 24 27);--deep:#7db7f5;--link:var(--deep)}
@@ -91,8 +91,9 @@ class Faults(unittest.TestCase):
     def test_selectors(self):
         page = parse('<html><body data-x=one><div class="a b"><p id="q">t</p></div></body></html>')
         element = next(e for e in page if e.tag == "p")
-        for selector, right in (("p", True), ("div p", True), ("div>p", True), ("body > p", False), (".a.b #q", True), (".c p", False),
-                                ("[data-x=one] p", True), ("[data-x=two] p", False), ("p:not([class])", True), (":root p", True)):
+        for selector, right in (("p", True), ("div p", True), ("div>p", True), ("body > p", False), (".a.b #q", True),
+                                (".c p", False), ("[data-x=one] p", True), ("[data-x=two] p", False),
+                                ("p:not([class])", True), (":root p", True)):
             self.assertEqual(Selector(selector).matches(element), right, selector)
         self.assertLess(Selector("div p").weight, Selector(".a p").weight)
         for selector in ("p:hover", "p::before", "a ~ p", "a + p"):

@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a built site: headings, pictures without a text, contrast, links to nothing, resources of a network,
-Markdown that became no table or list, and a navigation in another order than docs/index.md."""
+"""usage: faults.py ROOT SITE: what is wrong with a built site: headings, pictures without a text, contrast, links to nothing,
+resources of a network, Markdown that became no table or list, and a navigation in another order than docs/index.md. Exit
+code 1: there is a fault."""
 import os
 import posixpath
 import re
+import sys
 from urllib.parse import unquote
 
 from contrast import Contrast
@@ -109,3 +111,16 @@ def order_faults(index, home):
     shown = [path for path in dict.fromkeys(shown) if path in wanted]
     if shown != wanted:
         yield f"docs/mkdocs.yml:1: the navigation has the pages {', '.join(shown)}; docs/index.md has {', '.join(wanted)}"
+
+
+def main(root, folder):
+    site = Site(folder)
+    found = list(site.faults())
+    with open(os.path.join(root, "docs", "index.md"), encoding="utf-8") as file:
+        found += order_faults(file.read(), site.pages["index.html"])
+    print("\n".join(found) or f"{len(site.pages)} pages are good")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
