@@ -9,8 +9,8 @@
 #include "fp8/scaling_state.hpp"
 #include "fsdp/gather_hooks.hpp"
 #include "fsdp/unit_buffers.hpp"
-#include "model/affine.hpp"
 #include "model/parameters.hpp"
+#include "model/products.hpp"
 
 namespace shard8::model {
 

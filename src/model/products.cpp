@@ -12,15 +12,26 @@ using operation::Product;
 using tensor::Operand;
 using tensor::Tensor;
 
-void fprop(const Context& context, const Tensor& y, const Operand& x, const Operand& w, const Tensor& bias,
+const Operand& Weight::copy_for(fsdp::Pass pass) const {
+  const bool in_forward = pass == fsdp::Pass::forward;
+  const Operand& copy = in_forward ? forward : backward;
+  const bool current = stamp.generation == nullptr || stamp.current();  // null: a weight that is never gathered
+  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
+                 in_forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
+  return copy;
+}
+
+void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& weight, const Tensor& bias,
            const Tensor& residual) {
+  const Operand& w = weight.copy_for(fsdp::Pass::forward);
   context.issue(
       Product{Product::Kind::fprop, y.rows(), y.cols(), x.cols(), format_of(x), format_of(w), y.dtype, false,
               !bias.empty(), !residual.empty()},
       [&](const tensor::Exec& exec) { kernels::gemm_fprop(exec, y, x, w, bias, context.workspace, residual); });
 }
 
-void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Operand& w) {
+void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& weight) {
+  const Operand& w = weight.copy_for(fsdp::Pass::backward);
   context.issue(
       Product{Product::Kind::dgrad, dx.rows(), dx.cols(), dy.cols(), format_of(dy), format_of(w), dx.dtype, false},
       [&](const tensor::Exec& exec) { kernels::gemm_dgrad(exec, dx, dy, w, false, context.workspace); });
