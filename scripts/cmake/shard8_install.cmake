@@ -59,6 +59,8 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/install/installed.txt"
 install(FILES "${PROJECT_BINARY_DIR}/install/installed.txt" DESTINATION "${shard8_data}/scripts/lib")
 install(DIRECTORY packages/ DESTINATION "${shard8_data}/packages" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
+install(FILES packages/README.md DESTINATION "${shard8_data}/doc/packages")
+install(FILES packages/jube/DESCRIPTION.md DESTINATION "${shard8_data}/doc/packages/jube")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff SECURITY.md DESTINATION "${shard8_data}/doc")
 
 # The man page and the completions, as the program itself prints them.

@@ -11,7 +11,7 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/quantizer.hpp"
-#include "kernels/workspace.hpp"
+#include "kernels/libraries.hpp"
 #include "operation/executor.hpp"
 
 namespace shard8::model {

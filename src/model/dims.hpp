@@ -6,9 +6,9 @@
 
 #include "comm/parts.hpp"
 #include "deck/config.hpp"
+#include "operation/device.hpp"
 #include "profile/exchange.hpp"
 #include "tensor/dtype.hpp"
-#include "tensor/exec.hpp"
 
 namespace shard8::model {
 
@@ -92,8 +92,8 @@ struct Dims {
   std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head (HeadChunks); 0: as many as fit the caches
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
-  bool device = tensor::kDevice;  ///< whether steps run on a device (operation::on_device)
-  bool deterministic = true;      ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
+  bool device = operation::on_device({});  ///< whether steps run on a device
+  bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
   Overlap overlap;
 
   /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck

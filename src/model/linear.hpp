@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "fp8/cast_buffer.hpp"
 #include "fp8/quantizer.hpp"
 #include "model/norm.hpp"
 #include "model/products.hpp"

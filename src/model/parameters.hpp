@@ -13,7 +13,8 @@
 #include "base/error.hpp"
 #include "deck/config.hpp"
 #include "fp8/recipe.hpp"
-#include "fsdp/unit_shape.hpp"
+#include "fp8/scaling_state.hpp"
+#include "fsdp/weight_forms.hpp"
 #include "io/box.hpp"
 
 namespace shard8::model {
@@ -66,9 +67,6 @@ constexpr std::span<const Slot> root_slots(deck::Arch arch) {
   return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Root) : std::span<const Slot>(slots::kLlamaRoot);
 }
 
-/// Parameters of the largest unit.
-inline constexpr std::size_t kMostParameters = slots::kGpt2Layer.size();
-
 /// Finds the entry of a slot in a list with one entry for each parameter of a unit: its weights or gradients. Both
 /// spans must outlive it.
 template <class T>
@@ -119,15 +117,10 @@ ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t c
 /// Initial values without a file: normal with mean 0 and ParameterSpec::standard_deviation, ones or zeros.
 enum class Initial : std::uint8_t { normal, ones, zeros };
 
-/// One parameter: the part (rows, cols) with which this rank computes; cols == 1 for a vector.
-struct ParameterSpec {
-  std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
-  std::int64_t rows = 0, cols = 1;
-  bool vector = false;  ///< one dimension: no weight decay
-  base::Sharing sharing;
-  /// The first product of a step overwrites its gradient, so the gradient need not be filled with zeros. True for the
-  /// weights of matrix products.
-  bool gradient_overwritten = false;
+/// One parameter: its shape, what it holds at first, and where files have it. `name` is that of the fused parameter, as
+/// "layers.3.qkv.weight". A vector has no weight decay. `gradient_overwritten` is true for the weights of matrix
+/// products. unit_shapes() sets formats, cast and granularity.
+struct ParameterSpec : fsdp::ParameterShape {
   Initial initial = Initial::normal;
   double standard_deviation = 0;
   std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
@@ -152,16 +145,19 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Pla
 /// How weights of linears are kept and travel.
 struct WeightFormat {
   fp8::Recipe recipe{};
-  bool primary_fp8 = false;  ///< FP8 shards are kept from step to step, together with the master
-  bool gather_fp8 = false;   ///< gathers move FP8; otherwise the compute dtype, and receivers quantize
+  fsdp::Cast cast = fsdp::Cast::after_gather;  ///< when the masters are cast to FP8
 
+  /// Whether FP8 shards are kept from step to step, together with the masters.
+  bool stored() const { return cast == fsdp::Cast::stored; }
   static WeightFormat make(const deck::Config& config);
   /// The FP8 site of a parameter; off if the parameter is not in FP8.
   fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
 };
 
-/// The shapes of the units, for sharding.
-std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {});
+/// The shapes of the units, for sharding. Weights with one scale refer to their scale in `scaling`, which must outlive
+/// all that is made from the shapes; null: nobody will read such weights.
+std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {},
+                                         const fp8::ScalingState* scaling = nullptr);
 
 /// Indices in the list of make_units().
 inline int embedding_unit() { return 0; }

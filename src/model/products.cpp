@@ -12,15 +12,6 @@ using operation::Product;
 using tensor::Operand;
 using tensor::Tensor;
 
-const Operand& Weight::copy_for(fsdp::Pass pass) const {
-  const bool in_forward = pass == fsdp::Pass::forward;
-  const Operand& copy = in_forward ? forward : backward;
-  const bool current = stamp.generation == nullptr || stamp.current();  // null: a weight that is never gathered
-  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
-                 in_forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
-  return copy;
-}
-
 void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& weight, const Tensor& bias,
            const Tensor& residual) {
   const Operand& w = weight.copy_for(fsdp::Pass::forward);

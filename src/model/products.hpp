@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fsdp/weight_store.hpp"
+#include "fsdp/weight_forms.hpp"
 #include "model/context.hpp"
 #include "tensor/operand.hpp"
 
@@ -23,20 +23,8 @@ struct AffineGradient {
 
 /// A gathered weight (out, in), plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of
 /// a weight with two copies only the copy for the current pass is gathered; the other one is empty. `stamp` says
-/// whether the copies are still the ones that were gathered; a product throws Error(failed) if they are not.
-struct Weight {
-  tensor::Operand forward, backward;
-  fsdp::CopyStamp stamp;
-
-  Weight() = default;
-  Weight(const tensor::Tensor& plain) : forward(plain), backward(plain) {}  // NOLINT: plain serves both
-  Weight(const tensor::Operand& by_rows, const tensor::Operand& by_columns, const fsdp::CopyStamp& gathered)
-      : forward(by_rows), backward(by_columns), stamp(gathered) {}
-  /// The tensor of a parameter that is never in FP8: a norm, a bias, a table.
-  const tensor::Tensor& plain() const { return forward.data; }
-  /// The copy for a pass. Error(failed) if it was not gathered for this pass in this step.
-  const tensor::Operand& copy_for(fsdp::Pass pass) const;
-};
+/// whether the copies are still the ones that were gathered; copy_for() throws Error(failed) if they are not.
+using Weight = fsdp::GatheredWeight;
 
 /// Weight and bias of a linear layer.
 struct LinearWeights {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "fp8/cast_buffer.hpp"
 #include "model/context.hpp"
 #include "model/dims.hpp"
 #include "profile/exchange.hpp"

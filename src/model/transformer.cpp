@@ -66,7 +66,7 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
   return order;
 }
 
-void Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+void Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
   Pending x = [&] {
     auto phase = context.timer().phase(Phase::forward);
@@ -79,7 +79,7 @@ void Transformer::forward_backward(const Context& context, UnitWeights weights, 
   backward_embedding(context, std::move(begun), gradients, micro_batch);
 }
 
-void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
+void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& weights) {
   const At at(context.executor, table_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
@@ -97,7 +97,7 @@ void Transformer::forward_embedding(const Context& context, UnitWeights& weights
 
 /// The result of the last layer, which may be pending. With Recompute::full it is made: its residual lies in memory of
 /// the layers that the head uses, too.
-Pending Transformer::forward_layers(const Context& context, UnitWeights& weights) {
+Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
   Pending x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
@@ -116,7 +116,7 @@ Pending Transformer::forward_layers(const Context& context, UnitWeights& weights
   return x.read();
 }
 
-void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
+void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch, Pending x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
@@ -134,7 +134,7 @@ void Transformer::head(const Context& context, UnitWeights& weights, fsdp::Gradi
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
 
-void Transformer::recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer) {
+void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer) {
   const auto i = static_cast<std::size_t>(layer);
   const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(layer), Pass::forward));
   layer_.recompute(context, activations_.layers[i], activations_.residual[i], w, activations_.layer_scratch);
@@ -143,7 +143,7 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
 
 /// Returns the gather of dx that the embedding's backward reads, if it already runs beside the last wgrad of the first
 /// layer; otherwise nothing, and the gather has not begun.
-std::optional<Gathering> Transformer::backward_layers(const Context& context, UnitWeights& weights,
+std::optional<Gathering> Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const bool early = dims_.overlap.fc2().gather.hidden();
   std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above

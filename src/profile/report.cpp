@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+
 #include "profile/report.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,6 +13,34 @@
 
 namespace shard8::profile {
 namespace {
+
+struct Peaks {
+  std::string_view words[2];         ///< the name contains both; empty: any
+  std::array<double, 3> tera_flops;  ///< TFLOP/s by Products; data sheets give twice as many "with sparsity"
+};
+
+/// The first row that matches a device's name counts.
+constexpr Peaks kPeaks[] = {
+    {{"H200", "NVL"}, {60, 835.5, 1670.5}},   //
+    {{"H200", ""}, {67, 989.4, 1978.9}},      // SXM
+    {{"H100", "PCIe"}, {51.2, 756, 1513}},    //
+    {{"H100", "NVL"}, {60, 835.5, 1670.5}},   //
+    {{"H100", "HBM3"}, {67, 989.4, 1978.9}},  // SXM
+    {{"GH200", ""}, {67, 989.4, 1978.9}},     //
+    {{"A100", ""}, {19.5, 312, 0}},           //
+    {{"GB200", ""}, {80, 2500, 5000}},        //
+    {{"B200", ""}, {75, 2250, 4500}},         // HGX
+};
+
+/// Whether the name contains `word` as a whole word. A hyphen ends a word, so "A100-SXM4" contains "A100". True for an
+/// empty word.
+bool has(std::string_view name, std::string_view word) {
+  if (word.empty()) return true;
+  const auto at = name.find(word);
+  if (at == std::string_view::npos || (at > 0 && name[at - 1] != ' ')) return false;
+  const auto after = name.substr(at + word.size());
+  return after.empty() || after.front() == ' ' || after.front() == '-';
+}
 
 using nlohmann::json;
 
@@ -55,13 +85,13 @@ std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Ga
 
 std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::vector<CollectiveKey>& kinds,
                                            double steps, const Gather& gather) {
-  constexpr std::size_t kFigures = 4;
+  constexpr std::size_t kFigures = 5;
   std::vector<double> mine;
   for (const CollectiveKey& key : kinds) {
     const auto found = log.entries().find(key);
     const CollectiveStats stats = found == log.entries().end() ? CollectiveStats{} : found->second;
     mine.insert(mine.end(), {found == log.entries().end() ? 0.0 : 1.0, static_cast<double>(stats.calls), stats.total_s,
-                             stats.exposed_s});
+                             stats.exposed_s, static_cast<double>(stats.bytes)});
   }
   const std::vector<OverRanks> of_ranks = gather.over_ranks(mine);
   std::vector<CollectiveRow> rows;
@@ -69,12 +99,14 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::
     const OverRanks* const of_kind = of_ranks.data() + kFigures * k;
     const double ranks = of_kind[0].sum, calls = of_kind[1].sum, total_s = of_kind[2].sum, exposed_s = of_kind[3].sum;
     const double per_step = 1 / (ranks * std::max(steps, 1.0));
-    rows.push_back({.key = kinds[k],
+    CollectiveKey call = kinds[k];
+    if (bytes_vary(call.op)) call.bytes = static_cast<std::uint64_t>(of_kind[4].sum / calls + 0.5);
+    rows.push_back({.key = call,
                     .calls_per_step = calls * per_step,
                     .total_s = total_s * per_step,
                     .exposed_s = exposed_s * per_step,
-                    .algbw = algbw(kinds[k], total_s / calls),
-                    .busbw = busbw(kinds[k], total_s / calls)});
+                    .algbw = algbw(call, total_s / calls),
+                    .busbw = busbw(call, total_s / calls)});
   }
   return rows;
 }
@@ -161,6 +193,14 @@ std::vector<IssueRow> issue_rows(const IssueTimes* issues, double steps, const G
 }
 
 }  // namespace
+
+double peak_flops(std::string_view device, Products products) {
+  if (has(device, "MIG")) return 0;  // a slice of a device: "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+  for (const Peaks& peaks : kPeaks)
+    if (has(device, peaks.words[0]) && has(device, peaks.words[1]))
+      return 1e12 * peaks.tera_flops[static_cast<std::size_t>(products)];
+  return 0;
+}
 
 Report make_report(const StepRecord& steps, const CollectiveLog& log, const ReportInput& input, const Gather& gather) {
   Report report;

@@ -13,8 +13,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
-#include "kernels/planned/gemm_memory.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "model/head_input.hpp"
 #include "tensor/alignment.hpp"
 #include "train/record.hpp"
@@ -44,8 +43,8 @@ State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
     : arenas(std::move(set)),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
                                                setup.weights.recipe, workspace, arenas)),
-      units(model::unit_shapes(setup.units, setup.weights), setup.fsdp, arenas, lent_to_units(activations)),
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
+      units(model::unit_shapes(setup.units, setup.weights, &scaling), setup.fsdp, arenas, lent_to_units(activations)),
       optimizer(setup.config.optimizer, units, arenas, setup.dims.device),
       squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
                                                            tensor::DType::u8)) {}
@@ -56,8 +55,8 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
   std::size_t most = 0;
   for (int unit = 0; unit < static_cast<int>(buffers.units().size()); ++unit) {
     std::size_t bytes = 0;
-    for (const tensor::Tensor& shard : buffers.gradient(unit)) {
-      const std::size_t own = tensor::bytes_of(setup.fsdp.reduce, shard.count());
+    for (const fsdp::WeightForms& weight : buffers.weights(unit)) {
+      const std::size_t own = tensor::bytes_of(setup.fsdp.reduce, weight.gradient.count());
       bytes += comm::Communicator::reduce_memory_bytes(own, buffers.shard_ranks(unit));
     }
     most = std::max(most, bytes);

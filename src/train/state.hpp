@@ -16,8 +16,8 @@ namespace shard8::train {
 struct State {
   tensor::ArenaSet arenas;
   model::Activations activations;
-  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   fp8::ScalingState scaling;
+  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
   tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
 

@@ -16,6 +16,7 @@
 #include "fsdp/weight_store.hpp"
 #include "io/tensor_file.hpp"
 #include "kernels/libraries.hpp"
+#include "model/fp8_weights.hpp"
 #include "model/transformer.hpp"
 #include "optim/gradient_norm.hpp"
 #include "profile/step_timer.hpp"

@@ -61,12 +61,13 @@ struct Run {
   }
   /// The products of a chunk in the plain order, without an exchange.
   void head_chunk(const OverlapMemory& m, std::int64_t first) const {
-    const std::int64_t n = m.head_chunks.size(first), tokens = tensor::kDevice ? n : m.head_chunks.of_a_rank(n);
+    const std::int64_t n = m.head_chunks.size(first),
+                       tokens = context->executor.device() ? n : m.head_chunks.of_a_rank(n);
     for (std::int64_t row = 0; row < n; row += tokens) head(m, row, m.first.gathered.slice(first + row, tokens));
   }
   /// The products of the plain order, without an exchange: one on a device, one for each rank's tokens on hosts.
   void fprop_of_ranks(const Tensor& y, const Operand& x, const model::Weight& w) const {
-    if (tensor::kDevice) return model::fprop(*context, y, x, w, {});
+    if (context->executor.device()) return model::fprop(*context, y, x, w, {});
     for (int rank = 0; rank < ranks(); ++rank) fprop_of_rank(y, x, w, rank, y.rows() / ranks());
   }
 };

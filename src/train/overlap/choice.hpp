@@ -11,8 +11,8 @@
 #include "comm/mesh.hpp"
 #include "deck/config.hpp"
 #include "kernels/libraries.hpp"
+#include "profile/figures.hpp"
 #include "profile/measurement.hpp"
-#include "profile/overlap_choice.hpp"
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
 

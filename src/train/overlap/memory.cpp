@@ -7,7 +7,6 @@
 
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/random.hpp"
 #include "tensor/transfer.hpp"
 #include "train/state.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "checkpoint/snapshot.hpp"
-#include "comm/mpi/scratch.hpp"
+#include "comm/mpi/group.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
 #include "train/state.hpp"

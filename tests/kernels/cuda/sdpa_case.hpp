@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/cuda/sdpa.hpp"
 #include "tensor/bfloat16.hpp"
 #include "tensor/cuda/check.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace shard8::tests {
 
