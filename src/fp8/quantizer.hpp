@@ -36,6 +36,8 @@ class CastBuffer {
   CastBuffer(tensor::Arena& arena, std::int64_t elements, tensor::Scaling scaling);
 
   bool empty() const { return values_.bytes() == 0; }
+  /// The bytes of the values.
+  const tensor::Tensor& memory() const { return values_; }
 
   /// The memory as a matrix (rows, cols). Throws Error(failed) if the matrix does not fit, or if rows and cols are not
   /// whole blocks of `scaling`.

@@ -9,6 +9,7 @@
 #include "fp8/scaling_state.hpp"
 #include "fsdp/weight_store.hpp"
 #include "model/parameters.hpp"
+#include "model/products.hpp"
 
 namespace shard8::model {
 

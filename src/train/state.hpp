@@ -31,6 +31,10 @@ struct State {
 /// Bytes of a State for this setup, by kind of memory.
 tensor::MemoryBytes state_bytes(const Setup& setup);
 
+/// Bytes of kernels::Workspace::memory: the most that any operation of a step needs. Found by recording a layer of
+/// each kind, the embedding and the head.
+std::size_t workspace_bytes(const Setup& setup);
+
 /// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the reduction of the largest unit's
 /// gradients can use, at most 256 MiB.
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);

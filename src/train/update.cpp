@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "train/update.hpp"
-
 #include <algorithm>
 
-#include "model/transformer.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::train {
 

@@ -110,7 +110,7 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
         for (const auto& p : unit.parameters) in_fp8 += setup.weights.site(unit, p).on() ? 1 : 0;
         EXPECT_EQ(in_fp8, expected[static_cast<std::size_t>(l)] ? 4 : 0) << "layer " << l;
         const auto& saved = training.trainer().state().activations.layers[static_cast<std::size_t>(l)];
-        EXPECT_EQ(saved.mlp.fc2_input.by_columns.data.dtype == tensor::DType::e4m3,
+        EXPECT_EQ(saved.mlp.fc2.copies.by_columns.data.dtype == tensor::DType::e4m3,
                   expected[static_cast<std::size_t>(l)]);
       }
     }

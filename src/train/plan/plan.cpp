@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
+#include "checkpoint/snapshot.hpp"
 #include "comm/mpi/group.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
 #include "train/state.hpp"
+#include "train/state_tensors.hpp"
 
 namespace shard8::train {
 
@@ -79,6 +82,68 @@ std::size_t reduction_buffers(Setup setup) {
 
 }  // namespace
 
+Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state) {
+  const auto tensors = state_tensors(setup, state);
+  Plan::Checkpoint bytes;
+  bytes.copies = checkpoint::Snapshot::bytes(tensors, setup.place);
+  for (const checkpoint::StateTensor& t : tensors) {
+    bytes.state += tensor::bytes_of(t.dtype, t.shape.count());
+    if (!t.counts(setup.place)) continue;
+    for (const checkpoint::LocalPart& part : t.parts) bytes.rank_file += part.local.bytes();
+  }
+  return bytes;
+}
+
+Traffic traffic(const Setup& setup) {
+  Traffic traffic;
+  record_step(setup, {}, [&](const operation::Operation& operation) {
+    const auto* c = operation.collective();
+    if (c == nullptr || c->host_values) return;
+    for (const auto& part : c->parts)
+      ++traffic[{c->op, std::string(name_of(c->group)), c->ranks, std::string(tensor::name_of(part.dtype)),
+                 part.bytes}];
+  });
+  return traffic;
+}
+
+namespace {
+
+/// FLOPs of the products of attention, over the causal half of the square. Forward has two products. Backward has four,
+/// and a fifth one, which recomputes the scores and is not counted.
+std::uint64_t attention_flops(const operation::Attention& a) {
+  const auto of = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+  const auto product = of(a.shape.batch) * of(a.shape.heads) * of(a.shape.seq) * of(a.shape.seq) * of(a.shape.head_dim);
+  return (a.backward ? 4 : 2) * product;
+}
+
+}  // namespace
+
+std::uint64_t model_flops(const operation::Operation& operation) {
+  if (operation.recomputed) return 0;
+  if (const auto* p = operation.product())
+    return 2 * static_cast<std::uint64_t>(p->rows) * static_cast<std::uint64_t>(p->cols) *
+           static_cast<std::uint64_t>(p->inner);
+  if (const auto* a = operation.attention()) return attention_flops(*a);
+  return 0;
+}
+
+double model_flops_per_token(const deck::ModelConfig& model) {
+  deck::Config one_sequence;
+  one_sequence.model = model;
+  one_sequence.data.batch = one_sequence.data.micro_batch = 1;
+  one_sequence.fsdp.gather = deck::Gather::bf16;
+  const auto flops_with = [&](std::int64_t layers) {
+    one_sequence.model.layers = layers;
+    std::uint64_t flops = 0;
+    record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
+                [&](const operation::Operation& operation) { flops += model_flops(operation); });
+    return flops;
+  };
+  const std::uint64_t one = flops_with(1), of_a_layer = flops_with(2) - one;  // all layers are alike
+  const std::uint64_t flops = one + static_cast<std::uint64_t>(model.layers - 1) * of_a_layer;
+  return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
+}
+
 Plan make_plan(const deck::Config& config, int threads) {
   const Setup setup = Setup::make(config, 0, threads);
   State state(setup, tensor::ArenaSet::measure());
@@ -86,7 +151,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   plan.device = setup.dims.device;
   plan.memory = state.arenas.bytes();
   for (const auto& layer : state.activations.layers) {
-    const auto kept = model::TransformerLayer::kept_bytes(layer, config.model.recompute);
+    const auto kept = model::LayerMemory::kept_bytes(layer, config.model.recompute);
     plan.kept.linear_inputs += kept.linear_inputs;
     plan.kept.attention_results += kept.attention_results;
   }
