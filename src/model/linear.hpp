@@ -21,14 +21,14 @@
 //
 // Which buffer is in use until when, as objects that hold it (model::Lease):
 //
-// | buffer                                     | in use from                      | until the end of       |
-// |--------------------------------------------|----------------------------------|------------------------|
-// | LinearInput, in forward                    | the kernel that writes it        | the module's forward   |
-// | LinearInput, in backward                   | its recomputation                | RowWgrad, or the module's backward
-// | | LinearScratch::gathered and gathered_cast  | the gather of x or dy            | Gathering, which a RowBackward or
-// RowWgrad has | | LinearScratch::partial                     | the product that writes summands | Scattering or
-// Pending: the sum has been read | | LinearScratch::gradient                    | the cast of dy                   |
-// OutputGradient, RowBackward or RowWgrad |
+//   LinearInput, in forward         from the kernel that writes it      until the module's forward ends
+//   LinearInput, in backward        from its recomputation              until RowWgrad or the module's backward ends
+//   LinearScratch::gathered,        from the gather of x or dy          until the Gathering ends, which a RowBackward
+//     gathered_cast                                                     or a RowWgrad has
+//   LinearScratch::partial          from the product that writes        until the Scattering or Pending ends: the sum
+//                                   summands                            has been read
+//   LinearScratch::gradient         from the cast of dy                 until the OutputGradient, RowBackward or
+//                                                                       RowWgrad ends
 
 namespace shard8::model {
 
