@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "base/error.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
