@@ -25,7 +25,7 @@ struct AdamwTensors {
   /// fp32, or bf16: then it holds the rounded upper halves of an fp32 master, and `remainder` the rest.
   tensor::Tensor master;
   /// Empty if master is fp32. i16 if master is bf16: the bits of the fp32 master are (bits(master) << 16) + remainder,
-  /// see kernels/master.hpp. Any other combination is an Error(failed).
+  /// see split_master(). Any other combination is an Error(failed).
   tensor::Tensor remainder;
   tensor::Tensor m, v;  ///< first and second moments, both fp32 or both bf16; computed in fp32, rounded to nearest even
   tensor::Tensor g;     ///< fp32: the gradient
@@ -67,5 +67,16 @@ void adamw_step(const tensor::Exec& exec, const AdamwTensors& tensors, const Ada
 /// form. Otherwise the next kernel begins.
 void adamw_step_each(const tensor::Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars,
                      bool through_bf16);
+
+/// Splits an fp32 master, of any shape, into a bf16 weight and an i16 remainder of the same count, without loss. weight
+/// is the upper half of bits(master) + 2^15: master rounded to nearest, ties away from zero. So it equals the rounding
+/// to nearest even but for exact ties. remainder = bits(master) − (bits(weight) << 16), between −2^15 and 2^15 − 1. A
+/// NaN becomes a quiet NaN with remainder 0. Other counts or dtypes are an Error(failed).
+void split_master(const tensor::Exec& exec, const tensor::Tensor& weight, const tensor::Tensor& remainder,
+                  const tensor::Tensor& master);
+/// Joins weight and remainder of split_master() to the fp32 master, bit for bit. A NaN stays NaN, but its payload may
+/// differ from the first one.
+void join_master(const tensor::Exec& exec, const tensor::Tensor& master, const tensor::Tensor& weight,
+                 const tensor::Tensor& remainder);
 
 }  // namespace shard8::kernels

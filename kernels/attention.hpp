@@ -2,14 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 
-#include "kernels/attention_shape.hpp"
-#include "kernels/workspace.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
+
+/// The extents of one call of attention. heads and kv_heads count the heads of one tensor rank; heads must be a
+/// multiple of kv_heads. Query heads h·(heads/kv_heads) to (h+1)·(heads/kv_heads) − 1 share kv head h. There are T =
+/// batch·seq tokens; the sequences follow one another.
+struct AttentionShape {
+  std::int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  /// Whether backward must give the same bits from run to run. On devices this takes memory and time; if false,
+  /// backward may add in any order. Forward, and both directions on hosts, give the same bits whatever this says.
+  bool deterministic = true;
+
+  auto operator<=>(const AttentionShape&) const = default;
+  std::int64_t tokens() const { return batch * seq; }
+  /// Elements of one row of qkv: [q heads | k heads | v heads] of one token.
+  std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+};
 
 /// Causal scaled dot-product attention with grouped queries and scale 1/sqrt(head_dim), one block of query rows at a
 /// time (FlashAttention, Dao et al. 2022). Writes o (T, heads·head_dim), and lse (batch, heads, seq) fp32: the natural
@@ -32,7 +48,7 @@ void attention_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, co
                         const AttentionShape& shape, const Workspace& workspace);
 
 /// Bytes of u8 workspace, enough for either direction. On hosts: a few blocks of rows for each of `threads`, never the
-/// scores of all heads. On devices: kernels/planned/sdpa_parts.hpp says how many, and `threads` is ignored. The
+/// scores of all heads. On devices: kernels/planned/device_memory.hpp says how many, and `threads` is ignored. The
 /// function needs no device.
 std::size_t attention_workspace_bytes(const AttentionShape& shape, int threads);
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "kernels/workspace.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "kernels/quantize.hpp"
 #include "tensor/tensor.hpp"
+
+/// Which forms of a result Outputs asks for, and whether its tensors fit.
 
 namespace shard8::kernels {
 
@@ -46,6 +50,50 @@ inline void require_count(const char* kernel, const char* name, const tensor::Te
 /// Throws Error(failed) unless the workspace has at least `bytes` bytes.
 inline void require_workspace(const char* kernel, const tensor::Tensor& workspace, std::size_t bytes) {
   SHARD8_REQUIRE(workspace.bytes() >= bytes, "{}: workspace of {} bytes, {} needed", kernel, workspace.bytes(), bytes);
+}
+
+/// Whether a cast is asked for. (A shard without elements has no data, but still a scale.)
+inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
+
+/// Whether nothing is asked for.
+inline bool asks_for_nothing(const Outputs& out) { return out.plain.empty() && !has_cast(out) && out.amax.empty(); }
+
+/// The tensor that has the shape of the result. It has no elements if only an amax is asked for.
+inline const tensor::Tensor& result_of(const Outputs& out) {
+  return out.plain.empty() && !out.quantized.empty() ? out.quantized.data : out.plain;
+}
+
+/// Throws Error(failed) unless something is asked for and each tensor fits a result of `count` elements. `kernel` and
+/// `name` are the operator and its argument, for the message.
+inline void require_outputs(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
+  if (!out.plain.empty() || (!has_cast(out) && out.amax.empty())) require_count(kernel, name, out.plain, count);
+  if (!out.amax.empty()) require_count(kernel, "amax", out.amax, 1);
+  if (!has_cast(out)) return;
+  require_count(kernel, name, out.quantized.data, count);
+  SHARD8_REQUIRE(out.quantized.scaling == tensor::Scaling::tensor, "{}: {} scaled by {}; allowed is {}", kernel, name,
+                 tensor::name_of(out.quantized.scaling), tensor::name_of(tensor::Scaling::tensor));
+  require_count(kernel, "scale", out.scale, 1);
+  require_count(kernel, "scale_inv", out.quantized.scale_inv, 1);
+  if (!out.transposed.empty()) require_count(kernel, "transposed", out.transposed, count);
+}
+
+/// Throws Error(failed) unless the tensors of an RMSNorm over x (T, H) have the counts that kernels/norm.hpp states.
+inline void require_rmsnorm(const char* kernel, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
+                            const tensor::Tensor& weight) {
+  require_outputs(kernel, "y", y, x.rows() * x.cols());
+  require_count(kernel, "rstd", rstd, x.rows());
+  require_count(kernel, "weight", weight, x.cols());
+}
+
+/// As require_rmsnorm, for a LayerNorm.
+inline void require_layernorm(const char* kernel, const Outputs& y, const tensor::Tensor& mean,
+                              const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
+                              const tensor::Tensor& bias) {
+  require_outputs(kernel, "y", y, x.rows() * x.cols());
+  require_count(kernel, "mean", mean, x.rows());
+  require_count(kernel, "rstd", rstd, x.rows());
+  require_count(kernel, "weight", weight, x.cols());
+  require_count(kernel, "bias", bias, x.cols());
 }
 
 }  // namespace shard8::kernels

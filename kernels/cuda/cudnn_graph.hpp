@@ -2,15 +2,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cudnn.h>
+
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "kernels/cuda/cudnn_descriptor.hpp"
+#include "kernels/cuda/library_check.hpp"
 
 namespace shard8::kernels::cuda {
+
+/// A descriptor of cuDNN's backend API, owned. The caller sets attributes, then finalizes the descriptor; after that it
+/// is not changed.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type) {
+    SHARD8_CUDNN_CHECK(cudnnBackendCreateDescriptor(type, &descriptor_));
+  }
+  ~Descriptor() {
+    if (descriptor_ != nullptr) cudnnBackendDestroyDescriptor(descriptor_);
+  }
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  using Name = cudnnBackendAttributeName_t;
+  Descriptor& set(Name name, std::int64_t value) { return set(name, CUDNN_TYPE_INT64, 1, &value); }
+  Descriptor& set(Name name, bool value) { return set(name, CUDNN_TYPE_BOOLEAN, 1, &value); }
+  Descriptor& set(Name name, cudnnDataType_t value) { return set(name, CUDNN_TYPE_DATA_TYPE, 1, &value); }
+  Descriptor& set(Name name, cudnnPointwiseMode_t value) { return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value); }
+  Descriptor& set(Name name, cudnnReduceTensorOp_t value) {
+    return set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &value);
+  }
+  Descriptor& set(Name name, cudnnBackendHeurMode_t value) { return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value); }
+  Descriptor& set(Name name, cudnnHandle_t value) { return set(name, CUDNN_TYPE_HANDLE, 1, &value); }
+  Descriptor& set(Name name, const Descriptor& value) {
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.descriptor_);
+  }
+  Descriptor& set(Name name, std::span<const std::int64_t> values) {
+    return set(name, CUDNN_TYPE_INT64, std::ssize(values), values.data());
+  }
+  Descriptor& set_pointers(Name name, std::span<void* const> values) {
+    return set(name, CUDNN_TYPE_VOID_PTR, std::ssize(values), values.data());
+  }
+  Descriptor& set_descriptors(Name name, std::span<const cudnnBackendDescriptor_t> values) {
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(values), values.data());
+  }
+
+  Descriptor& finalize() {
+    SHARD8_CUDNN_CHECK(cudnnBackendFinalize(descriptor_));
+    return *this;
+  }
+  /// Finalizes and returns the status, where a failure is an answer: an engine does not support a graph.
+  cudnnStatus_t try_finalize() { return cudnnBackendFinalize(descriptor_); }
+
+  std::int64_t get_int(Name name) const {
+    std::int64_t value = 0, count = 0;
+    SHARD8_CUDNN_CHECK(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_INT64, 1, &count, &value));
+    return value;
+  }
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+ private:
+  Descriptor& set(Name name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
+    SHARD8_CUDNN_CHECK(cudnnBackendSetAttribute(descriptor_, name, type, count, values));
+    return *this;
+  }
+
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
 
 /// Extents and strides, in elements, of a tensor of four dimensions.
 struct Layout {
@@ -83,6 +151,33 @@ class Graph {
   std::vector<Descriptor> details_, operations_;
   std::vector<GraphScalar> scalars_;
   std::int64_t next_id_ = 1000;  ///< ids below 1000 are the caller's
+};
+
+/// The address of one tensor of a graph, by its id.
+struct Binding {
+  std::int64_t id;
+  void* address;
+};
+
+/// The engine configurations that cuDNN's heuristics offer on this device for a finalized graph, and that support the
+/// graph. Best first; fallback configurations last.
+std::vector<Descriptor> engine_configurations(const Descriptor& graph);
+
+/// A graph compiled for an engine.
+class Plan {
+ public:
+  /// Throws base::Error with the library's reason if the engine does not support the graph. An engine that cuDNN's
+  /// heuristics proposed may still not support it.
+  Plan(cudnnHandle_t handle, const Descriptor& configuration, std::span<const GraphScalar> scalars);
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Runs the graph on the handle's stream. `workspace` must have workspace_bytes() and be aligned to 256 bytes.
+  cudnnStatus_t run(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace);
+
+ private:
+  Descriptor plan_{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
+  std::vector<GraphScalar> scalars_;
+  std::size_t workspace_bytes_ = 0;
 };
 
 }  // namespace shard8::kernels::cuda

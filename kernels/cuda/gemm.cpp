@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/gemm_operands.hpp"
-#include "kernels/planned/gemm_memory.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernels/cuda/cublas_check.hpp"
-#include "kernels/cuda/lt_timing.hpp"
+#include "kernels/cuda/library_check.hpp"
+#include "kernels/cuda/lt_search.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::kernels::cuda {

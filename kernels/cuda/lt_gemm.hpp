@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "kernels/cuda/lt_algorithm.hpp"
+#include "kernels/cuda/lt_key.hpp"
 #include "kernels/cuda/lt_problem.hpp"
 #include "kernels/cuda/lt_search.hpp"
 

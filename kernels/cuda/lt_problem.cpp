@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "kernels/cuda/cublas_check.hpp"
+#include "kernels/cuda/library_check.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/lt_key.hpp"
-#include "kernels/planned/lt_workspace.hpp"
+#include "kernels/planned/device_memory.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/norm.hpp"
 #include "kernels/cuda/row_parts.cuh"
 

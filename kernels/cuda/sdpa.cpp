@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "kernels/cuda/cudnn_plan.hpp"
+#include "kernels/cuda/cudnn_graph.hpp"
 #include "kernels/cuda/sdpa_graphs.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/stream.hpp"

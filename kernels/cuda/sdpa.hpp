@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/cudnn_graph.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/planned/device_memory.hpp"
 
 namespace shard8::kernels::cuda {
 

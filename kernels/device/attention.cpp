@@ -5,7 +5,7 @@
 #include "kernels/check/arguments.hpp"
 #include "kernels/device/parts.hpp"
 #include "kernels/kokkos/portable.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels {

@@ -5,7 +5,7 @@
 #include "kernels/check/gemm.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/device/parts.hpp"
-#include "kernels/planned/gemm_memory.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels {

@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/libraries.hpp"
 
+#include "kernels/libraries.hpp"
 #include "base/error.hpp"
+#include "kernels/cuda/library_check.hpp"
 #include "kernels/device/parts.hpp"
 
 namespace shard8::kernels {
+
 namespace {
 
 using cuda::LtTuning;
@@ -65,5 +67,11 @@ Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel) {
                  kernel);
   return workspace.libraries->parts();
 }
+
+std::string blas_description() { return cuda::cublaslt_version() + ", " + cuda::cudnn_version(); }
+
+int blas_threads(int) { return 0; }
+
+void reserve_blas_memory(int) {}
 
 }  // namespace shard8::kernels

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.hpp"
 
-#include "kernels/check/norm.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/cuda/norm.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/label.hpp"

@@ -5,7 +5,6 @@
 #include "kernels/cuda/lt_gemm.hpp"
 #include "kernels/cuda/sdpa.hpp"
 #include "kernels/libraries.hpp"
-#include "kernels/workspace.hpp"
 
 namespace shard8::kernels {
 

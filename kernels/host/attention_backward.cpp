@@ -4,7 +4,6 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/host/attention_blocks.hpp"
-#include "kernels/host/attention_tasks.hpp"
 #include "kernels/host/transpose.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 

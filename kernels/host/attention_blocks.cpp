@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "kernels/host/attention_tasks.hpp"
 
 namespace shard8::kernels {
 

@@ -4,10 +4,14 @@
 
 #include <cstdint>
 
+#include "kernels/check/gemm.hpp"
 #include "kernels/host/blas.hpp"
-#include "kernels/host/gemm_product.hpp"
+#include "tensor/exec.hpp"
 
 namespace shard8::kernels {
+
+/// Rows and columns of the tiles in which bf16 and FP8 matrices are decoded.
+inline constexpr std::int64_t kProductTile = 1024;
 
 /// Decodes tiles of one factor to fp32: its elements times the scales of their blocks. It keeps the last tile, so a
 /// tile that is asked for twice in a row is decoded once.

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cross_entropy.hpp"
 #include "kernels/check/arguments.hpp"
-#include "kernels/kokkos/chunk_sums.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/row_sums.hpp"
 
 namespace shard8::kernels {
 namespace {

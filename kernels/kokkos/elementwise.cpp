@@ -3,8 +3,7 @@
 #include "kernels/elementwise.hpp"
 
 #include "kernels/check/arguments.hpp"
-#include "kernels/kokkos/chunk_sums.hpp"
-#include "kernels/kokkos/column_sums.hpp"
+#include "kernels/kokkos/row_sums.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/arguments.hpp"
-#include "kernels/kokkos/column_sums.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/row_sums.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -318,75 +318,63 @@ void require_summands(const char* kernel, const Summands& dy, std::int64_t count
   for (int k = 0; k < dy.count(); ++k) require_count(kernel, "dy", dy[k], count);
 }
 
+/// The backward of either norm. `mean` and `dbias` are null for RMSNorm, which has neither. `weight_label` is the label
+/// of the sums of the weights' gradients.
+template <bool kCentred>
+void backward(const Exec& exec, const char* kernel, const char* label, const char* weight_label,
+              const tensor::Tensor& dx, const tensor::Tensor& dweight, const tensor::Tensor* dbias, const Summands& dy,
+              const tensor::Tensor& x, const tensor::Tensor* mean, const tensor::Tensor& rstd,
+              const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace) {
+  const auto rows = x.rows(), hidden = x.cols();
+  require_count(kernel, "dx", dx, rows * hidden);
+  require_summands(kernel, dy, rows * hidden);
+  if (mean != nullptr) require_count(kernel, "mean", *mean, rows);
+  require_count(kernel, "rstd", rstd, rows);
+  require_count(kernel, "weight", weight, hidden);
+  require_count(kernel, "dweight", dweight, hidden);
+  if (dbias != nullptr) require_count(kernel, "dbias", *dbias, hidden);
+  if (!residual.empty()) require_count(kernel, "residual", residual, rows * hidden);
+  require_workspace(kernel, workspace, norm_workspace_bytes(rows, hidden));
+  const auto chunks = RowChunks::of(rows);
+  auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
+  dispatch_real(x.dtype, kernel, [&]<class T>(std::type_identity<T>) {
+    const NormBackward<T> at{dx.as<T>(),
+                             partial,
+                             kCentred ? partial + chunks.count() * hidden : nullptr,
+                             SummandsOf<T>(dy),
+                             x.as<T>(),
+                             mean == nullptr ? nullptr : mean->as<float>(),
+                             rstd.as<float>(),
+                             weight.as<T>(),
+                             residual.empty() ? nullptr : residual.as<T>(),
+                             hidden};
+    norm_backward<kCentred>(exec, label, at, chunks);
+  });
+  add_partial_sums(exec, weight_label, dweight.as<float>(), partial, chunks.count(), hidden,
+                   dbias == nullptr ? nullptr : dbias->as<float>());
+}
+
 }  // namespace
 
 void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
                         const tensor::Tensor& dbias, const Summands& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace) {
-  constexpr auto kName = "layernorm_backward";
-  const auto rows = x.rows(), hidden = x.cols();
-  require_count(kName, "dx", dx, rows * hidden);
-  require_summands(kName, dy, rows * hidden);
-  require_count(kName, "mean", mean, rows);
-  require_count(kName, "rstd", rstd, rows);
-  require_count(kName, "weight", weight, hidden);
-  require_count(kName, "dweight", dweight, hidden);
-  require_count(kName, "dbias", dbias, hidden);
-  if (!residual.empty()) require_count(kName, "residual", residual, rows * hidden);
-  require_workspace(kName, workspace, norm_workspace_bytes(rows, hidden));
-  const auto chunks = RowChunks::of(rows);
-  auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
-  dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const NormBackward<T> at{dx.as<T>(),
-                             partial,
-                             partial + chunks.count() * hidden,
-                             SummandsOf<T>(dy),
-                             x.as<T>(),
-                             mean.as<float>(),
-                             rstd.as<float>(),
-                             weight.as<T>(),
-                             residual.empty() ? nullptr : residual.as<T>(),
-                             hidden};
-    norm_backward<true>(exec, "shard8::kernels::layernorm_backward", at, chunks);
-  });
-  add_partial_sums(exec, "shard8::kernels::layernorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
-                   hidden, dbias.as<float>());
-}
-
-std::size_t norm_workspace_bytes(std::int64_t rows, std::int64_t hidden) {
-  return static_cast<std::size_t>(2 * RowChunks::of(rows).count() * hidden) * sizeof(float);
+  backward<true>(exec, "layernorm_backward", "shard8::kernels::layernorm_backward",
+                 "shard8::kernels::layernorm_backward_weight", dx, dweight, &dbias, dy, x, &mean, rstd, weight,
+                 residual, workspace);
 }
 
 void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight, const Summands& dy,
                       const tensor::Tensor& x, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                       const tensor::Tensor& residual, const tensor::Tensor& workspace) {
-  constexpr auto kName = "rmsnorm_backward";
-  const auto rows = x.rows(), hidden = x.cols();
-  require_count(kName, "dx", dx, rows * hidden);
-  require_summands(kName, dy, rows * hidden);
-  require_count(kName, "rstd", rstd, rows);
-  require_count(kName, "weight", weight, hidden);
-  require_count(kName, "dweight", dweight, hidden);
-  if (!residual.empty()) require_count(kName, "residual", residual, rows * hidden);
-  require_workspace(kName, workspace, norm_workspace_bytes(rows, hidden));
-  const auto chunks = RowChunks::of(rows);
-  auto* partial = reinterpret_cast<float*>(workspace.as<std::uint8_t>());
-  dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    const NormBackward<T> at{dx.as<T>(),
-                             partial,
-                             nullptr,
-                             SummandsOf<T>(dy),
-                             x.as<T>(),
-                             nullptr,
-                             rstd.as<float>(),
-                             weight.as<T>(),
-                             residual.empty() ? nullptr : residual.as<T>(),
-                             hidden};
-    norm_backward<false>(exec, "shard8::kernels::rmsnorm_backward", at, chunks);
-  });
-  add_partial_sums(exec, "shard8::kernels::rmsnorm_backward_weight", dweight.as<float>(), partial, chunks.count(),
-                   hidden);
+  backward<false>(exec, "rmsnorm_backward", "shard8::kernels::rmsnorm_backward",
+                  "shard8::kernels::rmsnorm_backward_weight", dx, dweight, nullptr, dy, x, nullptr, rstd, weight,
+                  residual, workspace);
+}
+
+std::size_t norm_workspace_bytes(std::int64_t rows, std::int64_t hidden) {
+  return static_cast<std::size_t>(2 * RowChunks::of(rows).count() * hidden) * sizeof(float);
 }
 
 }  // namespace shard8::kernels

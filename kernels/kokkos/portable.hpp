@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/summands.hpp"

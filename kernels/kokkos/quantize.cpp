@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/portable.hpp"
+#include "kernels/kokkos/quantize_panels_device.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
 #include "kernels/quantize.hpp"
 
@@ -105,6 +107,30 @@ bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, c
   }
 }
 
+using tensor::Scaling;
+constexpr auto kInBlocks = "quantize_blocks";
+
+/// The pointers of an output for x. Throws Error(failed) for wrong counts or dtypes.
+template <class Rule>
+Quantized<typename Rule::Inverse> quantized(const tensor::Operand& out, const tensor::Tensor& x) {
+  require_count(kInBlocks, "data", out.data, x.count());
+  require_count(kInBlocks, "scale_inv", out.scale_inv, tensor::scale_shape(out.scaling, x.rows(), x.cols()).count());
+  return {out.data.as<tensor::E4M3>(), out.scale_inv.as<typename Rule::Inverse>()};
+}
+
+/// `row` or `column` may be null.
+template <class Rule, Blocks kBlocks>
+void run(const Exec& exec, const tensor::Operand* row, const tensor::Operand* column, const tensor::Tensor& x,
+         const CastOptions& options) {
+  using Pointers = Quantized<typename Rule::Inverse>;
+  const auto by_row = row != nullptr ? quantized<Rule>(*row, x) : Pointers{};
+  const auto by_column = column != nullptr ? quantized<Rule>(*column, x) : Pointers{};
+  if (x.count() == 0) return;
+  dispatch_source(x, options.through_bf16, kInBlocks, [&](const auto& source) {
+    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, source, x.rows(), x.cols(), options);
+  });
+}
+
 }  // namespace
 
 void quantize(const Exec& exec, const tensor::Operand& out, const tensor::Tensor& amax, const tensor::Tensor& x,
@@ -146,6 +172,38 @@ void transpose_bytes(const Exec& exec, const tensor::Tensor& out, const tensor::
 void transpose_cast(const Exec& exec, const char* operator_name, const tensor::Tensor& transposed,
                     const tensor::Tensor& cast) {
   transpose_tiles(exec, label_of("shard8::kernels::", operator_name, "_transpose").c_str(), transposed, cast);
+}
+
+void quantize_blocks(const Exec& exec, const tensor::Operand& out, const tensor::Tensor& x,
+                     const CastOptions& options) {
+  switch (out.scaling) {
+    case Scaling::row_128:
+      return run<WideBlocks, Blocks::row>(exec, &out, nullptr, x, options);
+    case Scaling::column_128:
+      return run<WideBlocks, Blocks::column>(exec, nullptr, &out, x, options);
+    case Scaling::tile_128:
+      return run<WideBlocks, Blocks::square>(exec, nullptr, &out, x, options);
+    case Scaling::row_32:
+      return run<NarrowBlocks, Blocks::row>(exec, &out, nullptr, x, options);
+    case Scaling::column_32:
+      return run<NarrowBlocks, Blocks::column>(exec, nullptr, &out, x, options);
+    default:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "{}: scaling {}; allowed are 1x128, 128x1, 128x128, 1x32 and 32x1", kInBlocks,
+             tensor::name_of(out.scaling));
+}
+
+void quantize_blocks(const Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
+                     const tensor::Tensor& x, const CastOptions& options) {
+  if (row.scaling == Scaling::row_128 && column.scaling == Scaling::column_128) {
+    return run<WideBlocks, Blocks::both>(exec, &row, &column, x, options);
+  }
+  if (row.scaling == Scaling::row_32 && column.scaling == Scaling::column_32) {
+    return run<NarrowBlocks, Blocks::both>(exec, &row, &column, x, options);
+  }
+  base::fail(base::ExitCode::failed, "{}: {} with {}; allowed are 1x128 with 128x1 and 1x32 with 32x1", kInBlocks,
+             tensor::name_of(row.scaling), tensor::name_of(column.scaling));
 }
 
 }  // namespace shard8::kernels

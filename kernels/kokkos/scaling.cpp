@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/arguments.hpp"
-#include "kernels/delayed_scaling.hpp"
+#include "kernels/kokkos/block_scales.hpp"
 #include "kernels/kokkos/cast.hpp"
-#include "kernels/kokkos/scale_change.hpp"
+#include "kernels/quantize.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/check/outputs.hpp"
+#include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/portable.hpp"

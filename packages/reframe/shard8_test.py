@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""ReFrame tests of an installed or built shard8: see docs/packages.md.
+"""ReFrame tests of an installed or built shard8: see packages/README.md.
 
 The program is SHARD8_PROGRAM, or `shard8` of the PATH. The decks are in SHARD8_DECKS, or in share/shard8/decks of the
 program's tree.

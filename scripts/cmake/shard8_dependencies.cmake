@@ -15,6 +15,13 @@ macro(shard8_need ok what flag apt spack)
   endif()
 endmacro()
 
+# shard8_need_package(PACKAGE what apt-package spack-spec [version]): a package with a configuration of its own
+macro(shard8_need_package package what apt spack)
+  find_package(${package} ${ARGN} CONFIG QUIET)
+  shard8_need(${package}_FOUND "${what}: no package configuration found"
+    "-D${package}_ROOT=/path/to/${spack}" "${apt}" "${spack}")
+endmacro()
+
 # MPI. Where Debian has several, MPICH is taken, the one whose HDF5 is asked for below.
 set(MPI_CXX_SKIP_MPICXX TRUE)
 if(NOT MPI_CXX_COMPILER AND NOT MPI_HOME AND NOT DEFINED ENV{MPI_HOME})
@@ -44,27 +51,16 @@ shard8_need(SHARD8_BLAS_FOUND "a BLAS with cblas.h: none found"
   "-DSHARD8_BLAS_LIBRARY=/path/to/libopenblas.so -DSHARD8_BLAS_INCLUDE_DIR=/folder/of/cblas.h"
   "libopenblas-openmp-dev" "openblas threads=openmp")
 
-find_package(yaml-cpp CONFIG QUIET)
-shard8_need(yaml-cpp_FOUND "yaml-cpp: no package configuration found"
-  "-Dyaml-cpp_ROOT=/path/to/yaml-cpp" "libyaml-cpp-dev" "yaml-cpp")
+shard8_need_package(CLI11 CLI11 libcli11-dev cli11)
+shard8_need_package(fmt fmt libfmt-dev fmt)
+shard8_need_package(nlohmann_json "nlohmann-json 3" nlohmann-json3-dev nlohmann-json 3)
+shard8_need_package(yaml-cpp yaml-cpp libyaml-cpp-dev yaml-cpp)
 if(TARGET yaml-cpp AND NOT TARGET yaml-cpp::yaml-cpp)
   add_library(shard8_yaml_cpp INTERFACE)
   target_link_libraries(shard8_yaml_cpp INTERFACE yaml-cpp)
   set_target_properties(shard8_yaml_cpp PROPERTIES EXPORT_NAME yaml_cpp)
   add_library(yaml-cpp::yaml-cpp ALIAS shard8_yaml_cpp)
 endif()
-
-find_package(CLI11 CONFIG QUIET)
-shard8_need(CLI11_FOUND "CLI11: no package configuration found"
-  "-DCLI11_ROOT=/path/to/cli11" "libcli11-dev" "cli11")
-
-find_package(fmt CONFIG QUIET)
-shard8_need(fmt_FOUND "fmt: no package configuration found"
-  "-Dfmt_ROOT=/path/to/fmt" "libfmt-dev" "fmt")
-
-find_package(nlohmann_json 3 CONFIG QUIET)
-shard8_need(nlohmann_json_FOUND "nlohmann-json 3: no package configuration found"
-  "-Dnlohmann_json_ROOT=/path/to/nlohmann-json" "nlohmann-json3-dev" "nlohmann-json")
 
 find_path(SHARD8_XXHASH_INCLUDE_DIR NAMES xxhash.h DOC "Folder of xxhash.h")
 find_library(SHARD8_XXHASH_LIBRARY NAMES xxhash DOC "The xxHash library")
@@ -84,9 +80,7 @@ endif()
 
 find_package(Threads QUIET)
 if(SHARD8_TESTS)
-  find_package(GTest CONFIG QUIET)
-  shard8_need(GTest_FOUND "GoogleTest: no package configuration found (not needed with -DSHARD8_TESTS=OFF)"
-    "-DGTest_ROOT=/path/to/googletest" "libgtest-dev libgmock-dev" "googletest")
+  shard8_need_package(GTest "GoogleTest (not needed with -DSHARD8_TESTS=OFF)" "libgtest-dev libgmock-dev" googletest)
 endif()
 
 include(shard8_kokkos)

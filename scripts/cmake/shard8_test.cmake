@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # shard8_test(LAYER.SUBJECT
-#   SOURCES file.cpp...           GoogleTest sources
-#   LINKS   target...             what is tested
+#   [SOURCES file.cpp...]         GoogleTest sources; default: SUBJECT_test.cpp
+#   [LINKS   target...]           what is tested; default: shard8::LAYER
 #   [CASES  case...]              one CTest each; without them one CTest, `all`
 #   [NP     n...]                 run under mpiexec with n ranks, one CTest for each n
 #   [MAIN   plain|kokkos|mpi]     default: mpi with NP, plain if LINKS are only base, deck
@@ -11,6 +11,7 @@
 #   [BACKEND name]                in the CTest's name; default: cuda on devices, mpi with NP, else host
 #   [LABELS label...]             default: unit
 #   [TIMEOUT seconds]             default: 120
+#   [PROCESSORS n]                default: 1 for MAIN plain and for one rank, else 2
 #   [ENVIRONMENT NAME=value...]
 #   [DEFINITIONS NAME=value...]   of the sources, as for target_compile_definitions
 # )
@@ -24,11 +25,17 @@
 # TEST_F, TEST_P and TYPED_TEST alike. An executable with a suite that CASES does not list
 # fails, and so does a case without tests. By hand: build/cpu/tests/comm.group --case all_gather
 function(shard8_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT;PROCESSORS"
     "SOURCES;LINKS;CASES;NP;LABELS;ENVIRONMENT;DEFINITIONS")
-  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES OR NOT name MATCHES "^[a-z0-9_]+\\.[a-z0-9_]+$")
-    message(FATAL_ERROR "shard8_test(${name}): needs a name layer.subject and SOURCES; "
+  if(arg_UNPARSED_ARGUMENTS OR NOT name MATCHES "^([a-z0-9_]+)\\.([a-z0-9_]+)$")
+    message(FATAL_ERROR "shard8_test(${name}): needs a name layer.subject; "
       "unexpected '${arg_UNPARSED_ARGUMENTS}'. Usage: scripts/cmake/shard8_test.cmake")
+  endif()
+  if(NOT arg_LINKS)
+    set(arg_LINKS shard8::${CMAKE_MATCH_1})
+  endif()
+  if(NOT arg_SOURCES)
+    set(arg_SOURCES ${CMAKE_MATCH_2}_test.cpp)
   endif()
   if(NOT arg_MAIN)
     if(arg_NP)
@@ -67,12 +74,7 @@ function(shard8_test name)
     math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")  # chosen: they are three times as slow
   endif()
 
-  add_executable(${name} ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" LINKER_LANGUAGE CXX)
-  target_link_libraries(${name} PRIVATE
-    shard8_warnings shard8_abi shard8_test_main_${arg_MAIN} ${arg_LINKS})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  shard8_test_program(${name} SOURCES ${arg_SOURCES} LINKS shard8_test_main_${arg_MAIN} ${arg_LINKS})
   target_compile_definitions(${name} PRIVATE
     "SHARD8_SOURCE_DIR=\"${SHARD8_TEST_SOURCE_DIR}\"" ${arg_DEFINITIONS})
 
@@ -94,7 +96,9 @@ function(shard8_test name)
       set(launch "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_PREFLAGS} "${MPIEXEC_NUMPROC_FLAG}" "${np}")
       set(suffix ".np${np}")
     endif()
-    if(arg_MAIN STREQUAL "plain" OR np EQUAL 1)
+    if(arg_PROCESSORS)
+      set(processors ${arg_PROCESSORS})
+    elseif(arg_MAIN STREQUAL "plain" OR np EQUAL 1)
       set(processors 1)
     endif()
     if(NOT cases)
@@ -122,6 +126,46 @@ function(shard8_test name)
   endforeach()
 endfunction()
 
+# shard8_test_program(NAME [EXCLUDE_FROM_ALL] SOURCES file.cpp... LINKS target...)
+#
+# An executable of tests, build/PRESET/tests/NAME.
+function(shard8_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EXCLUDE_FROM_ALL" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" LINKER_LANGUAGE CXX)
+  if(arg_EXCLUDE_FROM_ALL)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+  target_link_libraries(${name} PRIVATE shard8_warnings shard8_abi ${arg_LINKS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+endfunction()
+
+# shard8_preload(NAME file.cpp [target...])
+#
+# A library that tests load before all others. Its source defines functions of the C library, which the C library's
+# headers would otherwise replace by checked ones.
+function(shard8_preload name source)
+  add_library(${name} MODULE ${source})
+  target_link_libraries(${name} PRIVATE shard8_warnings ${ARGN} ${CMAKE_DL_LIBS})
+  target_compile_options(${name} PRIVATE -U_FORTIFY_SOURCE)
+endfunction()
+
+# shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [ENVIRONMENT NAME=value...]
+#   [PROPERTIES name value...])
+#
+# A CTest of a script that runs the program. TIMEOUT is 120 by default.
+function(shard8_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false ${SHARD8_PROGRAM_ENVIRONMENT} ${arg_ENVIRONMENT})
+  add_test(NAME "${name}" COMMAND ${arg_COMMAND})
+  set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS 2
+    ENVIRONMENT "${environment}" ${arg_PROPERTIES})
+endfunction()
+
 # shard8_device_test(TEST PROGRAM command...): a CTest whose command starts PROGRAM, which needs devices.
 function(shard8_device_test test program)
   add_test(NAME "${test}" COMMAND "${PROJECT_SOURCE_DIR}/tests/support/where_devices" "${program}" ${ARGN})
@@ -146,3 +190,9 @@ if(SHARD8_SANITIZE)
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/ubsan.supp")
 endif()
+
+# How tests that run the program find it, and how they start ranks.
+set(shard8_launch "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_PREFLAGS})
+list(JOIN shard8_launch " " shard8_launch)
+set(SHARD8_PROGRAM_ENVIRONMENT OMP_NUM_THREADS=1 "SHARD8_PROGRAM=$<TARGET_FILE:shard8>"
+  "SHARD8_MPIEXEC=${shard8_launch}" "SHARD8_SOURCES=${PROJECT_SOURCE_DIR}")

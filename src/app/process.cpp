@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "profile/report_files.hpp"
 #include "tensor/runtime.hpp"
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 
-#include "base/short_path.hpp"
-
 namespace shard8::base {
 
 // Messages show folder and file name: enough to find the line, without the path of the build.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 
 #include <fmt/format.h>
 

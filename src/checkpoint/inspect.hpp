@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "io/shard_file.hpp"
 
 namespace shard8::checkpoint {
@@ -44,5 +44,14 @@ std::vector<TensorSummary> summarise(const Checkpoint& checkpoint, bool hashes);
 /// a line for each box. In JSON every key of the deck is there, with its origin.
 std::string show_text(const Checkpoint& checkpoint, const std::vector<TensorSummary>& tensors, bool boxes);
 std::string show_json(const Checkpoint& checkpoint, const std::vector<TensorSummary>& tensors, bool boxes);
+
+/// Why boxes do not cover a tensor exactly once, as the end of a message: a box that lies outside, two that overlap, or
+/// elements in no box. Empty if they cover it. `boxes` have the tensor's shape and dtype; their order does not matter.
+std::string problem_of_cover(const ManifestTensor& tensor, std::vector<PlacedBox> boxes, const Checkpoint& checkpoint);
+
+/// Checks every byte of every file of a checkpoint against its digest, and that the boxes of each tensor cover it
+/// exactly once. Each problem is a message with the file, what is wrong and what to do; none: the files are as they
+/// were written. A file with a problem does not keep others from being checked.
+std::vector<std::string> problems_of_files(const Checkpoint& checkpoint);
 
 }  // namespace shard8::checkpoint

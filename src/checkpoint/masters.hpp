@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "io/tensor_file.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::checkpoint {
 
@@ -33,5 +37,29 @@ class Masters final : public io::TensorFile {
   mutable std::mutex mutex_;  // of reader_, which opens files when they are first needed
   mutable Reader reader_;
 };
+
+struct ExportOptions {
+  tensor::DType dtype = tensor::DType::fp32;  ///< fp32, or bf16: values are rounded to nearest even
+  bool replace = false;                       ///< whether files of an earlier export may be replaced
+  /// Bytes of tensors in a file; a larger tensor has a file of its own. The default is that of Hugging Face, 5 GB.
+  std::uint64_t largest_file = 5'000'000'000;
+};
+
+struct Exported {
+  std::vector<std::string> files;  ///< their names in the folder
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;  ///< of the values
+};
+
+/// Writes all tensors of `weights` to `folder` as Hugging Face Transformers reads them: model.safetensors, or
+/// model-00001-of-0000N.safetensors and model.safetensors.index.json, and config.json with the text `config`. The
+/// folder is made if it is missing. About 64 MiB, or a row, of values are in memory at once.
+///
+/// Files have names that end in .tmp until all of them are written, so an export that fails changes nothing. With
+/// `replace` files of an earlier export are removed before the new ones are renamed. Error(deck) if there are such
+/// files and `replace` is false, Error(environment) or Error(failed) if a file cannot be written, and those of
+/// `weights`.
+Exported export_weights(const io::TensorFile& weights, const std::string& folder, const std::string& config,
+                        const ExportOptions& options);
 
 }  // namespace shard8::checkpoint

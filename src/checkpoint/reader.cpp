@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+
 #include "checkpoint/reader.hpp"
 
 #include <algorithm>
@@ -7,13 +8,51 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "tensor/bfloat16.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::checkpoint {
-
 namespace {
 
 using base::ExitCode;
+using tensor::BFloat16;
+
+template <class T>
+T element(const std::byte* bytes, std::int64_t i) {
+  T value;
+  std::memcpy(&value, bytes + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// out[i] = f(i)
+template <class F>
+void fill(std::byte* out, std::int64_t count, const F& f) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = f(i);
+    std::memcpy(out + static_cast<std::size_t>(i) * sizeof(value), &value, sizeof(value));
+  }
+}
+
+/// Converts `count` elements. `remainder` is read by `join` alone. Not for Conversion::none.
+void convert(Conversion how, std::byte* out, const std::byte* in, const std::byte* remainder, std::int64_t count) {
+  switch (how) {
+    case Conversion::widen:
+      return fill(out, count, [in](std::int64_t i) { return static_cast<float>(element<BFloat16>(in, i)); });
+    case Conversion::round:
+      return fill(out, count, [in](std::int64_t i) { return BFloat16(element<float>(in, i)); });
+    case Conversion::join:
+      return fill(out, count, [in, remainder](std::int64_t i) {
+        return tensor::join_halves(element<BFloat16>(in, i), element<std::int16_t>(remainder, i));
+      });
+    case Conversion::upper_half:
+      return fill(out, count, [in](std::int64_t i) { return tensor::split_halves(element<float>(in, i)).weight; });
+    case Conversion::lower_half:
+      return fill(out, count, [in](std::int64_t i) { return tensor::split_halves(element<float>(in, i)).remainder; });
+    case Conversion::none:
+      break;
+  }
+  base::fail(base::ExitCode::failed, "elements of the same dtype are not converted");
+}
 
 /// Largest buffer through which parts are read, in bytes. Chosen: several blocks of a file, so that a block is rarely
 /// read twice.

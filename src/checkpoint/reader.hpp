@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -10,13 +12,22 @@
 #include <vector>
 
 #include "checkpoint/box_index.hpp"
-#include "checkpoint/convert.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/state_tensor.hpp"
 #include "io/shard_file.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::checkpoint {
+
+/// How elements that a checkpoint holds become those that a run keeps, where the deck asks for another dtype.
+enum class Conversion : std::uint8_t {
+  none,        ///< the same dtype
+  widen,       ///< bf16 to fp32, exact
+  round,       ///< fp32 to bf16, to nearest even
+  join,        ///< a bf16 master and its i16 remainder to the fp32 master, exact (kernels::join_master)
+  upper_half,  ///< an fp32 master to the bf16 half of kernels::split_master
+  lower_half,  ///< an fp32 master to the i16 remainder of kernels::split_master
+};
 
 /// Opens a shard file of the checkpoint in `folder` and checks its length and its index. Error(checkpoint) also if it
 /// is of another run or step than the manifest.

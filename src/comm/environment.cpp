@@ -14,8 +14,8 @@
 #include <system_error>
 #include <thread>
 
-#include "base/colour.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/launch.hpp"

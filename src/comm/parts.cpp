@@ -49,8 +49,9 @@ void finish_once(Pointer& pointer, const Finish& finish) {
 }  // namespace
 
 void ScatterExchange::give(int rank, std::int64_t first, std::int64_t rows) {
-  base::fail(base::ExitCode::failed, "rows {} to {} for rank {}: on hosts all rows for a rank are given at once", first,
-             first + rows - 1, rank);
+  base::fail(base::ExitCode::failed,
+             "rows {} to {} for rank {}: on hosts, and in a group of one rank, all rows for a rank are given at once",
+             first, first + rows - 1, rank);
 }
 
 void DropExchange::operator()(GatherExchange* exchange) const noexcept { drop(exchange); }

@@ -125,7 +125,7 @@ class ScatterParts {
   /// Gives a piece of the rows for `rank`: `rows` of them, from number `first` on. The piece is sent while the rows
   /// behind it are still being computed. The caller gives each row once, in ascending order. All ranks must cut the
   /// rows for every other rank into the same pieces, otherwise later exchanges of the group wait for the wrong pieces.
-  /// Throws Error(failed) on hosts, where all rows for a rank are given at once.
+  /// Throws Error(failed) on hosts and in a group of one rank, where all rows for a rank are given at once.
   void give(int rank, std::int64_t first, std::int64_t rows);
   /// See comm::destination().
   int destination(int k) const { return comm::destination(k, rank_, size_); }

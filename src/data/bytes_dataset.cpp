@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "data/dataset_kinds.hpp"
-#include "io/absent_content.hpp"
+#include "io/input_file.hpp"
 
 namespace shard8::data {
 

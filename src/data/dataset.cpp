@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/mix64.hpp"
 #include "data/dataset_kinds.hpp"
 
 namespace shard8::data {
@@ -81,5 +85,89 @@ double entropy_nats(std::span<const std::uint64_t> counts) {
 }
 
 double unigram_entropy(const Dataset& dataset) { return entropy_nats(dataset.histogram()); }
+
+Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch)
+    : size_(static_cast<std::uint64_t>(size)) {
+  SHARD8_REQUIRE(size >= 1, "a permutation of {} elements", size);
+  const int bits = std::bit_width(size_ - 1);
+  low_bits_ = (bits + 1) / 2;
+  low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
+  high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
+  std::uint64_t key = base::mix64(base::mix64(seed) ^ epoch);
+  for (auto& round : keys_) {
+    key = base::mix64(key);
+    round = key;
+  }
+}
+
+std::uint64_t Permutation::shuffle(std::uint64_t x) const {
+  std::uint64_t low = x & low_mask_;
+  std::uint64_t high = x >> low_bits_;
+  // Each half in turn is xored with a function of the other half. The same xor reverts that, so this is a bijection.
+  for (int round = 0; round < kRounds; round += 2) {
+    low ^= base::mix64(high ^ keys_[static_cast<std::size_t>(round)]) & low_mask_;
+    high ^= base::mix64(low ^ keys_[static_cast<std::size_t>(round) + 1]) & high_mask_;
+  }
+  return (high << low_bits_) | low;
+}
+
+std::int64_t Permutation::operator()(std::int64_t i) const {
+  SHARD8_REQUIRE(i >= 0 && static_cast<std::uint64_t>(i) < size_, "element {} of {}", i, size_);
+  auto x = static_cast<std::uint64_t>(i);
+  do {
+    x = shuffle(x);
+  } while (x >= size_);
+  return static_cast<std::int64_t>(x);
+}
+
+StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
+                             const std::string& name)
+    : Dataset({config.batch, seq, vocab}),
+      seed_(config.seed),
+      length_(length),
+      samples_(length > 0 ? (length - 1) / seq : 0) {
+  if (samples_ == 0) {
+    base::fail(base::ExitCode::deck,
+               "'{}': holds {} tokens, but training needs at least seq+1 = {} (model.seq = {}); "
+               "give more data in data.path or a smaller model.seq",
+               name, length, seq + 1, seq);
+  }
+}
+
+std::string StreamDataset::samples_text() const { return fmt::format("{} samples of {} tokens", samples_, seq()); }
+
+void StreamDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  require_slots(out, first_sequence, slots);
+  const auto width = static_cast<std::size_t>(seq() + 1);
+  for (std::int64_t k = 0; k < slots.count; ++k) {
+    const std::int64_t number = first_sequence + slots.first + k * slots.stride;
+    const Permutation order(samples_, seed_, static_cast<std::uint64_t>(number / samples_));
+    const std::int64_t sample = order(number % samples_);
+    read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
+  }
+}
+
+SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
+    : Dataset({config.batch, seq, vocab}), seed_(config.seed) {}
+
+std::string SyntheticDataset::description() const { return fmt::format("synthetic: uniform over {} tokens", vocab()); }
+
+void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+  require_slots(out, first_sequence, slots);
+  auto* token = out.data();
+  for (std::int64_t k = 0; k < slots.count; ++k) {
+    const auto sequence = static_cast<std::uint64_t>(first_sequence + slots.first + k * slots.stride);
+    const std::uint64_t key = base::mix64(base::mix64(seed_) ^ sequence);
+    for (std::int64_t t = 0; t <= seq(); ++t) {
+      // The token is floor(value · vocab / 2^32), value from the high 32 bits (Lemire, 2019); uniform to 2^-32 · vocab.
+      const std::uint64_t value = base::mix64(key ^ static_cast<std::uint64_t>(t)) >> 32;
+      *token++ = static_cast<std::int32_t>((value * static_cast<std::uint64_t>(vocab())) >> 32);
+    }
+  }
+}
+
+std::vector<std::uint64_t> SyntheticDataset::histogram() const {
+  return std::vector<std::uint64_t>(static_cast<std::size_t>(vocab()), 1);
+}
 
 }  // namespace shard8::data

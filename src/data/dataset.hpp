@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "deck/config.hpp"
-#include "io/fingerprint.hpp"
+#include "io/digest.hpp"
 #include "io/io_thread.hpp"
 
 namespace shard8::data {

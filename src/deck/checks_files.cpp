@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -165,14 +166,18 @@ bool is_reserved(const std::string& name) {
   return name == "lock" || name.starts_with("lock.") || name == "training.json" || name.starts_with("replaced_");
 }
 
+/// The keys that name output files, and the names.
+std::array<std::pair<std::string_view, const std::string*>, 4> outputs_of(const Config& config) {
+  const OutputConfig& output = config.output;
+  return {{{"output.metrics", &output.metrics},
+           {"output.timing", &output.timing},
+           {"output.timing_ranks", &output.timing_ranks},
+           {"output.summary", &output.summary}}};
+}
+
 // A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
-  const std::pair<std::string_view, const std::string*> outputs[] = {
-      {"output.metrics", &config.output.metrics},
-      {"output.timing", &config.output.timing},
-      {"output.timing_ranks", &config.output.timing_ranks},
-      {"output.summary", &config.output.summary}};
-  for (const auto& [key, name] : outputs) {
+  for (const auto& [key, name] : outputs_of(config)) {
     if (!check.sound({key, "output.dir"}) || name->empty()) continue;
     const fs::path file = fs::path(config.output.dir) / *name;
     if (is_reserved(*name))
@@ -207,12 +212,7 @@ void check_checkpoint_folder(const Checker& check, const FileChecker& files, con
     }
   }
   if (fs::path(dir).lexically_normal() != fs::path(config.output.dir).lexically_normal()) return;
-  const std::pair<std::string_view, const std::string*> outputs[] = {
-      {"output.metrics", &config.output.metrics},
-      {"output.timing", &config.output.timing},
-      {"output.timing_ranks", &config.output.timing_ranks},
-      {"output.summary", &config.output.summary}};
-  for (const auto& [key, name] : outputs) {
+  for (const auto& [key, name] : outputs_of(config)) {
     if (*name != "latest" && *name != "lock" && *name != "latest.tmp" && !name->starts_with("step_")) continue;
     check.fail({key, "checkpoint.dir"},
                fmt::format("{} is a name that checkpoints use, and {} is output.dir", check.shown(key),

@@ -68,17 +68,23 @@ std::size_t distance(std::string_view a, std::string_view b) {
 std::span<const Group> all_groups() {
   static const std::array<Group, 12> groups = {{
       {"model", "The transformer that is trained.", model_fields()},
-      {"mesh", "How ranks are laid out: replicate * shard * tensor of them.", mesh_fields()},
+      {"mesh", "How replicate * shard * tensor ranks are laid out.", mesh_fields()},
       {"precision", "Number formats.", precision_fields()},
       {"fp8", "8-bit products: QKV, proj, fc1 and fc2 of the layers.", fp8_fields()},
-      {"fsdp", "The life of sharded weights.", fsdp_fields()},
-      {"overlap", "Which exchanges of the tensor group run beside matrix products.", overlap_fields()},
+      {"fsdp", "When sharded weights are gathered, and in which dtype.", fsdp_fields()},
+      {"overlap",
+       "Which exchanges of the tensor group are overlapped with matrix products. direct: a product of each rank's "
+       "tokens runs as soon as they arrive. pipeline: each rank's tokens leave as soon as their product is done. ring, "
+       "on hosts: tokens or partial sums pass from neighbour to neighbour. bulk: during the product that the key "
+       "names. "
+       "auto: the run times off and the first other method, and keeps the faster.",
+       overlap_fields()},
       {"optimizer", "AdamW and the learning rate.", optimizer_fields()},
-      {"data", "What is read, and how much of it in a step.", data_fields()},
-      {"run", "How long, and what is printed on the way.", run_fields()},
-      {"checkpoint", "What a run saves, and what it goes on from.", checkpoint_fields()},
-      {"verify", "What the end of a run is held against.", verify_fields()},
-      {"output", "What a run writes.", output_fields()},
+      {"data", "What is read, and how many sequences a step takes.", data_fields()},
+      {"run", "How long the run trains, and when it stops.", run_fields()},
+      {"checkpoint", "What a run saves, and where it restarts.", checkpoint_fields()},
+      {"verify", "What the losses of a run are compared with.", verify_fields()},
+      {"output", "What a run writes. Names of files may not contain '/'.", output_fields()},
   }};
   return groups;
 }

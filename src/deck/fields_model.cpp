@@ -21,8 +21,8 @@ constexpr Slot mesh() {
 constexpr Field kModel[] = {
     {.key = "arch",
      .slot = model<&ModelConfig::arch>(),
-     .help = "llama: RMSNorm, rotary positions, grouped queries, SwiGLU, no biases; gpt2: "
-             "LayerNorm, learned positions, biases, GELU"},
+     .help = "llama: RMSNorm, rotary positions, grouped queries, SwiGLU, no biases; gpt2: LayerNorm, learned "
+             "positions, biases, GELU"},
     {.key = "hidden",
      .slot = model<&ModelConfig::hidden>(),
      .bounds = at_least(1),
@@ -46,25 +46,25 @@ constexpr Field kModel[] = {
      .bounds = at_least(1),
      .required = true,
      .unit = "heads",
-     .help = "query heads, a multiple of kv_heads and of mesh.tensor"},
+     .help = "query heads, a multiple of kv_heads and mesh.tensor"},
     {.key = "kv_heads",
      .slot = model<&ModelConfig::kv_heads>(),
      .bounds = at_least(1),
      .default_note = "model.heads",
      .unit = "heads",
-     .help = "key and value heads, a multiple of mesh.tensor; gpt2: the same as heads"},
+     .help = "key and value heads, a multiple of mesh.tensor; gpt2: equal to heads"},
     {.key = "vocab",
      .slot = model<&ModelConfig::vocab>(),
      .bounds = at_least(2),
      .required = true,
      .unit = "tokens",
-     .help = "size of the vocabulary; any, padding for mesh.tensor is added inside"},
+     .help = "vocabulary size; mesh.tensor need not divide it"},
     {.key = "seq",
      .slot = model<&ModelConfig::seq>(),
      .bounds = at_least(1),
      .required = true,
      .unit = "tokens",
-     .help = "length of a sequence; gpt2: also the number of positions learned"},
+     .help = "sequence length; gpt2: also the number of learned positions"},
     {.key = "norm_eps",
      .slot = model<&ModelConfig::norm_eps>(),
      .bounds = positive_float(),
@@ -72,25 +72,23 @@ constexpr Field kModel[] = {
     {.key = "rope_theta",
      .slot = model<&ModelConfig::rope_theta>(),
      .bounds = positive_float(),
-     .help = "base of the rotary frequencies; llama only"},
+     .help = "base of the rotary frequencies, llama only"},
     {.key = "tie_embeddings",
      .slot = model<&ModelConfig::tie_embeddings>(),
      .default_note = "false for llama, true for gpt2",
-     .help = "the head is the embedding table, one parameter"},
-    {.key = "init_seed", .slot = model<&ModelConfig::init_seed>(), .help = "seed of the initial weights"},
+     .help = "the head is the embedding table"},
+    {.key = "init_seed", .slot = model<&ModelConfig::init_seed>(), .help = "seed of random initial weights"},
     {.key = "init_std",
      .slot = model<&ModelConfig::init_std>(),
      .bounds = float_from(0),
-     .help = "standard deviation of the initial weights"},
+     .help = "standard deviation of random initial weights"},
     {.key = "init_file",
      .slot = model<&ModelConfig::init_file>(),
-     .help = "initial weights, 'file.h5:/group', 'file.safetensors', an index of several or its "
-             "folder, names and layouts as in Hugging Face checkpoints; or a checkpoint of shard8, or a folder of "
-             "several, of which the last that is usable is read; empty: random"},
+     .help = "initial weights: 'file.h5:/group', safetensors file, index or folder, or checkpoints of shard8; empty: "
+             "random"},
     {.key = "recompute",
      .slot = model<&ModelConfig::recompute>(),
-     .help = "what backward recomputes in place of keeping it: selective: norms, activations "
-             "and attention's softmax; full: all but a layer's input"},
+     .help = "recomputed in backward; selective: norms, activations, softmax; full: all but each layer's input"},
 };
 
 constexpr Field kMesh[] = {
@@ -98,14 +96,13 @@ constexpr Field kMesh[] = {
      .slot = mesh<&MeshConfig::replicate>(),
      .bounds = from_to(1, kMostRanks),
      .unit = "ranks",
-     .help = "copies of the sharded weights; varies slowest over ranks"},
+     .help = "replicas of the sharded weights; varies slowest over ranks"},
     {.key = "shard",
      .slot = mesh<&MeshConfig::shard>(),
      .bounds = from_to(1, kMostRanks),
      .automatic = true,
      .unit = "ranks",
-     .help = "ranks over which the weights are sharded (FSDP); auto: ranks / (replicate * tensor), of the ranks that "
-             "were started"},
+     .help = "ranks over which weights are sharded (FSDP); auto: started ranks / (replicate * tensor)"},
     {.key = "tensor",
      .slot = mesh<&MeshConfig::tensor>(),
      .bounds = from_to(1, kMostRanks),
@@ -113,34 +110,77 @@ constexpr Field kMesh[] = {
      .help = "ranks that share each matrix product and its tokens; varies fastest over ranks"},
     {.key = "backend",
      .slot = mesh<&MeshConfig::backend>(),
-     .help = "what moves data between ranks: MPI from hosts' memory, NCCL from devices'"},
-    {.key = "device",
-     .slot = mesh<&MeshConfig::device>(),
-     .help = "where kernels run; the build decides, and auto takes what it is for"},
+     .help = "communication library: MPI for host memory, NCCL for devices"},
+    {.key = "device", .slot = mesh<&MeshConfig::device>(), .help = "where kernels run; auto: what the build is for"},
     {.key = "share_devices",
      .slot = mesh<&MeshConfig::share_devices>(),
-     .help = "a node may have more ranks than devices; to try meshes, not to measure them. No effect on hosts"},
+     .help = "allow more ranks than devices on a node, to try meshes, not to measure; no effect on hosts"},
 };
 
 constexpr Field kPrecision[] = {
     {.key = "compute",
      .slot = slot<&Config::precision, &PrecisionConfig::compute>(),
-     .help = "activations, residual stream and matrix products; softmax, norms' statistics, logits "
-             "and loss are FP32 always"},
+     .help = "activations, residual stream, matrix products; softmax, statistics of norms, logits and loss are always "
+             "FP32"},
     {.key = "reduce",
      .slot = slot<&Config::precision, &PrecisionConfig::reduce>(),
-     .help = "gradients while they are reduced over ranks"},
+     .help = "communication dtype of gradients"},
     {.key = "deterministic",
      .slot = slot<&Config::precision, &PrecisionConfig::deterministic>(),
-     .help = "the same bits from run to run on one mesh (same libraries, threads and ranks per "
-             "host)"},
+     .help = "equal bits from run to run on one mesh (same libraries, threads and ranks per host)"},
     {.key = "peak_tflops",
      .slot = slot<&Config::precision, &PrecisionConfig::peak_tflops>(),
      .bounds = at_least(0),
      .unit = "TFLOP/s",
-     .help =
-         "peak of a rank in the format of its products, for the report's MFU; 0: from the device's data sheet where "
-         "it is known"},
+     .help = "peak of a rank in its products' format, for MFU; 0: from the device's data sheet if known"},
+};
+
+template <auto member>
+constexpr Slot fp8() {
+  return slot<&Config::fp8, member>();
+}
+
+constexpr double kMostMargin = 16;  // E4M3 spans 18 powers of two: with a larger margin hardly any value would be left
+
+constexpr Field kFp8[] = {
+    {.key = "recipe",
+     .slot = fp8<&Fp8Config::recipe>(),
+     .help = "scaling: delayed: a matrix, from earlier steps; current: a matrix, from its values; block: 1x128 and "
+             "128x128; mxfp8: 1x32, E8M0 scales; none: no FP8"},
+    {.key = "format",
+     .slot = fp8<&Fp8Config::format>(),
+     .default_note = "auto: hybrid for delayed and current, e4m3 for block and mxfp8",
+     .help = "hybrid: E4M3, gradients E5M2; e4m3: all E4M3; only the recipe's own format is allowed"},
+    {.key = "amax_history",
+     .slot = fp8<&Fp8Config::amax_history>(),
+     .bounds = at_least(1),
+     .unit = "steps",
+     .help = "steps of amaxes kept, delayed only"},
+    {.key = "amax_algo",
+     .slot = fp8<&Fp8Config::amax_algo>(),
+     .help = "the amax of the history that makes the scale, delayed only"},
+    {.key = "margin",
+     .slot = fp8<&Fp8Config::margin>(),
+     .bounds = from_to(-kMostMargin, kMostMargin),
+     .unit = "powers of two",
+     .help = "scales are divided by 2^margin, delayed only"},
+    {.key = "power_of_2_scales",
+     .slot = fp8<&Fp8Config::power_of_2_scales>(),
+     .default_note = "true for block and mxfp8, else false",
+     .help = "round scales down to powers of two; never with delayed, always with mxfp8"},
+    {.key = "weights",
+     .slot = fp8<&Fp8Config::weights>(),
+     .help = "storage of FP8 linears' weights beside the master; bf16: in precision.compute, cast at each gather"},
+    {.key = "first_layers_bf16",
+     .slot = fp8<&Fp8Config::first_layers_bf16>(),
+     .bounds = at_least(0),
+     .unit = "layers",
+     .help = "first layers kept in precision.compute"},
+    {.key = "last_layers_bf16",
+     .slot = fp8<&Fp8Config::last_layers_bf16>(),
+     .bounds = at_least(0),
+     .unit = "layers",
+     .help = "last layers kept in precision.compute; at least one layer must remain in FP8"},
 };
 
 }  // namespace
@@ -148,5 +188,7 @@ constexpr Field kPrecision[] = {
 std::span<const Field> model_fields() { return kModel; }
 std::span<const Field> mesh_fields() { return kMesh; }
 std::span<const Field> precision_fields() { return kPrecision; }
+
+std::span<const Field> fp8_fields() { return kFp8; }
 
 }  // namespace shard8::deck

@@ -4,15 +4,100 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "deck/fields.hpp"
-#include "deck/schema.hpp"
 
 namespace shard8::deck {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value, bool integer) { return integer ? Json(static_cast<std::int64_t>(value)) : Json(value); }
+
+void add_bounds(Json& schema, const Bounds& bounds, bool integer) {
+  if (std::isfinite(bounds.low)) schema[bounds.open_low ? "exclusiveMinimum" : "minimum"] = number(bounds.low, integer);
+  if (std::isfinite(bounds.high))
+    schema[bounds.open_high ? "exclusiveMaximum" : "maximum"] = number(bounds.high, integer);
+  else if (integer)
+    schema["maximum"] = kMostInteger;
+}
+
+/// The value of a deck's key as JSON.
+struct Default {
+  const Config config{};
+  Json operator()(const ChoiceAccess& member) const {
+    return std::string(member.names[static_cast<std::size_t>(member.get(config))]);
+  }
+  template <class T>
+  Json operator()(Access<T> member) const {
+    Config copy = config;
+    return Json(member(copy));
+  }
+};
+
+Json schema_of(const Field& field) {
+  constexpr const char* kTypes[] = {"integer", "integer", "number", "boolean", "string", "string"};
+  const std::size_t kind = field.slot.index();
+  Json schema{{"type", kTypes[kind]}};
+  if (const auto* choice = std::get_if<ChoiceAccess>(&field.slot)) {
+    schema["enum"] = Json::array();
+    for (const std::string_view name : choice->names) schema["enum"].push_back(std::string(name));
+  }
+  if (kind == 1) schema["minimum"] = 0;
+  if (field.not_empty) schema["minLength"] = 1;
+  if (kind == 0 || kind == 2) {
+    Json bounds = Json::object();
+    add_bounds(bounds, field.bounds, kind == 0);
+    if (field.automatic) {
+      schema.erase("type");
+      bounds["type"] = "integer";
+      schema["anyOf"] = {Json{{"const", "auto"}}, bounds};
+    } else if (field.bounds.or_zero)
+      schema["anyOf"] = {Json{{"const", 0}}, bounds};
+    else
+      schema.update(bounds);
+  }
+  std::string description(field.help);
+  if (!field.unit.empty()) description += fmt::format(" [{}]", field.unit);
+  if (!field.default_note.empty()) description += fmt::format(" (default: {})", field.default_note);
+  schema["description"] = description;
+  if (!field.required && field.default_note.empty()) schema["default"] = std::visit(Default{}, field.slot);
+  return schema;
+}
+
+/// A JSON schema (draft 2020-12) of YAML decks, from the table of fields: names, types, bounds, choices, defaults and
+/// required keys. Checks that involve several keys are not in it, nor numbers as Fortran spells them.
+std::string json_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "a deck of shard8"}};
+  schema["type"] = "object";
+  schema["additionalProperties"] = false;
+  Json groups = Json::object(), required_groups = Json::array();
+  for (const Group& group : all_groups()) {
+    Json keys = Json::object(), required = Json::array();
+    std::vector<std::string_view> either;  // of two keys one is needed
+    for (const Field& field : group.fields) {
+      keys[std::string(field.key)] = schema_of(field);
+      if (field.required && field.instead.empty()) required.push_back(std::string(field.key));
+      if (!field.instead.empty()) either = {field.key, field.instead};
+    }
+    Json one{{"type", "object"}, {"description", std::string(group.help)}, {"additionalProperties", false}};
+    if (!required.empty()) {
+      one["required"] = required;
+      required_groups.push_back(std::string(group.name));
+    }
+    for (const std::string_view key : either) one["anyOf"].push_back({{"required", Json::array({std::string(key)})}});
+    one["properties"] = std::move(keys);
+    groups[std::string(group.name)] = std::move(one);
+  }
+  schema["required"] = std::move(required_groups);
+  schema["properties"] = std::move(groups);
+  return schema.dump(2) + '\n';
+}
 
 constexpr std::size_t kWidth = 96;
 
@@ -80,81 +165,83 @@ constexpr std::string_view kPreface =
 
 <!-- Generated from the table of fields; to change it: shard8 deck --format markdown > docs/deck.md -->
 
-A deck says what is trained, on which mesh, and how the end is judged. It has two levels, groups
-and keys with one value each, and two spellings:
+A deck says what is trained, on which mesh, and how the result is judged. It has two spellings:
 
-YAML, in files ending in `.yaml` or `.yml`:
-
-    mesh:
-      shard: 2   # a comment
+    mesh:                  # YAML: files ending in .yaml or .yml
+      shard: 2
       tensor: 2
 
-Fortran namelists, in files ending in `.nml`:
-
-    &mesh
-      shard = 2, ! a comment
-      tensor = 2
+    &mesh                  ! Fortran namelists: files ending in .nml
+      shard = 2, tensor = 2
     /
 
-Both are read into the same table, the one below, which `shard8 deck [GROUP] [--format yaml|nml]`
-prints as a deck to be filled in. `shard8 convert DECK --to yaml|nml` prints a deck in the other
-spelling. `shard8 deck --format schema` prints a JSON schema, with which editors check YAML decks.
+    shard8 deck [GROUP] [--format yaml|nml]      # every key, as a deck to fill in
+    shard8 deck --format schema                  # a JSON schema, for editors
+    shard8 convert DECK --to yaml|nml            # the deck in the other spelling
+    shard8 check DECK                            # what would run, or every error
+    shard8 check DECK --files                    # KEY PATH of each file and folder that a run writes
+    shard8 run DECK mesh.tensor=4 run.steps=10   # other values; the last one of a key counts
 
-- Numbers are decimal: `256`, `3.0e-4`, `3.0d-4`. Logical values are `true` and `false`, `.true.`
-  and `.false.`, `t` and `f`. Not numbers: `010`, `1_000`, `0x10`, `3abc`; `1e3` is no integer.
-- In namelists names may be in any case, texts and choices stand in quotes, a group ends with `/`
-  or `&end`. Arrays, repeats (`2*1`), components and empty values are errors.
-- In YAML lists, deeper levels, tags, anchors and several documents are errors.
-- A key or group that is not in the table is an error, and so is one that stands twice.
-- Keys can be changed on the command line: `shard8 run DECK mesh.tensor=4 run.steps=10`. The value
-  is all that follows `=`; no quotes are taken off. Of one key given several times the last value
-  counts.
-- Files are looked for from the working directory, then from the deck's folder.
+- Numbers are decimal: `256`, `3.0e-4`, `3.0d-4`; not `010`, `1_000`, `0x10`, or `1e3` as an integer.
+- Logical values are `true` and `false`, or as in Fortran `.true.`, `.false.`, `t` and `f`.
+- Namelists: names in any case, texts and choices in quotes, a group ends with `/` or `&end`; arrays, repeats (`2*1`),
+  components and empty values are errors.
+- YAML: lists, deeper levels, tags, anchors and several documents are errors. A repeated key is an error.
+- Input files are looked for in the working directory, then in the deck's folder. `output.dir` and `checkpoint.dir` are
+  relative to the working directory and made if missing.
+- On the command line `data.batch` and `data.batch_per_rank` replace each other.
 
-All errors are told at once, before any device or other file is touched, and the exit code is 2:
+All errors are printed at once, with exit code 2, before a device or another file is touched:
 
     inputs/tiny.yaml:14:3: error: unknown key 'tensr' in group 'mesh'
        14 |   tensr: 2
           |   ^~~~~  did you mean 'tensor'?
 
-A key that nothing reads as the others stand (`fp8.margin` without the recipe `delayed`) is no error: a
-warning of the same form says so.
-
-`shard8 check DECK` looks at data, weights and folders as well, as a run does, and says what would run.
-
-`shard8 check DECK --files` is for scripts. It prints only where a run writes, a line `KEY PATH` for each: `output.dir`,
-`output.summary`, `output.metrics`, `output.timing`, `output.timing_ranks`, `ranks` (ranks.csv), `training` (training.json)
-and `checkpoint.dir`; keys that are off are left out. Paths hold no newlines. `--ranks=N` goes with it. Whether the run could
-start is not checked.
-
-At step s, counted from 0, the learning rate is `lr * (s + 1) / warmup` while s < warmup, then with
-N = decay_steps `min_lr + (lr - min_lr) / 2 * (1 + cos(pi * (s - warmup) / (N - warmup)))`, and
-min_lr from step N on.
+A key without effect, such as `fp8.margin` without the recipe `delayed`, is a warning. In the tables numbers are integers
+unless they are called real; the schema has the exact bounds.
 )";
 
-std::string row(const Field& field) {
-  const bool choice = std::holds_alternative<ChoiceAccess>(field.slot);
-  std::string allowed = expected(field);
-  if (choice) {
-    allowed.clear();
-    for (const auto name : std::get<ChoiceAccess>(field.slot).names) {
-      allowed += fmt::format("{}`{}`", allowed.empty() ? "" : ", ", name);
-    }
+/// The values that a field takes, as the page shows them: shorter than expected(), which messages show. The unit is
+/// left out where the key's meaning names it.
+std::string values_of(const Field& field) {
+  if (const auto* choice = std::get_if<ChoiceAccess>(&field.slot)) {
+    std::string names;
+    for (const auto name : choice->names) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
+    return names;
   }
+  if (std::holds_alternative<Access<bool>>(field.slot)) return "logical";
+  if (std::holds_alternative<Access<std::string>>(field.slot)) return field.not_empty ? "text, not empty" : "text";
+  const bool real = std::holds_alternative<Access<double>>(field.slot);
+  const Bounds& bounds = field.bounds;
+  std::string text = real ? "real " : "";
+  if (real && bounds.low > 0) {
+    text = bounds.or_zero ? "0 or real > 0" : "real > 0";  // from the smallest to the largest number of FP32
+  } else if (!real && std::isfinite(bounds.high)) {
+    text += fmt::format("{} to {}", bounds.low, bounds.high);
+  } else {
+    text += fmt::format(">= {}", std::isfinite(bounds.low) ? bounds.low : 0.0);  // an unsigned integer has no bounds
+    if (bounds.high <= 1) text += fmt::format(" and {} {}", bounds.open_high ? "<" : "<=", bounds.high);
+  }
+  if (field.automatic) text += ", `auto`";
+  const bool named = field.unit.empty() || field.help.find(field.unit) != std::string_view::npos;
+  return named ? text : fmt::format("{} ({})", text, field.unit);
+}
+
+std::string row(const Field& field) {
   std::string standard = required_text(field);
   if (!field.required) {
     const bool value = field.default_note.empty();
     standard = value ? fmt::format("`{}`", default_text(field)) : default_text(field);
   }
-  return fmt::format("| `{}` | {} | {} | {} | {} |\n", field.key, allowed, standard, field.unit, field.help);
+  return fmt::format("| `{}` | {} | {} | {} |\n", field.key, values_of(field), standard, field.help);
 }
 
 std::string markdown_page() {
   std::string page(kPreface);
   for (const Group& group : all_groups()) {
     page += fmt::format(
-        "\n## {}\n\n{}\n\n| key | value | default | unit | meaning |\n"
-        "|---|---|---|---|---|\n",
+        "\n## {}\n\n{}\n\n| key | value | default | meaning |\n"
+        "|---|---|---|---|\n",
         group.name, group.help);
     for (const Field& field : group.fields) page += row(field);
   }

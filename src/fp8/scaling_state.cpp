@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/delayed_scaling.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/quantize.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::fp8 {

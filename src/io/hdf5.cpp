@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/absent_content.hpp"
+#include "io/input_file.hpp"
 
 namespace shard8::io {
 namespace {

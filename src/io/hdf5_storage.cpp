@@ -13,7 +13,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/hdf5_virtual.hpp"
 
 namespace shard8::io {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/hdf5_virtual.hpp"
+#include "io/hdf5_storage.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/hdf5_storage.hpp"
 
 namespace shard8::io {
 

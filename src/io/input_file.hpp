@@ -9,6 +9,10 @@
 
 namespace shard8::io {
 
+/// Does nothing unless a path stands for content that is not on this machine. Error(deck), with what to do, if the path
+/// is a link and its target is missing, or a file that Git LFS left in place of the content.
+void require_content(const std::string& path);
+
 /// A regular file that is open for reading. Several threads may read it at once.
 class InputFile {
  public:

@@ -2,21 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/tensor_formats.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/absent_content.hpp"
 #include "io/input_file.hpp"
 
 namespace shard8::io {

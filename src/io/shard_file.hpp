@@ -16,7 +16,6 @@
 #include "io/io_thread.hpp"
 #include "io/raw_file.hpp"
 #include "io/shard_box.hpp"
-#include "io/shard_index.hpp"
 #include "io/shard_layout.hpp"
 
 namespace shard8::io {

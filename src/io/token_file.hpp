@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "io/flat_range.hpp"
+#include "io/box.hpp"
 #include "io/io_thread.hpp"
 
 namespace shard8::io {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/axes.hpp"
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/quantize.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/phase.hpp"

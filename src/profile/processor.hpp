@@ -70,7 +70,7 @@ inline constexpr double kWithoutCore = 0.05;
 /// Other programs with a larger share of a rank's CPUs may slow the rank even if it always has a core, because they
 /// share hyperthreads, caches and memory with it. Chosen: more than a node's daemons take. Measured: equal runs beside
 /// other programs on two CPUs, whose ranks were without a core for less than 1 % of their time, differed by up to 10 %
-/// (docs/report.md, "Comparing two runs"). That the shared caches were the cause was not measured.
+/// (docs/results/tests.json, equal_runs). That the shared caches were the cause was not measured.
 inline constexpr double kOthers = 0.02;
 
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);

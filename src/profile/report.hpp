@@ -8,11 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "profile/checkpoint_figures.hpp"
 #include "profile/collective_log.hpp"
-#include "profile/compare_off.hpp"
-#include "profile/exchange_figures.hpp"
-#include "profile/issue_times.hpp"
+#include "profile/figures.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_times.hpp"

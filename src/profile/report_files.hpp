@@ -11,9 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "profile/overlap_choice.hpp"
+#include "profile/figures.hpp"
 #include "profile/report.hpp"
-#include "profile/totals.hpp"
 
 namespace shard8::profile {
 

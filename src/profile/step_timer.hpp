@@ -16,7 +16,6 @@
 
 #include "base/progress.hpp"
 #include "profile/exchange.hpp"
-#include "profile/issue_times.hpp"
 #include "profile/phase.hpp"
 #include "profile/step_times.hpp"
 #include "profile/trace_recorder.hpp"

@@ -36,7 +36,7 @@ struct BFloat16 {
 };
 static_assert(sizeof(BFloat16) == 2);
 
-/// An fp32 number as its bf16 rounding and the remainder, see kernels/master.hpp.
+/// An fp32 number as its bf16 rounding and the remainder, see kernels/adamw.hpp.
 struct MasterHalves {
   BFloat16 weight;
   std::int16_t remainder;

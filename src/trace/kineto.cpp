@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The format is that of the files which torch.profiler writes; names and arguments are those that
 // HolisticTraceAnalysis looks for (hta/utils/utils.py: get_kernel_type; hta/configs).
-#include "trace/kineto.hpp"
+#include "trace/outputs.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "trace/groups.hpp"
+#include "trace/rank_trace.hpp"
 
 namespace shard8::trace {
 namespace {

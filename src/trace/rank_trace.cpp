@@ -1,14 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+
 #include "trace/rank_trace.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "profile/step_timer.hpp"
 
 namespace shard8::trace {
+
 namespace {
 
 using profile::Phase;
@@ -22,12 +25,20 @@ std::string exchange_name(int exchange) {
   return exchange < profile::kExchanges ? std::string(name_of(static_cast<profile::Exchange>(exchange))) : "";
 }
 
+/// A span of this kind with the times and the step of what was recorded.
+template <class Recorded>
+Span timed(Span::Kind kind, const Recorded& recorded) {
+  Span span;
+  span.kind = kind;
+  span.begin = recorded.begin;
+  span.end = recorded.end;
+  span.step = recorded.step;
+  return span;
+}
+
 Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& recorder,
              const std::vector<std::string>& units) {
-  Span span;
-  span.begin = work.begin;
-  span.end = work.end;
-  span.step = work.step;
+  Span span = timed(Span::Kind::work, work);
   span.phase = name_of(static_cast<Phase>(work.phase));
   if (work.part >= 0) span.part = name_of(static_cast<profile::Part>(work.part));
   span.exchange = exchange_name(work.exchange);
@@ -50,11 +61,7 @@ Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& record
 }
 
 Span span_of(const profile::CallSpan& call, const std::vector<std::string>& units) {
-  Span span;
-  span.kind = Span::Kind::collective;
-  span.begin = call.begin;
-  span.end = call.end;
-  span.step = call.step;
+  Span span = timed(Span::Kind::collective, call);
   span.unit = unit_name(units, call.unit);
   span.exchange = exchange_name(call.exchange);
   span.op = name_of(call.op);
@@ -69,11 +76,7 @@ Span span_of(const profile::CallSpan& call, const std::vector<std::string>& unit
 }
 
 Span span_of(const profile::IssueSpan& issue, const std::vector<std::string>& units) {
-  Span span;
-  span.kind = Span::Kind::issue;
-  span.begin = issue.begin;
-  span.end = issue.end;
-  span.step = issue.step;
+  Span span = timed(Span::Kind::issue, issue);
   span.unit = unit_name(units, issue.unit);
   span.name = name_of(issue.issue);
   return span;
@@ -146,6 +149,26 @@ std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t lo
   const double slope =
       static_cast<double>(last.ahead_ns - first.ahead_ns) / static_cast<double>(last.local_ns - first.local_ns);
   return local_ns + first.ahead_ns + static_cast<std::int64_t>(slope * static_cast<double>(local_ns - first.local_ns));
+}
+
+std::vector<RankGroup> groups_of(const base::Extents& mesh) {
+  std::vector<RankGroup> groups;
+  for (const base::AxisSet axes : base::named_sets()) {
+    const std::string kind(name_of(axes));
+    int ordinal = 0;
+    for (std::vector<int>& ranks : base::groups_of(mesh, axes)) {
+      const std::string name = fmt::format("{} {}", kind, ordinal++);
+      if (ranks.size() > 1) groups.push_back({kind, static_cast<int>(groups.size()), std::move(ranks), name});
+    }
+  }
+  return groups;
+}
+
+const RankGroup* group_with(const std::vector<RankGroup>& groups, const std::string& kind, int rank) {
+  for (const RankGroup& group : groups)
+    if (group.kind == kind && std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end())
+      return &group;
+  return nullptr;
 }
 
 }  // namespace shard8::trace

@@ -10,7 +10,7 @@
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
 #include "train/device.hpp"

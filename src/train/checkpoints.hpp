@@ -13,7 +13,7 @@
 #include "checkpoint/directory.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/writer.hpp"
-#include "profile/checkpoint_figures.hpp"
+#include "profile/figures.hpp"
 #include "train/assembly.hpp"
 #include "train/held_folder.hpp"
 #include "train/start.hpp"

@@ -11,7 +11,7 @@
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
 #include "comm/node.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"
 

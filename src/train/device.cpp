@@ -8,7 +8,7 @@
 
 #if defined(SHARD8_CUDA)
 #include "base/error.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "train/plan/plan.hpp"

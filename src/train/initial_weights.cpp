@@ -15,7 +15,6 @@
 #include "base/text.hpp"
 #include "checkpoint/masters.hpp"
 #include "comm/agree.hpp"
-#include "io/absent_content.hpp"
 #include "io/input_file.hpp"
 #include "model/huggingface_config.hpp"
 #include "model/weight_file.hpp"

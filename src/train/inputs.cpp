@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inputs.hpp"
 
-#include "io/fingerprint.hpp"
+#include "io/digest.hpp"
 #include "train/initial_weights.hpp"
 
 namespace shard8::train {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "train/checkpoints.hpp"

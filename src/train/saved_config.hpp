@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "deck/config.hpp"
 
 namespace shard8::train {

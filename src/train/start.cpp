@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/find.hpp"
+#include "checkpoint/directory.hpp"
 #include "io/durable_file.hpp"
 #include "profile/metrics.hpp"
 

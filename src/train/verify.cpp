@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "io/absent_content.hpp"
+#include "io/input_file.hpp"
 
 namespace shard8::train {
 

@@ -10,8 +10,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "bench/gemm.hpp"
-#include "bench/overlap.hpp"
+#include "bench/bench.hpp"
 
 namespace shard8::bench {
 namespace {

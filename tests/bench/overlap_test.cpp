@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "bench/overlap.hpp"
+#include "bench/bench.hpp"
 #include "deck/load.hpp"
 #include "tests/support/execution.hpp"
 

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checkpoint/export.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
 #include "checkpoint/reader.hpp"
-#include "checkpoint/verify.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/io/shards.hpp"
 

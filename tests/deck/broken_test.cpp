@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "deck/diagnostics.hpp"
 #include "deck/load.hpp"
-#include "tests/deck/files.hpp"
+#include "tests/deck/decks.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -14,7 +14,6 @@
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
-#include "tests/deck/files.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -13,7 +13,6 @@
 #include "deck/echo.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
-#include "tests/deck/files.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "deck/load.hpp"
 #include "deck/table.hpp"
-#include "tests/deck/files.hpp"
+#include "tests/deck/decks.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -44,9 +44,9 @@ namespace {
 using fsdp::Options;
 using tensor::DType;
 
-/// The units of tests::piece_units(), with `layers` layers, each with a copy for each pass.
+/// The units of tests::format_units(), with `layers` layers, each with a copy for each pass.
 std::vector<fsdp::UnitShape> units_of(int layers) {
-  const auto few = tests::piece_units(true);
+  const auto few = tests::format_units(true);
   std::vector<fsdp::UnitShape> units(static_cast<std::size_t>(layers), few[2]);
   units.insert(units.begin(), few.front());
   units.push_back(few.back());

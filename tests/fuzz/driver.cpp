@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/fuzz/mutate.hpp"
 
 /// The entry point that libFuzzer calls, for a target that is built with libFuzzer in place of this driver.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -13,6 +13,7 @@
 
 /// A fuzz target is one program: the driver (driver.cpp) and one source that defines the functions declared
 /// below under "target".
+
 namespace shard8::fuzz {
 
 /// Numbers that depend on the seed alone, on every machine: splitmix64 (Steele, Lea and Flood, 2014).
@@ -83,5 +84,23 @@ std::vector<std::string> dictionary();
 
 /// An input made from nothing.
 std::string generate(Random& random);
+
+/// Changes inputs. It flips bits, changes bytes, inserts words of the dictionary and stretches of other inputs,
+/// deletes, duplicates and moves stretches, repeats one stretch many times (for depth), and sets numbers to their
+/// limits.
+class Mutator {
+ public:
+  Mutator(const std::vector<std::string>& corpus, const std::vector<std::string>& words)
+      : corpus_(corpus), words_(words) {}
+
+  /// An input of the corpus after one to eight changes; at most 64 KiB.
+  std::string make(Random& random) const;
+
+ private:
+  void change(Random& random, std::string& text) const;
+
+  const std::vector<std::string>& corpus_;
+  const std::vector<std::string>& words_;
+};
 
 }  // namespace shard8::fuzz

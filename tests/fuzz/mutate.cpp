@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fuzz/mutate.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>
 #include <cctype>

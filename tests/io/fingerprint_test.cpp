@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/fingerprint.hpp"
+#include "io/digest.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include <set>
 
 #include "base/mix64.hpp"
-#include "io/digest.hpp"
 #include "io/tensor_file.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/adamw.hpp"
-#include "kernels/master.hpp"
 #include "tests/kernels/adamw_scalars.hpp"
 #include "tests/kernels/fused.hpp"
 

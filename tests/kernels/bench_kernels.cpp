@@ -22,9 +22,8 @@
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/random.hpp"
 #include "kernels/rope.hpp"
-#include "tests/kernels/attention_flops.hpp"
+#include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/buffer.hpp"
 
 namespace shard8::tests {

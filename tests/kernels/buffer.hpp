@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/libraries.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/workspace.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 #include "tensor/summands.hpp"

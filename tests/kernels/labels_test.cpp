@@ -17,10 +17,8 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/master.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/random.hpp"
 #include "kernels/rope.hpp"
 #include "tests/kernels/buffer.hpp"
 

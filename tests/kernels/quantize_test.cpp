@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "kernels/delayed_scaling.hpp"
 #include "tests/kernels/quantize_cases.hpp"
 #include "tests/support/compare.hpp"
 

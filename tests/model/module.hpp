@@ -14,7 +14,7 @@
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 #include "tensor/arena.hpp"
-#include "tests/model/reference/graph.hpp"
+#include "tests/model/reference/operations.hpp"
 
 namespace shard8::tests {
 

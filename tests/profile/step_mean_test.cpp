@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/compare/step_mean.hpp"
+#include "profile/compare/comparison.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include "profile/compare/comparison.hpp"
 
 namespace shard8::profile::tests {
 namespace {

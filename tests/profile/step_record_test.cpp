@@ -7,8 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "profile/compare/step_mean.hpp"
-#include "profile/issue_times.hpp"
+#include "profile/compare/comparison.hpp"
 #include "profile/spread.hpp"
 #include "profile/step_times.hpp"
 #include "tests/profile/synthetic.hpp"

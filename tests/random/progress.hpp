@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,15 @@ struct Progress {
 Progress read_progress(const std::filesystem::path& file, const std::string& key);
 /// Writes the file; it is replaced as a whole.
 void write_progress(const std::filesystem::path& file, const std::string& key, const Progress& progress);
+
+/// Differences between equally right trainings of a deck, by the deck's kind.
+using SpreadFigures = std::map<std::string, std::vector<Spread>>;
+
+/// Trains each deck on one rank, with other micro-batches, on two shard ranks and on two tensor ranks, as far as the
+/// checks allow, and records the differences between these trainings. Collective.
+void measure_spread(std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigures& figures);
+
+/// A table of the differences: number, median, 90 %, 99 %, largest.
+std::string to_text(const SpreadFigures& figures);
 
 }  // namespace shard8::test

@@ -148,4 +148,11 @@ deck::Config loaded(const deck::Config& config);
 /// The text of the deck, with only those keys that differ from their defaults.
 std::string short_yaml(const deck::Config& config);
 
+/// What model.init_file says of a file in this folder.
+std::string weight_path(WeightFile kind, const std::string& folder);
+
+/// Writes the random weights of a deck, which must be loaded, to a new folder, in the layouts of Hugging Face and
+/// without loss. One rank calls it. Errors of the libraries that write.
+void write_weights(WeightFile kind, const std::string& folder, const deck::Config& config);
+
 }  // namespace shard8::test

@@ -17,8 +17,7 @@
 
 #include "comm/launch.hpp"
 #include "tests/random/progress.hpp"
-#include "tests/random/shrink.hpp"
-#include "tests/random/spread.hpp"
+#include "tests/random/trial.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
 
@@ -49,35 +48,12 @@ struct Options {
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    if (name == "--spread" || name == "--no-shrink") {
-      (name == "--spread" ? o.spread : o.as_drawn) = true;
-      continue;
-    }
-    if (i + 1 == argc) return std::nullopt;
-    const char* value = argv[++i];
-    bool good = true;
-    if (name == "--seed") {
-      good = parse(value, o.seed);
-    } else if (name == "--decks") {
-      good = parse(value, o.decks) && o.decks > 0;
-    } else if (name == "--only") {
-      good = parse(value, o.only) && o.only >= 0;
-    } else if (name == "--round") {
-      good = parse(value, o.round) && o.round > 0;
-    } else if (name == "--limit") {
-      good = parse(value, o.limit) && o.limit > 0;
-    } else if (name == "--folder") {
-      o.folder = value;
-    } else if (name == "--state") {
-      o.state = value;
-    } else {
-      good = false;
-    }
-    if (!good) return std::nullopt;
-  }
-  return o;
+  const bool good =
+      parse_options(argc, argv,
+                    {number("--seed", o.seed), number("--decks", o.decks, 1), number("--only", o.only, 0),
+                     number("--round", o.round, 1), number("--limit", o.limit, 1), path("--folder", o.folder),
+                     path("--state", o.state), flag("--spread", o.spread), flag("--no-shrink", o.as_drawn)});
+  return good ? std::optional(o) : std::nullopt;
 }
 
 class Program {

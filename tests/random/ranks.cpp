@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/random/ranks.hpp"
+#include "tests/random/trial.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,9 +25,9 @@
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
-#include "tests/random/handover.hpp"
-#include "tests/random/weight_files.hpp"
+#include "tests/random/random_deck.hpp"
 #include "tests/train/checkpointed.hpp"
+#include "tests/train/training.hpp"
 #include "train/loop.hpp"
 #include "train/stopping.hpp"
 
@@ -93,8 +93,8 @@ std::uint64_t hash_of_weights(Training& training) {
   const auto& units = training.trainer().state().units;
   std::uint64_t hash = base::mix64(static_cast<std::uint64_t>(training.mesh().world.rank()));
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u) {
-    for (const auto& t : units.master(u)) hash = hash_of(hash, t);
-    for (const auto& t : units.remainder(u)) hash = hash_of(hash, t);
+    for (const auto& weight : units.weights(u)) hash = hash_of(hash, weight.master);
+    for (const auto& weight : units.weights(u)) hash = hash_of(hash, weight.remainder);
   }
   training.mesh().world.all_reduce({&hash, 1}, comm::Communicator::Reduce::sum);
   return hash;

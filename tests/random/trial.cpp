@@ -94,7 +94,8 @@ std::optional<Config> alone_in_fp32(const Config& config) {
 }
 
 /// About three times the largest difference between equally right trainings, as --spread measured it over 1,500
-/// decks: docs/testing.md has the figures. In FP32 the largest of losses is far below what the design promises, 2e-6.
+/// decks (docs/results/tests.json, random_decks_spread). In FP32 the largest of losses is far below what the design
+/// promises, 2e-6.
 Bounds bounds_of(const Config& c) {
   switch (c.fp8.recipe) {
     case Recipe::delayed:

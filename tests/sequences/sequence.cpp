@@ -439,10 +439,10 @@ void Sequence::replace(Draw& draw) {
     }
   }
   if (draw.chance(0.4)) command.stop_after = draw.between(2, 5);
-  if (draw.chance(0.2)) {
+  if (draw.chance(0.4)) {  // a move is cut
     ++runs_;
     last_ = command;
-    Blow blow{.when = Blow::When::lock,
+    Blow blow{.when = draw.one_of({Blow::When::lock, Blow::When::owner}),
               .delay_s = draw.real(0, 0.05),
               .signal = SIGKILL,
               .all = draw.chance(0.5),

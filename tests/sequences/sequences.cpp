@@ -46,30 +46,12 @@ struct Options {
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const char* const value = argv[i + 1];
-    bool good = true;
-    if (name == "--seed") {
-      good = parse(value, o.seed);
-    } else if (name == "--sequences") {
-      good = parse(value, o.sequences) && o.sequences > 0;
-    } else if (name == "--only") {
-      good = parse(value, o.only) && o.only >= 0;
-    } else if (name == "--jobs") {
-      good = parse(value, o.jobs) && o.jobs > 0;
-    } else if (name == "--failures") {
-      good = parse(value, o.failures) && o.failures >= 0;
-    } else if (name == "--folder") {
-      o.folder = value;
-    } else if (name == "--state") {
-      o.state = value;
-    } else {
-      good = false;
-    }
-    if (!good) return std::nullopt;
-  }
-  return argc % 2 == 1 ? std::optional(o) : std::nullopt;
+  const bool good =
+      parse_options(argc, argv,
+                    {number("--seed", o.seed), number("--sequences", o.sequences, 1), number("--only", o.only, 0),
+                     number("--jobs", o.jobs, 1), number("--failures", o.failures, 0), path("--folder", o.folder),
+                     path("--state", o.state)});
+  return good ? std::optional(o) : std::nullopt;
 }
 
 /// Counts over sequences.

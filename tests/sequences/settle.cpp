@@ -106,22 +106,26 @@ bool Settle::started(const RunEnd& end) {
   return true;
 }
 
-/// Forgets files that a killed run was to move and did not: the next start moves them.
+/// Forgets files that this killed run, or one before it, was to move and did not: the next start moves them.
 void Settle::leave_out_unmoved() {
   const auto is_unmoved = [&](const std::string& path) {
     const auto found = before_.find(path);
     const auto now = after_.find(path);
     return found != before_.end() && now != after_.end() && found->second == now->second;
   };
-  if (outcome_.moves_output) {
+  if (outcome_.moves_output || outcome_.finishes_move) {
     if (is_unmoved(command_.output + "/metrics.jsonl")) output_.lines.clear();
     std::erase_if(after_, [&](const auto& one) { return is_in(one.first, command_.output) && is_unmoved(one.first); });
   }
-  if (!outcome_.moves_checkpoints) return;
-  for (const auto& [step, one] : world_.folders[command_.checkpoints()].checkpoints) {
-    const auto found = folder_.checkpoints.find(step);
-    if (found != folder_.checkpoints.end() && found->second.digest == one.digest) folder_.checkpoints.erase(found);
-  }
+  if (!outcome_.moves_checkpoints && !outcome_.finishes_move) return;
+  std::erase_if(folder_.checkpoints, [&](const auto& one) {
+    const std::string folder = command_.checkpoints() + "/" + step_folder(one.first);
+    return std::all_of(after_.begin(), after_.end(),
+                       [&](const auto& file) { return !is_below(file.first, folder) || is_unmoved(file.first); });
+  });
+  const bool names_new = std::any_of(folder_.checkpoints.begin(), folder_.checkpoints.end(),
+                                     [&](const auto& one) { return step_folder(one.first) == folder_.latest; });
+  if (is_unmoved(command_.checkpoints() + "/latest") && !names_new) folder_.latest.clear();
 }
 
 /// The folders are those of this run now.
@@ -176,7 +180,7 @@ bool Settle::check_move(const RunEnd& end, std::set<std::string>& left) const {
 
 /// Files that are not the run's own are as before.
 void Settle::check_others() const {
-  const bool moves = outcome_.moves_output || outcome_.moves_checkpoints;
+  const bool moves = outcome_.moves_output || outcome_.moves_checkpoints || outcome_.finishes_move;
   for (const auto& [path, digest] : before_) {
     if (is_its_own(path, command_)) continue;
     const auto found = after_.find(path);
@@ -248,7 +252,7 @@ void Settle::check_earlier_summaries() const {
 
 void Settle::check_files(const RunEnd& end) {
   Output& output = world_.outputs[command_.output];
-  if (!outcome_.moves_output) check_earlier_summaries();
+  if (!outcome_.moves_output && !outcome_.finishes_move) check_earlier_summaries();
   std::int64_t summaries = 0;
   for (const auto& [path, digest] : after_)
     if (path == command_.output + "/summary.json" || path.starts_with(command_.output + "/summary.leg_")) ++summaries;

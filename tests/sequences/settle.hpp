@@ -3,15 +3,70 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
-#include "tests/sequences/references.hpp"
-#include "tests/sequences/rules.hpp"
 #include "tests/sequences/seen.hpp"
+#include "tests/sequences/world.hpp"
 
 namespace shard8::test {
+
+/// What must come of a command.
+struct Outcome {
+  int refused = 0;                ///< the exit code with which the program refuses to start; 0: it starts
+  std::vector<std::string> says;  ///< texts that the refusal's message, or the run's output, must have
+  std::string why;                ///< the rule that decided, for messages of this test
+  std::vector<int> or_refused{};  ///< it may also be refused with one of these codes: the rules leave it open
+
+  int training = -1;               ///< that goes on; -1: a new one
+  std::optional<Parent> parent{};  ///< of a new one
+  std::vector<Segment> lineage{};  ///< of either
+  std::int64_t first = 0;          ///< step with which it begins
+  std::optional<Origin> point{};   ///< the checkpoint from which it goes on
+  bool later = false;              ///< no first leg: checkpoint.restart and output.replace count for nothing
+  bool moves_output = false;       ///< the files of output.dir are moved to replaced_N
+  bool moves_checkpoints = false;  ///< those of checkpoint.dir
+  bool finishes_move = false;      ///< a run that was killed had begun to move them
+};
+
+/// What the rules of docs/checkpoint.md, "Identity", say of a command. deck.content is that of
+/// the file; a file that is missing is no concern here.
+Outcome decide(const World& world, const Command& command);
+
+/// The losses that trainings must have: those of runs in folders of their own which nothing interrupts. They are
+/// computed when they are first asked for, and kept. Any thread may call the functions.
+class References {
+ public:
+  explicit References(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Losses by step, kMostSteps of them. Where the lineage has several segments, each is a run of its own that goes on
+  /// from a checkpoint of the one before. Throws std::runtime_error when a run fails.
+  std::vector<double> losses(const BaseDeck& base, const std::vector<Segment>& lineage, const Mesh& mesh);
+
+  int runs() const { return runs_; }
+
+ private:
+  struct Entry {
+    std::mutex mutex;
+    bool done = false;
+    std::filesystem::path folder;
+    std::vector<double> losses;
+  };
+  std::shared_ptr<Entry> entry(const std::string& key);
+  /// A run of `lineage` that ends after `end` steps; with a checkpoint there if that is not kMostSteps.
+  std::shared_ptr<Entry> run(const BaseDeck& base, const std::vector<Segment>& lineage, const Mesh& mesh,
+                             std::int64_t end);
+
+  std::filesystem::path folder_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Entry>> entries_;
+  int runs_ = 0;
+};
 
 /// What must hold after an operation does not.
 class Broken : public std::runtime_error {

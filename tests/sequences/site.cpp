@@ -85,7 +85,7 @@ Outcome Site::run(Command command) {
     return outcome;
   }
   settle(command, outcome, {RunEnd::How::by_itself, end.code, end.output}, before);
-  check_pending(command);
+  check_pending(command, false);
   return outcome;
 }
 
@@ -137,18 +137,25 @@ void Site::settle(const Command& command, const Outcome& outcome, const RunEnd& 
     return;
   }
   try {
-    auto left = Settle({folder_, base_, references_}, world_, command, outcome, before).after_run(end);
+    Outcome known = outcome;
+    known.finishes_move = finishes_move(command);
+    auto left = Settle({folder_, base_, references_}, world_, command, known, before).after_run(end);
     if (!left.empty()) pending_ = {command.output, command.checkpoints(), std::move(left)};
   } catch (const std::exception& error) {
     throw Broken(fmt::format("{} ({}, from step {})\n{}", error.what(), outcome.why, outcome.first, end.output));
   }
 }
 
-/// A start in the folders of a killed move has completed it.
-void Site::check_pending(const Command& command) {
-  if (!pending_ || pending_->output != command.output || pending_->folder != command.checkpoints()) return;
+bool Site::finishes_move(const Command& command) const {
+  return pending_ && pending_->output == command.output && pending_->folder == command.checkpoints();
+}
+
+/// A start in the folders of a killed move has completed it; one that was killed, too, perhaps.
+void Site::check_pending(const Command& command, bool was_killed) {
+  if (!finishes_move(command)) return;
   for (const auto& [path, digest] : digests_below(folder_))
     if (path.find("/replaced_") != std::string::npos) pending_->digests.erase(digest);
+  if (was_killed && !pending_->digests.empty()) return;
   if (!pending_->digests.empty())
     throw Broken(fmt::format("{} files that a killed run was moving to replaced_N are not there after the next start",
                              pending_->digests.size()));
@@ -159,8 +166,12 @@ void Site::check_pending(const Command& command) {
 bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) const {
   const fs::path metrics = folder_ / command.output / "metrics.jsonl";
   const fs::path checkpoints = folder_ / command.checkpoints();
+  const fs::path owner = folder_ / command.output / "training.json";
   std::error_code error;
-  const auto lines_before = fs::exists(metrics) ? fs::last_write_time(metrics, error) : fs::file_time_type();
+  const auto time_of = [&](const fs::path& file) {
+    return fs::exists(file) ? fs::last_write_time(file, error) : fs::file_time_type();
+  };
+  const auto lines_before = time_of(metrics), owner_before = time_of(owner);
   const bool part_before = has_part(checkpoints);
   const auto is_time = [&] {
     switch (blow.when) {
@@ -171,7 +182,9 @@ bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) c
       case Blow::When::write:
         return !part_before && has_part(checkpoints);
       case Blow::When::line:
-        return fs::exists(metrics) && fs::last_write_time(metrics, error) != lines_before;
+        return fs::exists(metrics) && time_of(metrics) != lines_before;
+      case Blow::When::owner:
+        return fs::exists(owner) && time_of(owner) != owner_before;
     }
     return true;
   };
@@ -212,8 +225,7 @@ Outcome Site::interrupt(Command command, const Blow& blow) {
   end.code = ended.code;
   end.output = ended.output;
   settle(command, outcome, end, before);
-  // A killed run may not have come so far.
-  if (end.how == RunEnd::How::by_itself || end.code == 0) check_pending(command);
+  check_pending(command, end.how != RunEnd::How::by_itself && end.code != 0);
   return outcome;
 }
 
@@ -252,7 +264,7 @@ Outcome Site::run_two(Command first, Command second) {
   const ProgramEnd end = run.wait(kLimit);
   if (wrong) throw Broken(*wrong);
   settle(first, outcome, {RunEnd::How::by_itself, end.code, end.output}, before);
-  check_pending(first);
+  check_pending(first, false);
   return outcome;
 }
 

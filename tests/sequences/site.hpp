@@ -15,9 +15,10 @@ namespace shard8::test {
 
 /// What a run meets before its end.
 struct Blow {
-  enum class When { time, lock, write, line };
-  When when = When::time;  ///< the run begins, its lock is there, it begins to write a checkpoint, a step is done
-  double delay_s = 0;      ///< after that
+  /// The run begins, its lock is there, output.dir is its own, it begins to write a checkpoint, a step is done.
+  enum class When { time, lock, owner, write, line };
+  When when = When::time;
+  double delay_s = 0;  ///< after that
   int signal = 0;
   bool all = true;          ///< all ranks, else one
   std::uint64_t which = 0;  ///< the one
@@ -62,7 +63,8 @@ class Site {
   void say(const Command& command, const Outcome& outcome, const std::string& around = "");
   void settle(const Command& command, const Outcome& outcome, const RunEnd& end, const Digests& before);
   void check_refusal(const Outcome& outcome, const ProgramEnd& end, const Digests& before, bool may_change) const;
-  void check_pending(const Command& command);
+  bool finishes_move(const Command& command) const;
+  void check_pending(const Command& command, bool was_killed);
   void refresh_digest(const std::string& folder, std::int64_t step);
   std::string file_of_digest(const std::string& folder, std::int64_t step) const;
   bool wait_for(ProgramRun& run, const Command& command, const Blow& blow) const;

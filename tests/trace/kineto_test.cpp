@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/kineto.hpp"
+#include "trace/outputs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tests/trace/example.hpp"
-#include "trace/overlap.hpp"
 
 namespace shard8::trace::tests {
 namespace {

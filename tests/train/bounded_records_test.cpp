@@ -11,11 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "profile/figures.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report.hpp"
 #include "profile/report_files.hpp"
 #include "profile/step_timer.hpp"
-#include "profile/totals.hpp"
 #include "tests/profile/synthetic.hpp"
 #include "train/verify.hpp"
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/train/checkpointed.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 
 // Checkpoints as runs write and read them, on one mesh and from each mesh to each other.
 

@@ -12,7 +12,7 @@
 #include "tensor/bfloat16.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/train/checkpointed.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 #include "train/restart_deck.hpp"
 #include "train/state_tensors.hpp"
 

@@ -81,4 +81,74 @@ inline std::vector<Variant> here(std::vector<Variant> variants) {
   return variants;
 }
 
+/// The settings that tests of FP8 trainings vary. Every recipe can cut the deck's sizes into blocks on every mesh.
+struct Fp8Variant {
+  std::array<int, 3> mesh = {1, 1, 1};
+  const char* recipe = "current";
+  int micro_batch = 0;
+  bool reshard = true;
+  const char* recompute = "none";
+  const char* arch = "llama";
+  const char* weights = "fp8";
+  const char* gather = "auto";
+  const char* compute = "bf16";
+  int prefetch = 1;
+  const char* overlap = "";  ///< the deck's group, with its name; of kOverlaps
+};
+
+inline std::string name_of(const Fp8Variant& v) {
+  return fmt::format("{} {}, mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}, weights {}, gather {}, {}",
+                     v.arch, v.recipe, v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.reshard, v.recompute,
+                     v.weights, v.gather, v.compute);
+}
+
+inline int ranks_of(const Fp8Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
+
+/// `extra`: further groups of the deck.
+inline deck::Config fp8_deck(const Fp8Variant& v, int steps, int layers = 2, int batch = 12,
+                             const std::string& fp8 = "", const std::string& extra = "") {
+  const std::string text =
+      fmt::format(R"(
+model: {{arch: {}, hidden: 256, ffn: 512, layers: {}, heads: 4, kv_heads: 4, vocab: 256, seq: 128, recompute: {}}}
+mesh: {{replicate: {}, shard: {}, tensor: {}}}
+precision: {{compute: {}}}
+fp8: {{recipe: {}, weights: {}{}}}
+fsdp: {{reshard_after_forward: {}, prefetch: {}, gather: {}}}
+optimizer: {{lr: 0.002, warmup: 5, decay_steps: 100{}}}
+data: {{kind: synthetic, batch: {}, micro_batch: {}}}
+run: {{steps: {}}}
+{})",
+                  v.arch, layers, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2], v.compute, v.recipe, v.weights, fp8,
+                  v.reshard, v.prefetch, v.gather, extra, batch, v.micro_batch, steps, v.overlap);
+  return deck::load_text(text, "fp8.yaml").config;
+}
+
+/// The meshes of tests that stop a training and go on.
+inline constexpr std::array<std::array<int, 3>, 7> kResumedMeshes = {
+    {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 3, 1}, {1, 2, 2}, {2, 2, 1}}};
+
+/// A training and what it is called in messages.
+struct Case {
+  std::string name;
+  deck::Config config;
+};
+
+/// An FP8 training of which a stop must keep everything. `bf16`: weights in BF16, masters with a remainder, moments in
+/// BF16; else FP8 weights, FP32 masters and moments.
+inline Case resumed_fp8_case(const std::array<int, 3>& mesh, const std::string& recipe, const char* arch, bool bf16,
+                             int steps) {
+  Fp8Variant v;
+  v.mesh = mesh;
+  v.recipe = recipe.c_str();
+  v.arch = mesh[2] == 2 ? "gpt2" : arch;
+  v.weights = bf16 ? "bf16" : "fp8";
+  // Block scales need 128 tokens of a micro-batch on each tensor rank: one sequence for each.
+  const int batch = mesh[2] == 1 ? 2 : mesh[2] * mesh[0] * mesh[1];
+  return {name_of(v), fp8_deck(v, steps, 2, batch, recipe == "delayed" ? ", amax_history: 2" : "",
+                               bf16 ? ", master: bf16_remainder, moments: bf16" : "")};
+}
+
+/// Whether the program has as many ranks as the mesh.
+inline bool has_ranks_of(const std::array<int, 3>& mesh) { return mesh[0] * mesh[1] * mesh[2] == world_size(); }
+
 }  // namespace shard8::test

@@ -14,8 +14,8 @@
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "tests/train/allocation_counts.hpp"
+#include "tests/train/decks.hpp"
 #include "tests/train/default_stream.hpp"
-#include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 
 // A step after the first one on a device does not allocate, does not use the default stream, and does not wait for the

@@ -11,7 +11,6 @@
 
 #include "tests/train/allocation_counts.hpp"
 #include "tests/train/decks.hpp"
-#include "tests/train/fp8_decks.hpp"
 #include "tests/train/training.hpp"
 
 // A step after the first one allocates nothing on the thread that trains. cuDNN allocates as often in each of these

@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "tests/train/curve.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tensor/transfer.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 #include "train/state_tensors.hpp"
 

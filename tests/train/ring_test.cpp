@@ -5,10 +5,7 @@
 
 #include <cmath>
 
-#include "tests/train/curve.hpp"
 #include "tests/train/decks.hpp"
-#include "tests/train/planned.hpp"
-#include "tests/train/recording.hpp"
 #include "tests/train/training.hpp"
 
 // Exchanges of the tensor group round a ring of two, three or four ranks. Gathers change no bit of a training. Sums are

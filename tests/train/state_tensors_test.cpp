@@ -13,7 +13,7 @@
 
 #include "tensor/transfer.hpp"
 #include "tests/support/execution.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 
 // The lists of persistent tensors of all ranks of a mesh. The meshes exist only in this process.
 

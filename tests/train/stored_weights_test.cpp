@@ -7,8 +7,7 @@
 
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/reader.hpp"
-#include "checkpoint/verify.hpp"
-#include "tests/train/fp8_decks.hpp"
+#include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"
 #include "train/saved_config.hpp"

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/decks.hpp"
-#include "tests/train/planned.hpp"
-#include "tests/train/recording.hpp"
 #include "tests/train/training.hpp"
 
 // Compares plans with runs: operations in order, collectives call by call, memory byte by byte.

@@ -1,19 +1,25 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-
 #include "tests/train/training.hpp"
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <utility>
+#include <vector>
 
+#include "base/error.hpp"
 #include "model/parameters.hpp"
 #include "tensor/transfer.hpp"
+#include "tests/support/compare.hpp"
 #include "train/loop.hpp"
+#include "train/plan/plan.hpp"
 #include "train/state_tensors.hpp"
 
 #if defined(SHARD8_CUDA)
@@ -26,7 +32,6 @@
 #endif
 
 namespace shard8::test {
-
 namespace {
 
 #if defined(SHARD8_CUDA)
@@ -77,6 +82,14 @@ comm::Communicator make_world(MPI_Comm comm, profile::CollectiveLog& log, const 
   return world;
 }
 
+std::string text(const train::Traffic& traffic, std::uint64_t times) {
+  std::string lines;
+  for (const auto& [key, calls] : traffic)
+    lines += fmt::format("{} in {} of {}: {} bytes of {}, {} calls\n", profile::name_of(key.op), key.group,
+                         key.group_size, key.bytes, key.dtype, calls * times);
+  return lines;
+}
+
 }  // namespace
 
 Training::Training(const deck::Config& config, MPI_Comm comm, const Thresholds& thresholds)
@@ -104,21 +117,19 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
                                 const Skip& skip) {
   std::map<std::string, std::array<double, 2>> sums;
   const auto& buffers = training.trainer().state().units;
-  const int rank = training.mesh().place[base::Axis::shard];
   for (std::size_t u = 0; u < training.setup().units.size(); ++u) {
     const auto& unit = training.setup().units[u];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
-      const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
-      const auto& shards =
-          what == What::master ? buffers.master(static_cast<int>(u)) : buffers.gradient(static_cast<int>(u));
+      const fsdp::WeightForms& weight = buffers.weights(static_cast<int>(u))[p];
+      const tensor::Tensor& shard = what == What::master ? weight.master : weight.gradient;
       for (const auto& source : unit.parameters[p].sources) {
         auto& sum = sums[source.name];
-        const auto part = model::shard_part(source, layout.first_row(rank), layout.owned_rows(rank));
+        const auto part = model::shard_part(source, weight.first_row(), weight.owned_rows());
         if (part.rows == 0) continue;
         const io::Box& box = part.stored.box;
         std::vector<float> reference(static_cast<std::size_t>(box.count()));
         file.read_box(source.name, box, reference.data(), box.cols);
-        const auto ours = tensor::to_host<float>(training.exec(), shards[p].slice(part.row, part.rows));
+        const auto ours = tensor::to_host<float>(training.exec(), shard.slice(part.row, part.rows));
         for (std::int64_t r = 0; r < box.rows; ++r) {
           for (std::int64_t c = 0; c < box.cols; ++c) {
             const std::int64_t out = source.stored_transposed ? box.col0 + c : box.row0 + r;
@@ -153,6 +164,75 @@ std::vector<Hashed> hashes_of(Training& training) {
   training.mesh().world.all_reduce(sums, comm::Communicator::Reduce::sum);
   for (std::size_t i = 0; i < sums.size(); ++i) hashes[i].hash = sums[i];
   return hashes;
+}
+
+Curve train_curve(const deck::Config& config) {
+  Training training(config, MPI_COMM_WORLD);
+  Curve curve;
+  for (const auto& r : training.run(0, config.run.steps)) {
+    curve.losses.push_back(r.loss);
+    curve.norms.push_back(r.gradient_norm);
+  }
+  const auto& units = training.trainer().state().units;
+  for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
+    for (const auto& weight : units.weights(u)) {
+      const auto elements = tensor::to_host<float>(training.exec(), weight.master);
+      curve.weights.insert(curve.weights.end(), elements.begin(), elements.end());
+    }
+  return curve;
+}
+
+void expect_same(const Curve& got, const Curve& want) {
+  EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
+  EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
+  EXPECT_TRUE(tests::same_bits(got.weights, want.weights)) << "weights at the end";
+}
+
+void expect_planned_traffic(Training& training, std::uint64_t steps) {
+  train::Traffic counted;
+  for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
+  const auto planned = train::traffic(training.setup());
+  EXPECT_EQ(text(counted, 1), text(planned, steps));
+  EXPECT_EQ(counted.empty(), training.mesh().world.size() == 1);
+  EXPECT_EQ(text(train::make_plan(training.setup().config, 1).traffic, 1), text(planned, 1));
+}
+
+void expect_planned_memory(Training& training) {
+  const auto plan = train::make_plan(training.setup().config, training.setup().threads);
+  const auto& bytes = training.trainer().state().arenas.bytes();
+  EXPECT_EQ(train::state_bytes(training.setup()), bytes);
+  if (training.setup().config.optimizer.clip > 0 || training.setup().place.first(base::AxisSet::tensor))
+    EXPECT_EQ(bytes, plan.memory);
+  else
+    for (std::size_t kind = 0; kind < bytes.size(); ++kind) EXPECT_LE(bytes[kind], plan.memory[kind]);
+  if (tensor::kDevice) return;  // on a device groups hold no memory of their own for sums
+  const auto& mesh = training.mesh();
+  std::size_t held = mesh.world.scratch_bytes();
+  for (const auto& [axes, group] : mesh.groups) held += group.scratch_bytes();
+  EXPECT_LE(held, plan.reduction_buffers);
+  // The plan is larger only because it rounds each tensor up.
+  EXPECT_GE(static_cast<double>(held), 0.97 * static_cast<double>(plan.reduction_buffers));
+}
+
+void hand_over(Training& from, Training& to, std::int64_t step) {
+  const deck::Fp8Config &before = from.setup().config.fp8, &now = to.setup().config.fp8;
+  const bool starts_fp8 = now.on() && before.margin != now.margin;
+  const auto sources = train::state_tensors(from.setup(), from.trainer().state());
+  const auto targets = train::state_tensors(to.setup(), to.trainer().state());
+  SHARD8_REQUIRE(sources.size() == targets.size(), "the trainings keep {} and {} tensors", sources.size(),
+                 targets.size());
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    if (starts_fp8 && targets[t].content >= checkpoint::Content::fp8_rowwise) continue;
+    for (std::size_t p = 0; p < targets[t].parts.size(); ++p) {
+      const tensor::Tensor &source = sources[t].parts[p].local, &target = targets[t].parts[p].local;
+      SHARD8_REQUIRE(source.bytes() == target.bytes() && source.dtype == target.dtype, "{} has another layout",
+                     targets[t].label());
+      const auto bytes = tensor::to_host<std::byte>(from.exec(), source);
+      tensor::to_device(to.exec(), target, bytes.data());
+    }
+  }
+  if (starts_fp8) to.trainer().start();
+  to.assembly().begin_at(step, step * to.setup().config.data.batch);
 }
 
 }  // namespace shard8::test

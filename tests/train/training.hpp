@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "deck/config.hpp"
 #include "deck/load.hpp"
 #include "io/tensor_file.hpp"
 #include "tests/support/execution.hpp"
@@ -75,5 +76,34 @@ using Skip = std::function<bool(const std::string& name, std::int64_t row)>;
 /// Compares every tensor with that of the same name in `file`, on all replicas. Collective over `comm`.
 std::vector<Difference> compare(Training& training, What what, const io::TensorFile& file, MPI_Comm comm,
                                 const Skip& skip = {});
+
+/// The results of a training, to be compared bit for bit.
+struct Curve {
+  std::vector<double> losses, norms;
+  std::vector<float> weights;  ///< this rank's fp32 master shards at the end; empty with master bf16_remainder
+};
+
+/// Trains all steps of the deck on all ranks.
+Curve train_curve(const deck::Config& config);
+
+void expect_same(const Curve& got, const Curve& want);
+
+/// Expects that the training's log has exactly the collectives of the plan, in each of the steps that it counted.
+void expect_planned_traffic(Training& training, std::uint64_t steps);
+/// Expects that the arenas have the planned sizes, byte for byte, and that the communicators hold at most what is
+/// planned. Without clipping tensor rank 0, for which the plan is made, takes the most: the others add up fewer
+/// squares.
+void expect_planned_memory(Training& training);
+
+/// Runs the deck's steps from the first to the last, records what they do (products, attention, kernels by their Kokkos
+/// labels, collectives, and on hosts the waits for collectives), and compares this with train::record_step, in
+/// order. Kernels are compared by name and phase; several launches of a kernel in a row count as one. Afterwards the
+/// training's log has the collectives of all steps but the first.
+void expect_listed_operations(Training& training);
+
+/// Copies the state of a training to another one on the same mesh, in memory, when `step` steps have been trained. The
+/// decks may differ in keys that change no dtype. If the keys of the group fp8 differ, weights in FP8 and all scales
+/// are those of a start. It is what a restart does, without checkpoints.
+void hand_over(Training& from, Training& to, std::int64_t step);
 
 }  // namespace shard8::test

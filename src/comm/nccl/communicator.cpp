@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "base/short_path.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {

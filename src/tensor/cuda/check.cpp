@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/short_path.hpp"
 
 namespace shard8::tensor::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "profile/overlap_choice.hpp"
+#include "profile/figures.hpp"
 #include "train/assembly.hpp"
 #include "train/saved_choices.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "comm/agree.hpp"
-#include "kernels/blas.hpp"
+#include "kernels/libraries.hpp"
 #include "tensor/transfer.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"
@@ -48,8 +48,8 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
   SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.dims.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (executor_.device()) libraries_ = std::make_unique<kernels::Libraries>();
-  context_ = std::make_unique<model::Context>(
-      model::Context{executor_, tensor_group_, {memory_->layer->workspace, libraries_.get()}});
+  const kernels::Workspace workspace{memory_->layer->workspace, libraries_.get()};
+  context_.reset(new model::Context{executor_, tensor_group_, workspace});
   timer_.begin_step();
   memory_->layer->fill(exec);
   cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);

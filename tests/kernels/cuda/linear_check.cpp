@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/cuda/gemm.hpp"
-#include "kernels/planned/gemm_memory.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"
 #include "tests/kernels/cuda/totals.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/cuda/cublas_check.hpp"
+#include "kernels/cuda/library_check.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tests/kernels/cuda/totals.hpp"
 

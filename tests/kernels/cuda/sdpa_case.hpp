@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernels/attention_shape.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/cuda/sdpa.hpp"
 #include "tensor/bfloat16.hpp"
 #include "tensor/cuda/check.hpp"

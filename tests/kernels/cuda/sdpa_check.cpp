@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "kernels/attention.hpp"
-#include "kernels/cuda/cudnn_check.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/cuda/library_check.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tensor/cuda/stream.hpp"
-#include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"
 

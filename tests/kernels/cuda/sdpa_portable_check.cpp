@@ -11,9 +11,8 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/portable.hpp"
-#include "kernels/planned/sdpa_parts.hpp"
+#include "kernels/planned/device_memory.hpp"
 #include "tensor/cuda/stream.hpp"
-#include "tests/kernels/attention_flops.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "tensor/operand.hpp"
-#include "tests/model/reference/graph.hpp"
+#include "tests/model/reference/operations.hpp"
 
 namespace shard8::tests::reference {
 

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "profile/figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+
+#include "profile/spread.hpp"
+
+namespace shard8::profile {
+
+std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps, const ExchangeMethods& methods,
+                                       const Gather& gather) {
+  std::vector<ExchangeRow> rows;
+  if (steps == 0) return rows;
+  constexpr std::size_t kOther = kExchanges, kAll = kExchanges + 1;
+  std::array<double, kExchanges + 2> means{};
+  for (std::size_t e = 0; e < sum.exchange.size(); ++e) {
+    means[e] = sum.exchange[e] / static_cast<double>(steps);
+    means[kAll] += means[e];
+  }
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(means);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const Spread exposed = spread_of(of_ranks[i], gather.ranks);
+    const auto exchange = static_cast<Exchange>(i);
+    if (i < kOther)
+      rows.push_back({std::string(name_of(exchange)), std::string(name_of(methods[exchange])), exposed});
+    else if (i == kAll || exposed.max > 0)
+      rows.push_back({i == kAll ? "all" : "other", "", exposed});
+  }
+  return rows;
+}
+
+ExchangeMethods OverlapChoice::resolve(ExchangeMethods methods) const {
+  std::ranges::replace(methods, ExchangeMethod::automatic, ExchangeMethod::off);
+  for (const Row& row : rows) methods[row.exchange] = row.chosen();
+  return methods;
+}
+
+std::string to_text(const OverlapChoice& choice) {
+  if (choice.rows.empty()) return {};
+  std::string text = fmt::format("overlap of the keys that are auto: {}\n", choice.from);
+  text += fmt::format("  {:<12}{:>12}  {:<10}{:>12}  {}\n", "key", "plain ms", "method", "ms", "chosen");
+  std::string overrides;
+  for (const OverlapChoice::Row& row : choice.rows) {
+    text += fmt::format("  {:<12}{:>12.4f}  {:<10}{:>12.4f}  {}\n", name_of(row.exchange), 1e3 * row.plain_s,
+                        name_of(row.method), 1e3 * row.method_s, name_of(row.chosen()));
+    overrides += fmt::format(" overlap.{}={}", name_of(row.exchange), name_of(row.chosen()));
+  }
+  return text + fmt::format("  as overrides:{}\n", overrides);
+}
+
+namespace {
+
+double median_of(const std::vector<std::vector<double>>& blocks) {
+  std::vector<double> steps;
+  for (const auto& block : blocks) steps.insert(steps.end(), block.begin(), block.end());
+  return percentile(std::move(steps), 50);
+}
+
+}  // namespace
+
+double CompareOff::with_s() const { return median_of(with); }
+double CompareOff::without_s() const { return median_of(without); }
+
+std::string to_text(const CompareOff& compared) {
+  if (!compared.measured())
+    return fmt::format("step time with overlap: not compared with off, cut short by {}\n", compared.cut_short);
+  return fmt::format("step time with overlap {:.3f} ms, without {:.3f} ms (ratio {:.3f}, blocks {}){}\n",
+                     1e3 * compared.with_s(), 1e3 * compared.without_s(), compared.ratio(), compared.blocks(),
+                     compared.cut_short.empty() ? "" : ", cut short by " + compared.cut_short);
+}
+
+CheckpointFigures checkpoints_over_ranks(const CheckpointCounts& mine, double steps_s, const Gather& gather) {
+  CheckpointFigures f;
+  f.written = mine.written;
+  f.failed = mine.failed;
+  f.waited = mine.waited;
+  f.bytes = mine.bytes;
+  f.durable_longest_s = mine.longest_s;
+  if (mine.written > 0) f.durable_mean_s = mine.durable_s / static_cast<double>(mine.written);
+  if (mine.durable_s > 0) f.bytes_per_s = static_cast<double>(mine.bytes) / mine.durable_s;
+  // A rank that writes nothing, because another one holds the same boxes, is no slow rank.
+  constexpr double kNothing = std::numeric_limits<double>::infinity();
+  const double own = mine.own_bytes > 0 && mine.own_s > 0 ? static_cast<double>(mine.own_bytes) / mine.own_s : kNothing;
+  const std::vector<OverRanks> of_ranks = gather.over_ranks(std::array{steps_s + mine.after_last_s, -own});
+  f.held_up_s = of_ranks[0].max;
+  f.worst_rank = of_ranks[0].max_rank;
+  if (of_ranks[1].max == -kNothing) return f;
+  f.slowest_bytes_per_s = -of_ranks[1].max;
+  f.slowest_rank = of_ranks[1].max_rank;
+  return f;
+}
+
+std::string to_text(const Totals& t) {
+  if (t.legs <= 1) return {};
+  return fmt::format(
+      "all {} legs: {} steps from step {}, {} trained again, {} tokens, {:.3f} s of steps, {:.1f} tokens/s\n", t.legs,
+      t.steps, t.first_step, t.trained_again, t.tokens, t.step_s, t.tokens_per_s());
+}
+
+}  // namespace shard8::profile

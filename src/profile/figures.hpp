@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profile/exchange.hpp"
+#include "profile/metrics.hpp"
+#include "profile/spread.hpp"
+#include "profile/step_times.hpp"
+
+// Sections of the report that are computed and printed on their own.
+
+namespace shard8::profile {
+
+/// The exposed time of one exchange of the tensor group, forward and backward together.
+struct ExchangeRow {
+  std::string name;    ///< of the exchange; "other": what counts as none; "all": their sum
+  std::string method;  ///< "off", "bulk", ...; empty for "other" and "all"
+  Spread exposed;      ///< seconds of a step over the ranks, of each rank's mean over the steps
+};
+
+/// A row for each exchange in the order of Exchange, one for "other" unless it is 0 on every rank, and one for "all",
+/// which is tensor_comm of forward plus backward. `sum` is that of the measured steps of this rank; without steps
+/// there are no rows. Collective: every rank passes the same number of steps.
+std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps, const ExchangeMethods& methods,
+                                       const Gather& gather);
+
+/// What the keys `auto` of the deck's group overlap became in a run, and from which times.
+struct OverlapChoice {
+  struct Row {
+    Exchange exchange{};
+    ExchangeMethod method{};  ///< that auto stands for
+    /// Seconds of the exchange and its product in the plain order, and with the method: the median over the blocks.
+    double plain_s = 0, method_s = 0;
+    bool taken = false;  ///< the run uses the method; false: off
+
+    ExchangeMethod chosen() const { return taken ? method : ExchangeMethod::off; }
+  };
+  std::string from;       ///< "measured", or the file or checkpoint that the choice was read from
+  std::vector<Row> rows;  ///< empty: no key was `auto`
+
+  /// `methods` with the choice in place of every `auto`. Without a row an exchange is off.
+  ExchangeMethods resolve(ExchangeMethods methods) const;
+};
+
+/// The table of the printed header, and the overrides of a deck that has the same methods without `auto`.
+std::string to_text(const OverlapChoice& choice);
+
+/// Step times with exchanges hidden behind matrix products and without, measured in blocks of steps in turns.
+struct CompareOff {
+  /// Seconds of the measured steps of each block, each on the step's slowest rank. There are as many blocks without as
+  /// with, and in time each of `without` follows the one of `with`.
+  std::vector<std::vector<double>> with, without;
+  std::int64_t block_steps = 0;  ///< steps of a block, the ones left out included
+  std::int64_t left_out = 0;     ///< of them, the first ones, which are not measured
+  std::string cut_short{};       ///< what stopped it before its end ("SIGTERM"); empty: nothing
+
+  bool measured() const { return !with.empty(); }
+  std::int64_t blocks() const { return static_cast<std::int64_t>(with.size() + without.size()); }
+  /// The median of the steps of all blocks. There must be blocks.
+  double with_s() const;
+  double without_s() const;
+  double ratio() const { return with_s() / without_s(); }
+};
+
+/// The line of the printed report.
+std::string to_text(const CompareOff& compared);
+
+/// The checkpoints of a run, as one rank counts them. What is not said to be of this rank is the same on every rank.
+struct CheckpointCounts {
+  std::int64_t written = 0, failed = 0;
+  std::int64_t waited = 0;      ///< times that the loop waited for the checkpoint before
+  std::uint64_t bytes = 0;      ///< of all that were written
+  double durable_s = 0;         ///< from the begin of each one until it was durable, summed
+  double longest_s = 0;         ///< the longest of these times
+  double after_last_s = 0;      ///< for which this rank was held up after its last step
+  std::uint64_t own_bytes = 0;  ///< of this rank in all that were written
+  double own_s = 0;             ///< from the begin of each one until this rank's bytes were durable, summed
+};
+
+/// The checkpoints of a run over all ranks.
+struct CheckpointFigures {
+  std::int64_t written = 0, failed = 0, waited = 0;
+  std::uint64_t bytes = 0;
+  double held_up_s = 0;  ///< in all, of the rank that was held up longest
+  int worst_rank = 0;    ///< that rank
+  double durable_mean_s = 0, durable_longest_s = 0;
+  double bytes_per_s = 0;          ///< of all ranks: bytes of all checkpoints by the time until they were durable
+  double slowest_bytes_per_s = 0;  ///< of the rank whose own bytes were written slowest
+  int slowest_rank = 0;            ///< that rank
+
+  /// For one checkpoint, the failed ones included.
+  double held_up_each_s() const {
+    const std::int64_t begun = written + failed;
+    return begun > 0 ? held_up_s / static_cast<double>(begun) : 0;
+  }
+};
+
+/// `steps_s` is the time in the phase checkpoint_stall of all steps of this rank. Collective.
+CheckpointFigures checkpoints_over_ranks(const CheckpointCounts& mine, double steps_s, const Gather& gather);
+
+/// What all legs of a training have done: what its metrics.jsonl holds, steps that were trained again counted once.
+struct Totals {
+  std::int64_t legs = 0;           ///< processes that trained, those that were killed included
+  std::int64_t first_step = 0;     ///< number of the training's first step
+  std::int64_t steps = 0;          ///< steps that are recorded
+  std::int64_t trained_again = 0;  ///< steps that a later leg trained once more, since no checkpoint had them
+  std::int64_t tokens = 0;         ///< of the recorded steps
+  double step_s = 0;               ///< seconds of the recorded steps, on rank 0
+
+  void add(const RecordedStep& step) {
+    ++steps;
+    tokens += step.tokens;
+    step_s += step.step_s;
+  }
+  double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
+};
+
+/// The line of the report on all legs; empty for the first leg.
+std::string to_text(const Totals& totals);
+
+}  // namespace shard8::profile
