@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2154
 
 # small_deck STEPS KEYS...: deck.yaml, a deck of seconds on any number of ranks, which is DECK on the page.
 small_deck() {

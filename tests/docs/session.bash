@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154
 # The shell in which check_commands types a page's commands, one after another: variables and the working folder stay from
 # block to block. Its own variables begin with page_, block_ or this_.
 
@@ -167,7 +167,9 @@ type_checked() {
   local this_code=0
   (
     export SHARD8_PAGE_MODE=check PATH="$page_folder/bin:$page_folder/outside:$page_folder/plain"
+    # shellcheck disable=SC2317
     kill() { :; }
+    # shellcheck disable=SC2317
     grep() { :; }
     trap 'pwd >"$page_folder.here"' EXIT
     eval "$1"

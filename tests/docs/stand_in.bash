@@ -29,7 +29,7 @@ options_in_help() {
 
 # check_program COMMAND ARGUMENT...: the arguments of shard8. "a,b" is the page's "a|b".
 check_program() {
-  local command="$1" words word help argument deck="" changes=()
+  local command="$1" words word help argument value deck="" changes=()
   shift
   if [[ "$command" == -* ]]; then in_help "$command" "$("$SHARD8_PAGE_PROGRAM" --help)"; return; fi
   words=("$command")
@@ -44,7 +44,7 @@ check_program() {
     options_in_help "$help" "$@"
     for argument in "$@"; do # the values of "--to yaml|nml"
       [[ "$argument" == *,* && "$argument" != *=* ]] || continue
-      for argument in ${argument//,/ }; do in_help "$argument" "$help"; done
+      for value in ${argument//,/ }; do in_help "$value" "$help"; done
     done
   done
   for argument in "$@"; do
