@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/lt_problem.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -11,7 +11,7 @@
 #include "kernels/cuda/cudnn_graph.hpp"
 #include "kernels/cuda/sdpa_graphs.hpp"
 #include "tensor/cuda/check.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/row_sums.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
-#include "tensor/master_halves.hpp"
+#include "tensor/bfloat16.hpp"
 
 namespace shard8::kernels {
 

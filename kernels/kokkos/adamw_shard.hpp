@@ -7,7 +7,7 @@
 
 #include "kernels/adamw.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
-#include "tensor/master_halves.hpp"
+#include "tensor/bfloat16.hpp"
 
 /// A step of AdamW on elements of a shard, for every type of master and moments.
 namespace shard8::kernels {

@@ -48,7 +48,7 @@ endif()
 # Decks, scripts for users and jobs, pages.
 install(DIRECTORY inputs/ DESTINATION "${shard8_data}/decks")
 install(DIRECTORY scripts/ DESTINATION "${shard8_data}/scripts" USE_SOURCE_PERMISSIONS
-  PATTERN cmake EXCLUDE PATTERN bench EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold)$" EXCLUDE
+  PATTERN cmake EXCLUDE PATTERN bench EXCLUDE PATTERN site EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold|docs)$" EXCLUDE
   REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 # Where the installed scripts find the program, from the folder above them, and its launcher.
 file(RELATIVE_PATH shard8_data_to_program "/p/${shard8_data}" "/p/${CMAKE_INSTALL_BINDIR}/shard8")
@@ -58,7 +58,7 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/install/installed.txt"
   CONTENT "program ${shard8_data_to_program}\nlauncher ${shard8_launcher}\n" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/install/installed.txt" DESTINATION "${shard8_data}/scripts/lib")
 install(DIRECTORY packages/ DESTINATION "${shard8_data}/packages" PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs")
+install(DIRECTORY docs/ DESTINATION "${shard8_data}/doc/docs" PATTERN mkdocs.yml EXCLUDE PATTERN site EXCLUDE)
 install(FILES packages/README.md DESTINATION "${shard8_data}/doc/packages")
 install(FILES packages/jube/DESCRIPTION.md DESTINATION "${shard8_data}/doc/packages/jube")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff SECURITY.md DESTINATION "${shard8_data}/doc")

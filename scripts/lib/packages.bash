@@ -28,7 +28,7 @@ optional_packages=(ccache)
 slurm_packages=(slurm-wlm munge)
 if [[ "${CI:-}" == true ]]; then
   optional_packages+=("${slurm_packages[@]}")
-  # tests/study/test_browser.py takes the first of these programs that is installed.
+  # tests/study/test_browser.py and tests/style/site/browser.py take the first of these programs that is installed.
   have "${SHARD8_BROWSER:-chromium}" || have chromium-browser || have google-chrome || optional_packages+=(chromium)
 fi
 

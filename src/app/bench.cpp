@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "app/commands.hpp"
+#include "app/device.hpp"
 #include "app/job.hpp"
-#include "app/sizes.hpp"
+#include "app/run_report.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/bench.hpp"
@@ -30,27 +29,27 @@ namespace shard8::app {
 
 namespace {
 
-[[noreturn]] void needs_devices(const char* what) {
-  base::fail(
-      base::ExitCode::environment,
-      "bench {} times what devices do, and this program was built for hosts: build with a Kokkos for CUDA (preset "
-      "cuda); scripts/bench has benchmarks of hosts",
-      what);
-}
-
 /// "give --json a file in": the remedy where the file of an option cannot be written.
 std::string remedy_of(const char* option) { return fmt::format("give {} a file in", option); }
 
-/// Writes a file, unless `path` is empty.
-void write_file(const std::string& path, const std::string& text, const char* option) {
-  if (!path.empty()) profile::write_output(path, text, remedy_of(option));
+/// AgreedError(environment) unless rank 0 can write the files that are asked for. Collective.
+void require_files(const comm::Communicator& world, const BenchArguments& arguments) {
+  comm::agree_on_root(world, 0, [&] {
+    if (!arguments.csv.empty()) profile::require_writable(arguments.csv, remedy_of("--csv"));
+    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
+  });
+}
+
+/// Rank 0 writes a file, unless `path` is empty. Collective.
+void write_file(const comm::Communicator& world, const std::string& path, const std::string& text, const char* option) {
+  comm::agree_on_root(world, 0, [&] {
+    if (!path.empty()) profile::write_output(path, text, remedy_of(option));
+  });
 }
 
 bench::Measured measured_by(const Job& job) {
   const base::Version version = base::version();
-  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  return {machine_of(job), std::string(version.number), std::string(version.git_hash),
-          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+  return {machine_of(job), std::string(version.number), std::string(version.git_hash), utc_now()};
 }
 
 int bench_gemm(Job& job, const BenchArguments& arguments) {
@@ -61,15 +60,13 @@ int bench_gemm(Job& job, const BenchArguments& arguments) {
   const comm::Communicator world = job.world.same();
   const base::Logger logger(world.rank(), world.size());
   const bench::Measured measured = measured_by(job);
-  comm::agree_on_root(world, 0, [&] {
-    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
-  });
+  require_files(world, arguments);
   train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());
   assembly.open_files();
   const bench::GemmRows rows = bench::bench_gemm(assembly);
   logger.info("matrix products of the deck, on rank 0; best: of an exhaustive search over the library's algorithms");
   logger.info("{}", bench::to_text(rows));
-  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(rows, measured) + '\n', "--json"); });
+  write_file(world, arguments.json, bench::to_json(rows, measured) + '\n', "--json");
   return 0;
 }
 
@@ -80,15 +77,13 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   const base::Logger logger(job.world.rank(), job.world.size());
   train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());
   const comm::Communicator& world = assembly.mesh().world;
-  comm::agree_on_root(world, 0, [&] {
-    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
-  });
+  require_files(world, arguments);
   assembly.open_files();
   assembly.start();
   const auto result = bench::bench_checkpoint(assembly, settings);
   logger.info("saved to and loaded from {}{}", settings.dir, settings.evict ? ", pages evicted before loading" : "");
   logger.info("{}", bench::to_text(result));
-  comm::agree_on_root(world, 0, [&] { write_file(arguments.json, bench::to_json(result) + '\n', "--json"); });
+  write_file(world, arguments.json, bench::to_json(result) + '\n', "--json");
   return 0;
 }
 
@@ -104,10 +99,7 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   const comm::Communicator world = job.world.same();
   const base::Logger logger(world.rank(), world.size());
   const bench::Measured measured = measured_by(job);
-  comm::agree_on_root(world, 0, [&] {
-    if (!arguments.csv.empty()) profile::require_writable(arguments.csv, remedy_of("--csv"));
-    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
-  });
+  require_files(world, arguments);
   const auto result =
       bench::bench_overlap(bench::overlap_bench_deck(job.deck.config), std::move(job.world), job.runtime.exec(),
                            job.runtime.threads(), {.blocks = arguments.blocks, .repetitions = arguments.repetitions});
@@ -116,21 +108,19 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
   if (!result.parts_problem.empty()) logger.info("direct and pipeline go by messages: {}", result.parts_problem);
   logger.info("{}", bench::to_text(result));
-  comm::agree_on_root(world, 0, [&] {
-    write_file(arguments.csv, bench::to_csv(result, measured), "--csv");
-    write_file(arguments.json, bench::to_json(result, measured) + '\n', "--json");
-  });
+  write_file(world, arguments.csv, bench::to_csv(result, measured), "--csv");
+  write_file(world, arguments.json, bench::to_json(result, measured) + '\n', "--json");
   return 0;
 }
 
-bench::CollectiveSettings collective_settings(const BenchArguments& arguments) {
-  const std::string most = !arguments.most.empty() ? arguments.most : tensor::kDevice ? "512MiB" : "16MiB";
+bench::CollectiveSettings collective_settings(const BenchArguments& arguments, bool on_device) {
+  const std::string most = !arguments.most.empty() ? arguments.most : on_device ? "512MiB" : "16MiB";
   return {.least = bytes_of(arguments.least, "shard8 bench: --min"),
           .most = bytes_of(most, "shard8 bench: --max"),
           .factor = arguments.factor,
           .warmup = arguments.warmup,
           .repetitions = arguments.iterations,
-          .check = arguments.check && !tensor::kDevice};
+          .check = arguments.check && !on_device};
 }
 
 struct CollectiveTimes {
@@ -184,10 +174,8 @@ CollectiveTimes time_collectives(const Job&, const comm::Communicator& group,
 int bench_collective(Job& job, const BenchArguments& arguments) {
   const base::Logger logger(job.world.rank(), job.world.size());
   const bench::Measured measured = measured_by(job);
-  const bench::CollectiveSettings settings = collective_settings(arguments);
-  comm::agree_on_root(job.world, 0, [&] {
-    if (!arguments.json.empty()) profile::require_writable(arguments.json, remedy_of("--json"));
-  });
+  const bench::CollectiveSettings settings = collective_settings(arguments, job.world.device() != nullptr);
+  require_files(job.world, arguments);
   const comm::Mesh mesh = comm::make_mesh(std::move(job.world), job.deck.config.mesh.extents());
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
   std::vector<bench::CollectiveFigures> all;
@@ -202,8 +190,7 @@ int bench_collective(Job& job, const BenchArguments& arguments) {
   }
   if (const auto* device = mesh.world.device())
     for (const std::string& line : device->describe()) logger.info("{}", line);
-  comm::agree_on_root(mesh.world, 0,
-                      [&] { write_file(arguments.json, bench::to_json(all, settings, measured) + '\n', "--json"); });
+  write_file(mesh.world, arguments.json, bench::to_json(all, settings, measured) + '\n', "--json");
   std::array<std::uint64_t, 1> most{wrong};  // other ranks may have other groups
   mesh.world.all_reduce(most, comm::Communicator::Reduce::max);
   if (most[0] == 0) return 0;
@@ -228,8 +215,8 @@ int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   if (!arguments.csv.empty() && !arguments.json.empty() && plain(arguments.csv) == plain(arguments.json))
     base::fail(base::ExitCode::deck, "shard8 bench: --csv and --json are one file, '{}'; give them different names",
                arguments.json);
-  if (!tensor::kDevice && what == "gemm") needs_devices(what.c_str());
-  if (what == "collective") collective_settings(arguments);  // its errors
+  if (what == "gemm") require_devices("bench gemm");
+  if (what == "collective") collective_settings(arguments, false);  // its errors
   DeckArguments deck = arguments.deck;
   if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
   if (what == "collective") deck.check = [&](const deck::LoadResult& loaded) { check_collective(deck.path, loaded); };

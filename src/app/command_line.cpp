@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "app/command_table.hpp"
@@ -43,27 +44,23 @@ struct Arguments {
 
 constexpr std::int64_t kMostRanks = 2147483647;  // as MPI counts them
 
-CLI::App* add_deck_command(CLI::App& app, Arguments& arguments, const char* name, const char* help) {
+CLI::App* add_deck_command(CLI::App& app, DeckArguments& deck, const char* name, const char* help) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
-  command->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
+  command->add_option("DECK", deck.path, "a deck: .yaml, .yml or .nml")->required();
+  command->add_option("group.key=value", deck.overrides, "changes to the deck");
   return command;
 }
 
 /// An option's value that may not be empty: a variable that was not set in a job script.
 const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
 
-void add_quiet(CLI::App& command, Arguments& arguments) {
-  command.add_flag("--quiet", arguments.quiet, "print warnings and errors only; files are written as ever");
-}
-
 void add_run(CLI::App& app, Arguments& arguments) {
-  CLI::App* run = add_deck_command(app, arguments, "run", "train (under mpiexec or srun, one process a rank)");
+  CLI::App* run = add_deck_command(app, arguments.deck, "run", "train (under mpiexec or srun, one process a rank)");
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
   CLI::Option* compare = run->add_flag("--compare-off", arguments.compare_off,
                                        "afterwards measure steps with overlap.enable = false, too");
-  add_quiet(*run, arguments);
+  run->add_flag("--quiet", arguments.quiet, "print warnings and errors only; files are written as ever");
   run->add_option("--pairs", arguments.compare_pairs,
                   "of --compare-off: pairs of blocks of steps, with and without (4)")
       ->needs(compare)
@@ -89,7 +86,7 @@ void add_devices(CLI::App& command, Arguments& arguments) {
 }
 
 void add_check_and_plan(CLI::App& app, Arguments& arguments) {
-  CLI::App* check = add_deck_command(app, arguments, "check", "read and validate a deck, say what would run");
+  CLI::App* check = add_deck_command(app, arguments.deck, "check", "read and validate a deck, say what would run");
   add_devices(*check, arguments);
   check
       ->add_flag("--ranks{print}", arguments.ranks_of_check,
@@ -97,8 +94,8 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
       ->check(kRanksOrPrint);
   check->add_flag("--files", arguments.files_of_check,
                   "print only the folders and files of a run, a line 'KEY PATH' for each");
-  CLI::App* plan =
-      add_deck_command(app, arguments, "plan", "memory, bytes on the wire and FLOPs of a deck, without running it");
+  CLI::App* plan = add_deck_command(app, arguments.deck, "plan",
+                                    "memory, bytes on the wire and FLOPs of a deck, without running it");
   add_devices(*plan, arguments);
   plan->add_option("--ranks", arguments.ranks,
                    "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
@@ -144,10 +141,8 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "time parts of a deck's run (under mpiexec or srun)");
   bench->require_subcommand(1);
   const auto add = [&](const char* name, const char* help) {
-    CLI::App* what = bench->add_subcommand(name, help);
+    CLI::App* what = add_deck_command(*bench, arguments.deck, name, help);
     what->parse_complete_callback([&arguments, name] { arguments.what = name; });
-    what->add_option("DECK", arguments.deck.path, "a deck: .yaml, .yml or .nml")->required();
-    what->add_option("group.key=value", arguments.deck.overrides, "changes to the deck");
     what->add_option("--json", arguments.json, "a file for all figures");
     return what;
   };
@@ -272,30 +267,27 @@ void add_footers(CLI::App& app) {
       {"deck", "shard8 deck mesh --format nml"},
       {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
       {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
+      {"bench gemm", "shard8 bench gemm inputs/quickstart.yaml mesh.shard=1 mesh.tensor=1 --json gemm.json"},
+      {"bench collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
+      {"bench overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
+      {"bench checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"},
       {"ckpt", "shard8 ckpt list out/checkpoints"},
+      {"ckpt list", "shard8 ckpt list out/checkpoints"},
+      {"ckpt show", "shard8 ckpt show out/checkpoints/step_00001200"},
+      {"ckpt verify", "shard8 ckpt verify out/checkpoints"},
+      {"ckpt export", "shard8 ckpt export out/checkpoints --to weights"},
       {"trace", "shard8 trace out --timeline layer.svg"},
       {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
       {"info", "shard8 info"},
       {"man", "shard8 man >shard8.1"},
       {"completions", "shard8 completions bash >shard8"}};
-  constexpr std::pair<const char*, const char*> kCheckpointExamples[] = {
-      {"list", "shard8 ckpt list out/checkpoints"},
-      {"show", "shard8 ckpt show out/checkpoints/step_00001200"},
-      {"verify", "shard8 ckpt verify out/checkpoints"},
-      {"export", "shard8 ckpt export out/checkpoints --to weights"}};
-  constexpr std::pair<const char*, const char*> kBenchExamples[] = {
-      {"gemm", "shard8 bench gemm inputs/quickstart.yaml mesh.shard=1 mesh.tensor=1 --json gemm.json"},
-      {"collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
-      {"overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
-      {"checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"}};
   app.footer(fmt::format("Example: shard8 run inputs/quickstart.yaml\n{}", kExitCodes));
-  const auto add = [](CLI::App& command, const char* example) {
-    command.footer(fmt::format("Example: {}\n{}", example, kExitCodes));
-  };
-  for (const auto& [command, example] : kExamples) add(*app.get_subcommand(command), example);
-  for (const auto& [action, example] : kCheckpointExamples)
-    add(*app.get_subcommand("ckpt")->get_subcommand(action), example);
-  for (const auto& [what, example] : kBenchExamples) add(*app.get_subcommand("bench")->get_subcommand(what), example);
+  for (const auto& [name, example] : kExamples) {
+    CLI::App* command = &app;
+    std::istringstream words(name);
+    for (std::string word; words >> word;) command = command->get_subcommand(word);
+    command->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
+  }
 }
 
 /// The names of the commands below `app`.
@@ -362,6 +354,29 @@ int after_output(int code) {
 
 }  // namespace
 
+std::uint64_t bytes_of(const std::string& text, std::string_view option) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"B", 1},         {"kB", 1e3},           {"MB", 1e6},
+      {"GB", 1e9},      {"TB", 1e12},          {"KiB", 1024},
+      {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+  constexpr double kMost = 1e18;  // fits 64 bits
+  double number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, number);
+  const std::string_view unit(end, static_cast<std::size_t>(last - end));
+  for (const auto& [name, bytes] : kUnits)
+    if (status == std::errc() && unit == name && number * bytes >= 1 && number * bytes < kMost)
+      return static_cast<std::uint64_t>(number * bytes);
+  if (status == std::errc() && unit.empty())
+    base::fail(base::ExitCode::deck,
+               "{}: '{}' has no unit; write {}GiB, or another of B, kB, MB, GB, TB, KiB, MiB and TiB", option, text,
+               text);
+  base::fail(
+      base::ExitCode::deck,
+      "{}: '{}' is not a size; expected a positive number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 80GiB",
+      option, text);
+}
+
 void require_standard_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   base::fail(base::ExitCode::environment,
@@ -378,7 +393,8 @@ int main(int argc, char** argv) {
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
-  CLI::App* convert = add_deck_command(app, arguments, "convert", "a deck in the other spelling, on standard output");
+  CLI::App* convert =
+      add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
   add_ckpt(app, arguments.ckpt);

@@ -3,8 +3,10 @@
 
 #include "app/command_table.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/version.hpp"
 #include "deck/fields.hpp"
 
 namespace shard8::app {
@@ -73,6 +75,126 @@ std::vector<CommandEntry> command_table(const CLI::App& app) {
   std::vector<CommandEntry> table;
   collect(app, {}, table);
   return table;
+}
+
+namespace {
+
+/// A text that roff prints as it is.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+  }
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+/// A help text as a sentence. Those of arguments may begin with a value, whose letters stay as they are.
+std::string closed(std::string text) {
+  if (!text.empty() && text.back() != '.') text += '.';
+  return text;
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 32);
+  return closed(std::move(text));
+}
+
+/// "DECK [group.key=value ...]"
+std::string usage_of(const ArgumentEntry& positional) {
+  const std::string text = positional.names.front() + (positional.many ? " ..." : "");
+  return positional.required ? text : '[' + text + ']';
+}
+
+std::string notes_of(const ArgumentEntry& argument) {
+  std::string notes = closed(argument.help);
+  if (!argument.choices.empty()) notes += fmt::format(" One of: {}.", fmt::join(argument.choices, ", "));
+  if (!argument.default_text.empty()) notes += fmt::format(" Default: {}.", argument.default_text);
+  return notes;
+}
+
+void add_argument(std::string& page, const ArgumentEntry& argument, bool positional) {
+  std::string names;
+  for (const std::string& name : argument.names)
+    names += fmt::format("{}\\fB{}\\fR", names.empty() ? "" : ", ", roff(name));
+  if (!positional && argument.takes_value) names += " \\fIVALUE\\fR";
+  page += fmt::format(".TP\n{}\n{}\n", names, roff(notes_of(argument)));
+}
+
+void add_command(std::string& page, const CommandEntry& command) {
+  std::string line = "shard8 " + command.name();
+  if (!command.options.empty()) line += " [options]";
+  for (const ArgumentEntry& positional : command.positionals) line += ' ' + usage_of(positional);
+  page += fmt::format(".SS \"{}\"\n{}\n", roff(line), roff(sentence(command.help)));
+  for (const ArgumentEntry& positional : command.positionals) add_argument(page, positional, true);
+  for (const ArgumentEntry& option : command.options) add_argument(page, option, false);
+}
+
+}  // namespace
+
+std::string man_page(const std::vector<CommandEntry>& table) {
+  const CommandEntry& program = table.front();
+  std::string page = fmt::format(
+      ".TH SHARD8 1 \"\" \"shard8 {}\" \"User Commands\"\n.SH NAME\nshard8 \\- {}\n"
+      ".SH SYNOPSIS\n.B shard8\n.I COMMAND\n[\\fIoptions\\fR] [\\fIarguments\\fR]\n",
+      roff(std::string(base::version().number)), roff(program.help.substr(program.help.find(": ") + 2)));
+  page += R"(.SH DESCRIPTION
+.B shard8
+is an MPI mini\-app: it trains a transformer with sharded weights and tensor parallelism as a deck says, and reports
+where the time of a step and every byte went. A deck is a YAML file or a file of Fortran namelists. An argument
+\fIgroup.key=value\fR replaces a value of the deck. \fBshard8 deck\fR prints every key.
+.PP
+\fBrun\fR and \fBbench\fR are started by mpiexec or srun, one process a rank. The other commands use one process.
+.SH OPTIONS
+)";
+  for (const ArgumentEntry& option : program.options) add_argument(page, option, false);
+  page += ".SH COMMANDS\n";
+  for (const CommandEntry& command : table)
+    if (!command.words.empty() && command.subcommands.empty()) add_command(page, command);
+  page += R"(.SH EXIT STATUS
+Every rank exits with the same status.
+.TP
+.B 0
+Done.
+.TP
+.B 2
+A bad deck or bad usage.
+.TP
+.B 3
+Ranks, devices or libraries are not as needed.
+.TP
+.B 4
+A checkpoint is unusable.
+.TP
+.B 5
+Failed while running.
+.TP
+.B 6
+The run ended, but its verification failed.
+.TP
+.B 75
+Stopped early with a checkpoint written: run again to continue.
+.SH FILES
+In the folder \fIoutput.dir\fR of the deck:
+.TP
+.I metrics.jsonl
+One object a step: loss, gradient norm, learning rate, tokens, time.
+.TP
+.I timing.csv
+The phases of every step.
+.TP
+.I summary.json
+The report with deck, versions and hosts.
+.SH EXAMPLE
+.nf
+mpiexec \-n 4 shard8 run quickstart.yaml run.steps=100
+.fi
+)";
+  return page;
 }
 
 }  // namespace shard8::app

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shard8::deck {
@@ -94,10 +95,15 @@ struct TraceArguments {
   std::int64_t step = -1;  ///< of the timeline; -1: the first
 };
 
+/// Prints a warning of the program, not of a deck's line, to standard error.
+void warn(const std::string& text);
 /// Prints a deck's warnings to standard error.
 void print_warnings(const deck::LoadResult& deck);
 /// Error(deck) if the deck of the file `path` has methods of overlap that this build lacks.
 void check_methods(const std::string& path, const deck::LoadResult& deck);
+
+/// "80GiB" or "64kB" in bytes. Error(deck), which begins with `option`, for another form.
+std::uint64_t bytes_of(const std::string& text, std::string_view option);
 
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();

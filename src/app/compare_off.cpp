@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "app/compare_off.hpp"
+#include "app/run_report.hpp"
 
 #include <fmt/format.h>
 

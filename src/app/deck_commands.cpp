@@ -2,21 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "app/checkpoint_room.hpp"
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
-#include "app/sizes.hpp"
-#include "app/start_checks.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -25,7 +25,6 @@
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
 #include "operation/device.hpp"
-#include "tensor/exec.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
 #include "train/plan/sweep.hpp"
@@ -33,20 +32,24 @@
 
 namespace shard8::app {
 
+namespace fs = std::filesystem;
+
+void warn(const std::string& text) { base::print_coloured(fmt::format("shard8: warning: {}\n", text), stderr); }
+
 void print_warnings(const deck::LoadResult& deck) {
   for (const std::string& text : deck.warnings) base::print_coloured(text, stderr);
   const deck::Config& c = deck.config;
-  // Where the deck does not say hosts, only the build does.
-  if (tensor::kDevice || c.mesh.device != deck::Device::automatic || !c.overlap.enable || !c.mesh.exchanges()) return;
-  const auto warn = [](std::string_view key, std::int64_t value) {
-    base::print_coloured(
-        fmt::format("shard8: warning: overlap.{} = {} has no effect: this program was built for hosts, which multiply "
-                    "the tokens of each rank on their own\n",
-                    key, value),
-        stderr);
+  // Where the deck says hosts, its user knows.
+  const bool said = c.mesh.device != deck::Device::automatic;
+  if (said || operation::on_device(c.mesh) || !c.overlap.enable || !c.mesh.exchanges()) return;
+  const auto no_effect = [](std::string_view key, std::int64_t value) {
+    warn(fmt::format(
+        "overlap.{} = {} has no effect: this program was built for hosts, which multiply the tokens of each "
+        "rank on their own",
+        key, value));
   };
-  if (c.overlap.splits > 0 && c.mesh.tensor > 2) warn("splits", c.overlap.splits);
-  if (c.overlap.chunks > 0) warn("chunks", c.overlap.chunks);
+  if (c.overlap.splits > 0 && c.mesh.tensor > 2) no_effect("splits", c.overlap.splits);
+  if (c.overlap.chunks > 0) no_effect("chunks", c.overlap.chunks);
 }
 
 void check_methods(const std::string& path, const deck::LoadResult& deck) {
@@ -81,17 +84,13 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
              others);
 }
 
-}  // namespace
-
-namespace {
-
 /// The folders and files that a run of this deck writes, a line "KEY PATH" for each. Names of output.dir cannot hold a
 /// newline: decks allow no control characters.
 std::string files_of(const deck::Config& config) {
   const deck::OutputConfig& output = config.output;
   std::string text = fmt::format("output.dir {}\n", output.dir);
   const auto add = [&](std::string_view key, const std::string& name) {
-    if (!name.empty()) text += fmt::format("{} {}\n", key, (std::filesystem::path(output.dir) / name).string());
+    if (!name.empty()) text += fmt::format("{} {}\n", key, (fs::path(output.dir) / name).string());
   };
   add("output.summary", output.summary);
   add("output.metrics", output.metrics);
@@ -102,6 +101,62 @@ std::string files_of(const deck::Config& config) {
   if (const std::string folder = train::checkpoint_folder(config); !folder.empty())
     text += fmt::format("checkpoint.dir {}\n", folder);
   return text;
+}
+
+/// What the checkpoints of a deck need and have.
+struct CheckpointRoom {
+  std::uint64_t bytes = 0;            ///< of the tensors of one checkpoint
+  std::int64_t kept = 0;              ///< the most checkpoints that are there at once, one that is written included
+  std::optional<std::uint64_t> free;  ///< of the folder's file system; none if it cannot be found
+  std::string file_system;            ///< the folder that `free` was read of: the nearest that exists
+  std::uint64_t copies = 0;           ///< host memory of a rank for copies of the state
+
+  std::uint64_t needed() const { return bytes * static_cast<std::uint64_t>(kept); }
+  bool short_of_room() const { return free && *free < needed(); }
+};
+
+std::string gb(std::uint64_t bytes) { return fmt::format("{:.3g} GB", 1e-9 * static_cast<double>(bytes)); }
+
+/// The folder, or the nearest above it that exists.
+std::string existing(const std::string& folder) {
+  std::error_code ignored;
+  fs::path path = fs::absolute(folder, ignored);
+  while (!fs::is_directory(path, ignored) && path != path.parent_path()) path = path.parent_path();
+  return path.string();
+}
+
+CheckpointRoom checkpoint_room(const deck::Config& config) {
+  const train::Setup setup = train::Setup::make(config, 0, std::max(1, threads_from_environment()));
+  train::State state(setup, tensor::ArenaSet::measure());
+  const auto bytes = train::checkpoint_bytes(setup, state);
+  CheckpointRoom room;
+  room.bytes = bytes.state;
+  room.kept = config.checkpoint.keep + 1;  // the oldest is removed when the newest is complete
+  room.copies = bytes.copies;
+  room.file_system = existing(config.checkpoint.dir);
+  struct statvfs found {};
+  if (::statvfs(room.file_system.c_str(), &found) == 0)
+    room.free = static_cast<std::uint64_t>(found.f_bavail) * found.f_frsize;
+  return room;
+}
+
+/// Prints the lines of `check` on the room that checkpoints need and have, and a warning to standard error if the file
+/// system has less than they need. Prints nothing for a deck whose runs write none.
+void print_checkpoint_room(const deck::Config& config) {
+  const deck::CheckpointConfig& c = config.checkpoint;
+  if (c.dir.empty()) return;
+  const CheckpointRoom room = checkpoint_room(config);
+  fmt::print("room       {} a checkpoint, {} at once ({} kept, one written): {}; free in {}: {}\n", gb(room.bytes),
+             room.kept, c.keep, gb(room.needed()), room.file_system, room.free ? gb(*room.free) : "not known");
+  const bool on_device = operation::on_device(config.mesh);
+  fmt::print("           copies of the state: {} of {} a rank\n", (on_device ? "" : "at most ") + gb(room.copies),
+             on_device ? "pinned host memory" : "host memory");
+  if (room.short_of_room())
+    base::print_coloured(
+        fmt::format("warning: the {} of checkpoint.keep and one that is written take {} bytes, and the file system of "
+                    "{} has {} free: make room, keep fewer, or set checkpoint.dir to another file system\n",
+                    base::count(c.keep, "checkpoint", "checkpoints"), room.needed(), room.file_system, *room.free),
+        stderr);
 }
 
 }  // namespace

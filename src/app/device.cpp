@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "app/process.hpp"
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
@@ -32,7 +33,22 @@ void require_build(const deck::MeshConfig& mesh) {
 }
 
 void require_planned(const deck::MeshConfig& mesh) {
-  if (tensor::kDevice || mesh.device != deck::Device::cuda) require_build(mesh);
+  if (!only_plans(mesh)) require_build(mesh);
+}
+
+bool only_plans(const deck::MeshConfig& mesh) { return !tensor::kDevice && mesh.device == deck::Device::cuda; }
+
+void require_devices(std::string_view what) {
+  if (!tensor::kDevice)
+    base::fail(
+        base::ExitCode::environment,
+        "{} times what devices do, and this program was built for hosts: build with a Kokkos for CUDA (preset cuda); "
+        "scripts/bench has benchmarks of hosts",
+        what);
+}
+
+std::string describe_backends() {
+  return tensor::kDevice ? "communication nccl, started over mpi; devices cuda" : "communication mpi; devices host";
 }
 
 #if defined(SHARD8_CUDA)
@@ -85,7 +101,8 @@ std::vector<std::string> describe_devices() {
   return lines;
 }
 
-std::size_t device_memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
+std::uint64_t memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
+std::uint64_t memory_peak() { return memory_taken(); }
 
 #else
 
@@ -96,7 +113,8 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
 
 void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&, bool) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
-std::size_t device_memory_taken() { return 0; }
+std::uint64_t memory_taken() { return process_memory().resident; }
+std::uint64_t memory_peak() { return process_memory().peak; }
 
 #endif
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -20,6 +22,11 @@ void require_build(const deck::MeshConfig& mesh);
 
 /// The same for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices, too.
 void require_planned(const deck::MeshConfig& mesh);
+/// Whether this build can only plan the steps of such a mesh: they run on CUDA devices, and it is for hosts.
+bool only_plans(const deck::MeshConfig& mesh);
+
+/// Error(environment) where this program was built for hosts. `what` times what devices do: "bench gemm".
+void require_devices(std::string_view what);
 
 /// The index of this rank's device among those that the process sees; 0 on hosts. Each rank of a node has a device of
 /// its own, unless `mesh.share_devices` is set. Collective. AgreedError(environment), with both numbers, when the deck
@@ -33,12 +40,17 @@ int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh,
 void attach_device(comm::Communicator& world, const tensor::Exec& exec, const comm::Environment& environment,
                    const comm::HangLimits& limits, bool share_devices);
 
+/// What moves data and what computes in this build, for `info`.
+std::string describe_backends();
 /// "devices host" or "devices cuda: 4 of NVIDIA H200, 139.8 GiB, compute capability 9.0", for `info`.
 std::vector<std::string> describe_devices();
 
 using train::device_name;
 using train::gpu_versions;
-/// Bytes of this rank's device that any process has taken; 0 on hosts.
-std::size_t device_memory_taken();
+
+/// Bytes of memory that are taken now: on a device by all processes, on hosts resident in this process.
+std::uint64_t memory_taken();
+/// The most bytes that were taken so far on hosts; on a device those that are taken now.
+std::uint64_t memory_peak();
 
 }  // namespace shard8::app

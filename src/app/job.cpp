@@ -19,6 +19,7 @@
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
 #include "deck/choices.hpp"
+#include "operation/device.hpp"
 #include "train/conditions.hpp"
 #include "train/training_file.hpp"
 
@@ -92,7 +93,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
     at_stage(Stage::device, [&] {
       comm::agree(world, [&] {
-        if (!tensor::kDevice) require_pools(threads, runtime.threads());
+        if (!operation::on_device(deck.config.mesh)) require_pools(threads, runtime.threads());
       });
     });
     attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);
@@ -105,15 +106,20 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 }
 
 std::string machine_of(const Job& job) {
-  if (tensor::kDevice) return fmt::format("{} x {}", job.world.size(), train::machine_name());
+  if (job.world.device() != nullptr) return fmt::format("{} x {}", job.world.size(), train::machine_name());
   return fmt::format("{}, {} a node, {} a rank", train::machine_name(), base::count(job.node.cores, "core", "cores"),
                      base::count(job.runtime.threads(), "thread", "threads"));
 }
 
+std::string build_text() {
+  const base::Version v = base::version();
+  return fmt::format("{}, {}, -march={}{}{}", v.build_type, v.compiler, v.march.empty() ? "default" : v.march,
+                     v.sanitizers.empty() ? "" : ", sanitizers ", v.sanitizers);
+}
+
 std::string program_text() {
   const base::Version v = base::version();
-  return fmt::format("{} ({}), {}, {}, -march={}{}{}", v.number, v.git_hash, v.build_type, v.compiler,
-                     v.march.empty() ? "default" : v.march, v.sanitizers.empty() ? "" : ", sanitizers ", v.sanitizers);
+  return fmt::format("{} ({}), {}", v.number, v.git_hash, build_text());
 }
 
 train::RunDescription describe_run(const deck::LoadResult& deck) {

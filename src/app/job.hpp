@@ -40,8 +40,9 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
 /// H200".
 std::string machine_of(const Job& job);
 
-/// This program and how it was built, as measurements record it: version, commit, type of the build, compiler and
-/// -march.
+/// How this program was built: type of the build, compiler, -march and sanitizers.
+std::string build_text();
+/// This program, as measurements record it: version, commit and build_text().
 std::string program_text();
 
 /// What a checkpoint's manifest says of this program and its deck.

@@ -15,7 +15,6 @@
 #include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "operation/device.hpp"
-#include "tensor/exec.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::app {
@@ -110,7 +109,7 @@ MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks,
 }
 
 void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads) {
-  if (tensor::kDevice) return;
+  if (operation::on_device(config.mesh)) return;
   std::string warning;
   comm::agree(world, [&] {
     const auto verdict = judge_memory(rank_bytes(config, threads), node.ranks, node.group_ranks, read_memory_limits());

@@ -6,12 +6,36 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 
+#include "app/commands.hpp"
+#include "app/device.hpp"
+#include "app/job.hpp"
+#include "app/node_memory.hpp"
+#include "app/process.hpp"
+#include "app/run_trace.hpp"
+#include "base/made_folders.hpp"
+#include "checkpoint/directory.hpp"
+#include "checkpoint/lock.hpp"
 #include "comm/agree.hpp"
+#include "data/batch.hpp"
+#include "deck/overlap.hpp"
+#include "io/durable_file.hpp"
+#include "operation/device.hpp"
+#include "profile/output_file.hpp"
+#include "train/assembly.hpp"
+#include "train/checkpoints.hpp"
+#include "train/initial_weights.hpp"
+#include "train/inputs.hpp"
+#include "train/verify.hpp"
 
 namespace shard8::app {
+
+namespace fs = std::filesystem;
 
 using base::ExitCode;
 
@@ -81,46 +105,50 @@ Judged judge(Stage stage, const base::Error& error) {
                                     base::to_int(error.code()))};
 }
 
+void refuse_lock(const std::string& folder, const std::string& key) {
+  if (const std::string why = checkpoint::why_locked(folder, key); !why.empty())
+    throw base::Error(ExitCode::checkpoint, why);
+}
+
+/// The data as rank 0 opens them, and the weights.
+train::Inputs look_at_inputs(const deck::Config& config, const train::Setup& setup, std::string& found) {
+  io::IoThread io;
+  train::Inputs inputs;
+  at_stage(Stage::data, [&] {
+    const data::Loader loader(setup.data(), config.model.seq, config.model.vocab, config.mesh.data_ranks(), 0, io);
+    train::check_steps(loader.dataset(), config);
+    found += fmt::format("found      {}\n", loader.dataset().description());
+    inputs.data = train::input_of(loader.dataset(), config.data.path, warn);
+    if (config.verify.unigram_ratio_max > 0) data::unigram_entropy(loader.dataset());
+  });
+  if (config.model.init_file.empty()) return inputs;
+  at_stage(Stage::initial_weights, [&] {
+    const auto file = train::open_initial_weights(io, config.model, warn);
+    found += fmt::format("init       weights of {}\n", file->spec());
+    inputs.weights = train::input_of(*file);
+  });
+  return inputs;
+}
+
+/// Where a run would start, in words.
+std::string text_of(const train::Start& start) {
+  if (start.begins_again)
+    return "again from its begin, since it has no checkpoint yet: " + train::text_of(start.identity);
+  if (start.points.empty()) return "a new training";
+  if (start.is_child)
+    return fmt::format("a child of training {}, from {}", start.identity.parent->run, start.points.front());
+  return fmt::format("{} goes on from {}", train::text_of(start.identity), start.points.front());
+}
+
 }  // namespace
 
 std::string_view name_of(Stage stage) {
-  switch (stage) {
-    case Stage::deck:
-      return "deck";
-    case Stage::ranks:
-      return "ranks";
-    case Stage::device:
-      return "device";
-    case Stage::memory:
-      return "memory";
-    case Stage::output:
-      return "output";
-    case Stage::output_lock:
-      return "output lock";
-    case Stage::gold:
-      return "gold";
-    case Stage::data:
-      return "data";
-    case Stage::initial_weights:
-      return "initial weights";
-    case Stage::checkpoint_dir:
-      return "checkpoint.dir";
-    case Stage::checkpoint_lock:
-      return "checkpoint lock";
-    case Stage::start:
-      return "start";
-    case Stage::overlap:
-      return "overlap";
-    case Stage::set_up:
-      return "set-up";
-    case Stage::restore:
-      return "restore";
-    case Stage::first_files:
-      return "first files";
-    case Stage::signal:
-      break;
-  }
-  return "signal";
+  constexpr std::string_view kNames[] = {
+      "deck",    "ranks",  "device",          "memory",         "output",          "output lock",
+      "gold",    "data",   "initial weights", "checkpoint.dir", "checkpoint lock", "start",
+      "overlap", "set-up", "restore",         "first files",    "signal"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Stage::signal) + 1);
+  return kNames[static_cast<std::size_t>(stage)];
 }
 
 std::span<const Refusal> refusals() { return kRefusals; }
@@ -135,6 +163,65 @@ void at_stage(Stage stage, const std::function<void()>& action) {
     const Judged judged = judge(stage, error);
     throw base::Error(judged.code, judged.text);
   }
+}
+
+void require_output(const deck::Config& config) {
+  const deck::OutputConfig& output = config.output;
+  const auto path = [&](const std::string& name) { return fs::path(output.dir) / name; };
+  for (const std::string& name :
+       {output.metrics, output.timing, output.summary, output.timing_ranks, std::string(deck::OutputConfig::kRanks)})
+    if (!name.empty()) profile::require_writable(path(name));
+  profile::require_writable(io::temporary_of(path(train::TrainingFile::kName).string()));
+  if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
+    profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap).string()));
+  if (operation::on_device(config.mesh))
+    profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms).string()));
+}
+
+void require_checkpoint_dir(const deck::Config& config) {
+  const std::string& folder = config.checkpoint.dir;
+  if (folder.empty()) return;
+  const base::MadeFolders made(folder);
+  checkpoint::Directory(folder).make();
+  profile::require_writable(fs::path(folder) / "latest.tmp", "set checkpoint.dir to");
+}
+
+std::string check_start(const deck::LoadResult& deck) {
+  const deck::Config& config = deck.config;
+  int threads = 1;
+  at_stage(Stage::device, [&] {
+    const int asked = threads_from_environment();
+    threads = std::max(1, asked);
+    // Without OMP_NUM_THREADS the number depends on the ranks of a node.
+    if (!operation::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
+    require_planned(config.mesh);
+    if (only_plans(config.mesh))
+      warn(
+          "mesh.device = cuda: this program was built for hosts and plans the steps of devices; `run` needs a build "
+          "for CUDA devices");
+  });
+  if (const std::string warning = memory_warning(config, threads); !warning.empty()) warn(warning);
+  at_stage(Stage::output, [&] {
+    require_output(config);
+    if (!config.output.trace.empty()) profile::require_writable(trace_file(config.output, 0));
+  });
+  at_stage(Stage::output_lock, [&] { refuse_lock(config.output.dir, "output.dir"); });
+  at_stage(Stage::gold, [&] {
+    if (!config.verify.gold.empty()) train::read_gold(config.verify.gold);
+  });
+  const train::Setup setup = train::Setup::make(config, 0, threads);
+  std::string found;
+  train::RunDescription run = describe_run(deck);
+  run.inputs = look_at_inputs(config, setup, found);
+  const std::string folder = train::checkpoint_folder(config);
+  at_stage(Stage::checkpoint_dir, [&] { require_checkpoint_dir(config); });
+  at_stage(Stage::checkpoint_lock, [&] {
+    if (!folder.empty()) refuse_lock(folder, "checkpoint.dir");
+  });
+  train::Start start;
+  at_stage(Stage::start, [&] { start = train::find_start_of(config, folder, run, warn); });
+  at_stage(Stage::restore, [&] { train::require_points(start, setup, run, warn); });
+  return found + fmt::format("start      {}\n", text_of(start));
 }
 
 }  // namespace shard8::app

@@ -6,16 +6,13 @@
 #include <optional>
 
 #include "app/commands.hpp"
-#include "app/compare_off.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
-#include "app/run_header.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
-#include "app/start_checks.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -53,11 +50,6 @@ std::optional<double> unigram_entropy(const comm::Communicator& world, const dat
   return entropy[0];
 }
 
-/// Bytes that are taken now: on a device by all processes, on hosts resident in this process.
-std::uint64_t memory_taken() { return tensor::kDevice ? device_memory_taken() : process_memory().resident; }
-/// The most bytes that were taken so far on hosts; on a device those that are taken now.
-std::uint64_t memory_peak() { return tensor::kDevice ? device_memory_taken() : process_memory().peak; }
-
 /// One rank's run, from the deck to the report.
 class Run {
  public:
@@ -85,70 +77,59 @@ class Run {
   }
 
   int operator()() {
-    open();
-    print_header();
-    if (steps_.first >= steps_.end) return judge_recorded();
-    at_stage(Stage::first_files, [&] {
-      begin_leg();
-      output_.keep_overlap(overlap_.plan);
-    });
-    if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
-    const train::LoopResult loop = train();
-    if (tracer_) {
-      output_.inform([&] { logger_.info("{}", tracer_->write(node_.host)); });
-      tracer_.reset();
-    }
-    return report(loop);
+    // What can refuse the run comes first, in the order of app/refusals.hpp, and changes no file of a training.
+    at(Stage::output, &Run::check_output);                                    // 1. output.dir can be written
+    at(Stage::output_lock, &Run::lock_output, Files::unlimited);              // 2. no other run writes to it
+    at(Stage::gold, &Run::read_gold);                                         // 3. losses to compare with
+    at(Stage::data, &Run::open_data, Files::unlimited);                       // 4. data, and their entropy
+    at(Stage::initial_weights, &Run::open_weights, Files::unlimited);         // 5. model.init_file
+    at(Stage::checkpoint_dir, &Run::check_checkpoint_dir);                    // 6. checkpoint.dir can be written
+    at(Stage::checkpoint_lock, &Run::lock_checkpoint_dir, Files::unlimited);  // 7. no other run writes to it
+    at(Stage::start, &Run::find_start, Files::unlimited);                     // 8. whose training, from where
+    at(Stage::overlap, &Run::decide_overlap);                                 // 9. a method for every `auto`
+    at(Stage::set_up, &Run::set_up);                                          // 10. memory, weights, algorithms
+    at(Stage::restore, &Run::restore);                                        // 11. the checkpoint's state
+    print_header();                                                           // 12. what will run
+    if (steps_.first >= steps_.end) return judge_recorded();                  //     no step is left: the verdict
+    at_stage(Stage::first_files, [&] { begin_leg(); });                       // 13. files of a new leg
+    start_trace();                                                            // 14. the ranks' clocks
+    const train::LoopResult loop = train();                                   // 15. steps and checkpoints
+    write_trace();                                                            // 16. a file of each rank
+    return report(loop);                                                      // 17. figures, verdict, end of the leg
   }
 
  private:
   const deck::Config& config() const { return deck_.config; }
   const train::Setup& setup() const { return assembly_->setup(); }
   const comm::Communicator& world() const { return world_; }
-
-  /// What a run does before its first step. A signal that came meanwhile ends it between two stages.
-  void open() {
-    at(Stage::output, [&] {  // first, since the rest may take minutes
-      comm::agree_on_root(world(), 0, [&] { require_output(config()); });
-      output_.check_trace();
-    });
-    at(
-        Stage::output_lock, [&] { output_.hold(say()); }, Files::unlimited);
-    at(Stage::gold, [&] {
-      comm::agree_on_root(world(), 0, [&] {  // rank 0 judges
-        if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
-      });
-    });
-    at(
-        Stage::data, [&] { open_data(); }, Files::unlimited);
-    at(
-        Stage::initial_weights, [&] { open_weights(); }, Files::unlimited);
-    const std::string folder = train::checkpoint_folder(config(), world());
-    at(Stage::checkpoint_dir, [&] { comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(config()); }); });
-    at(
-        Stage::checkpoint_lock,
-        [&] {
-          if (!folder.empty()) folder_.emplace(world(), folder, say(), output_.is_also(folder));
-        },
-        Files::unlimited);
-    at(
-        Stage::start, [&] { find_start(folder); }, Files::unlimited);
-    const auto saved = restart_.first ? train::choices_of_plan(restart_.first->manifest.plan) : train::SavedChoices{};
-    at(Stage::overlap, [&] { decide_overlap(saved); });
-    at(Stage::set_up, [&] { assembly_->start(kernels::Tuning::candidates, saved.algorithms); });
-    at(Stage::restore, [&] { restart(); });
+  train::Say say() {
+    return [this](const std::string& text) { logger_.warn("{}", text); };
   }
 
   enum class Files { limited, unlimited };  ///< whether run.hang_limit_s holds while ranks wait for each other's files
 
-  void at(Stage stage, const std::function<void()>& action, Files files = Files::limited) const {
+  /// A step that may refuse the run. Afterwards all ranks agree whether a signal came, which ends the run here.
+  void at(Stage stage, void (Run::*step)(), Files files = Files::limited) {
     world().waits()->progress().note(name_of(stage).data());
     {
       std::optional<comm::HostWaits::Unlimited> unlimited;
       if (files == Files::unlimited) unlimited.emplace(world().waits());
-      at_stage(stage, action);
+      at_stage(stage, [&] { (this->*step)(); });
     }
     at_stage(Stage::signal, [&] { comm::agree(world(), [&] { requests_.refuse_start(); }); });
+  }
+
+  void check_output() {  // first, since the rest may take minutes
+    comm::agree_on_root(world(), 0, [&] { require_output(config()); });
+    output_.check_trace();
+  }
+
+  void lock_output() { output_.hold(say()); }
+
+  void read_gold() {
+    comm::agree_on_root(world(), 0, [&] {  // rank 0 judges
+      if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
+    });
   }
 
   void open_data() {
@@ -166,28 +147,37 @@ class Run {
     });
   }
 
-  train::Say say() {
-    return [this](const std::string& text) { logger_.warn("{}", text); };
+  void check_checkpoint_dir() {
+    folder_name_ = train::checkpoint_folder(config(), world());
+    comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(config()); });
   }
 
-  void find_start(const std::string& folder) {
-    restart_ = train::find_restart(config(), folder, world(), run_, say());
+  void lock_checkpoint_dir() {
+    if (!folder_name_.empty()) folder_.emplace(world(), folder_name_, say(), output_.is_also(folder_name_));
+  }
+
+  void find_start() {
+    restart_ = train::find_restart(config(), folder_name_, world(), run_, say());
     run_.identity = restart_.start.identity;
     if (folder_) folder_->recover(world(), say());
-    if (restart_.first) assembly_->skip_initial_weights();
+    if (!restart_.first) return;
+    assembly_->skip_initial_weights();
+    saved_ = train::choices_of_plan(restart_.first->manifest.plan);
   }
 
   /// From here on the run's config has a method or `off` in place of every `auto`. What is told of the deck
   /// (deck_.echo) keeps the `auto`, so that a run that goes on may choose again.
-  void decide_overlap(const train::SavedChoices& saved) {
+  void decide_overlap() {
     if (deck::exchanges_with(config(), profile::ExchangeMethod::automatic).empty()) return;
-    overlap_ = train::decide_overlap(*assembly_, restart_.first ? restart_.first->folder : "", saved);
+    overlap_ = train::decide_overlap(*assembly_, restart_.first ? restart_.first->folder : "", saved_);
     deck_.config.overlap.methods = overlap_.choice.resolve(config().overlap.methods);
     assembly_->set_overlap(config().overlap.methods);
   }
 
+  void set_up() { assembly_->start(kernels::Tuning::candidates, saved_.algorithms); }
+
   /// Fills the state from the checkpoint, if the run goes on from one, and prepares to write others.
-  void restart() {
+  void restore() {
     {
       const comm::HostWaits::Unlimited files(world().waits());
       point_ = train::restore(restart_, *assembly_, run_, say());
@@ -219,6 +209,16 @@ class Run {
                       folder_ ? folder_->directory().path() : "");
     for (const std::string& line : told.lines) logger_.info("{}", line);
     for (const std::string& warning : told.warnings) logger_.warn("{}", warning);
+    output_.keep_overlap(overlap_.plan);
+  }
+
+  void start_trace() {
+    if (!config().output.trace.empty()) tracer_.emplace(*assembly_, steps_, log_, world());
+  }
+
+  void write_trace() {
+    if (tracer_) output_.inform([&] { logger_.info("{}", tracer_->write(node_.host)); });
+    tracer_.reset();
   }
 
   /// The verdict on all recorded losses, where no step is left to train.
@@ -272,89 +272,59 @@ class Run {
   }
 
   train::LoopResult train() {
-    std::optional<profile::Progress> progress;
-    if (world().rank() == 0) progress.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
-    train::LoopHooks hooks;
-    std::uint64_t asked = 0;
+    if (world().rank() == 0) progress_.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     assembly_->trainer().ask([&] { return train::code_of(stopping_.end_step()); });
-    hooks.before = [&](std::int64_t s) {
-      stopping_.begin_step();
-      if (s != steps_.first_timed()) return;
-      log_.set_measuring(true);
-      assembly_->timer().clear_issues();
-      processor_ = {.threads = setup().threads, .on_cpus = !tensor::kDevice, .begin = profile::processor_use()};
-    };
-    hooks.after = [&](const train::StepResult& r) {
-      asked = r.asked;
-      loss_ = r.loss;
-      if (processor_ && (r.asked != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
-      if (tracer_) tracer_->after_step(r.step);
-      if (!progress) return;
-      const profile::StepMetrics metrics{r.step,
-                                         r.loss,
-                                         r.gradient_norm,
-                                         r.learning_rate,
-                                         r.tokens,
-                                         r.seconds,
-                                         static_cast<double>(r.tokens) / r.seconds,
-                                         run_.identity.id};
-      judge_.add(r.step, r.loss);
-      output_.metrics(metrics);
-      progress->step(metrics);
-    };
-    hooks.stops_before = [&](std::int64_t) {
-      stop_ = train::reason_of(asked);
-      if (!stop_) return false;
-      world().record_device_calls();  // of the last step, but not the gathers of the next one, which was begun
-      log_.set_measuring(false);
-      return true;
-    };
+    train::LoopHooks hooks;
+    hooks.before = [&](std::int64_t step) { before_step(step); };
+    hooks.after = [&](const train::StepResult& result) { after_step(result); };
+    hooks.stops_before = [&](std::int64_t) { return stops(); };
     if (checkpoints_) {
       hooks.between = [&](std::int64_t done) {
-        checkpoints_->between_steps(done, loss_);
+        checkpoints_->between_steps(done, last_.loss);
         stopping_.checkpoint_written(checkpoints_->counts().longest_s);
       };
-      hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done, loss_); };
+      hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done, last_.loss); };
     }
     train::LoopResult loop = train::train(assembly_->trainer(), steps_, hooks);
     if (checkpoints_) checkpoints_->finish();
     assembly_->trainer().ask({});
+    progress_.reset();
     return loop;
   }
 
-  MemoryFigures memory_figures() const {
-    MemoryFigures memory;
-    memory.arenas = assembly_->trainer().state().arenas.bytes();
-    const auto plan = train::make_plan(config(), setup().threads);
-    memory.reduction_buffers = plan.reduction_buffers;
-    memory.user_buffers = plan.user_buffers;
-    memory.checkpoint_copies = plan.checkpoint.copies;
-    memory.planned = plan.total_bytes();
-    std::array<std::uint64_t, 1> growth{memory_growth(baseline_, memory_peak())};
-    world().all_reduce(growth, comm::Communicator::Reduce::max);
-    memory.measured = growth[0];
-    return memory;
+  void before_step(std::int64_t step) {
+    stopping_.begin_step();
+    if (step != steps_.first_timed()) return;
+    log_.set_measuring(true);
+    assembly_->timer().clear_issues();
+    processor_ = {
+        .threads = setup().threads, .on_cpus = world().device() == nullptr, .begin = profile::processor_use()};
   }
 
-  /// The kind of product that the linears of layers compute: the report's MFU compares with its peak.
-  profile::Products products() const {
-    const auto& recipe = setup().weights.recipe;
-    if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;
-    const bool bf16 = config().precision.compute == deck::FloatType::bf16;
-    return bf16 ? profile::Products::bf16 : profile::Products::fp32;
+  void after_step(const train::StepResult& r) {
+    last_ = r;
+    if (processor_ && (r.asked != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
+    if (tracer_) tracer_->after_step(r.step);
+    if (!progress_) return;
+    const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
+    const profile::StepMetrics metrics{r.step,   r.loss,    r.gradient_norm, r.learning_rate,
+                                       r.tokens, r.seconds, tokens_per_s,    run_.identity.id};
+    judge_.add(r.step, r.loss);
+    output_.metrics(metrics);
+    progress_->step(metrics);
+  }
+
+  bool stops() {
+    stop_ = train::reason_of(last_.asked);
+    if (!stop_) return false;
+    world().record_device_calls();  // of the last step, but not the gathers of the next one, which was begun
+    log_.set_measuring(false);
+    return true;
   }
 
   profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) const {
-    profile::SummaryInput input = summary_input(deck_.echo, memory);
-    const auto* device = world().device();
+    profile::SummaryInput input = summary_input(deck_.echo, *assembly_, memory);
     input.command = command_;
-    input.gpu = gpu_versions(device);
-    input.run = {.backend = device != nullptr ? "nccl" : "mpi",
-                 .device = tensor::kDevice ? "cuda" : "host",
-                 .threads_per_rank = setup().threads,
-                 .waiting = std::string(comm::name_of(world().waiting())),
-                 .data = assembly_->loader().dataset().description(),
-                 .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
     const auto& identity = run_.identity;
     input.training = {.id = identity.id,
                       .parent = identity.parent ? identity.parent->run : "",
@@ -381,19 +351,19 @@ class Run {
     input.tokens_per_step = static_cast<double>(assembly_->loader().tokens_per_step());
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     const double given = config().precision.peak_tflops;
-    input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products());
+    input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products_of(setup()));
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     input.processor = processor_;
     if (config().mesh.exchanges()) input.methods = assembly_->setup().dims.overlap.methods;
-    if (tensor::kDevice) input.issues = &assembly_->timer().issues();
+    if (world().device() != nullptr) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);
     input.verification = verdict(last.step + 1, !stop_);
     world().record_device_calls();
     input.every_rank = !config().output.timing_ranks.empty();
     auto report = profile::make_report(assembly_->timer().steps(), log_, input, gather_over(world()));
-    const MemoryFigures memory = memory_figures();
+    const MemoryFigures memory = memory_figures(*assembly_, memory_growth(baseline_, memory_peak()));
     const profile::SummaryInput what_ran = summary(memory, loop);
     if (compare_pairs_ > 0) {
       output_.write(report, what_ran);  // the run's figures are there even if the comparison fails
@@ -467,15 +437,18 @@ class Run {
   std::vector<double> gold_;  ///< on rank 0
   train::LossJudge judge_;    ///< on rank 0
   train::RunDescription run_;
-  double loss_ = 0;                                ///< of the last step
+  train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
+  std::string folder_name_;  ///< train::checkpoint_folder()
   train::RestartPoints restart_;
+  train::SavedChoices saved_;  ///< of the checkpoint from which the run goes on
   train::OverlapDecision overlap_;
   std::optional<train::RestartPoint> point_;  ///< the checkpoint from which the run went on
   std::optional<train::Checkpoints> checkpoints_;
-  std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to
+  std::optional<RunTracer> tracer_;            ///< after assembly_, which it refers to
+  std::optional<profile::Progress> progress_;  ///< on rank 0, while steps are trained
 };
 
 }  // namespace

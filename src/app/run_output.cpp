@@ -45,23 +45,21 @@ void RunOutput::check_trace() const {
   comm::agree(world_, [&] { profile::require_writable(trace); });
 }
 
-void RunOutput::take_lock(const std::function<void(const std::string&)>& say) {
-  made_.emplace(config_.dir);
-  checkpoint::LockOptions options;
-  options.key = "output.dir";
-  options.what = "files";
-  options.say = say;
-  held_ = train::make_and_hold(config_.dir, train::draw_id(), options, [&] {
-    if (const std::error_code error = base::make_folders(config_.dir))
-      base::fail(base::ExitCode::environment,
-                 "cannot make folder '{}': {}; set output.dir to a folder that can be written to and has room",
-                 config_.dir, error.message());
-  });
-}
-
 void RunOutput::hold(const std::function<void(const std::string&)>& say) {
   say_ = say;
-  comm::agree_on_root(world_, 0, [&] { take_lock(say); });
+  comm::agree_on_root(world_, 0, [&] {
+    made_.emplace(config_.dir);
+    checkpoint::LockOptions options;
+    options.key = "output.dir";
+    options.what = "files";
+    options.say = say;
+    held_ = train::make_and_hold(config_.dir, train::draw_id(), options, [&] {
+      if (const std::error_code error = base::make_folders(config_.dir))
+        base::fail(base::ExitCode::environment,
+                   "cannot make folder '{}': {}; set output.dir to a folder that can be written to and has room",
+                   config_.dir, error.message());
+    });
+  });
 }
 
 bool RunOutput::is_also(const std::string& checkpoint_dir) const {
@@ -281,8 +279,7 @@ void RunOutput::read_recorded(std::string_view id,
   kept_of(path(config_.metrics), kAllSteps, id, 0, each);
 }
 
-/// Whether a file that informs was written. Warns of each reason once.
-bool RunOutput::written(const std::function<void()>& write) {
+bool RunOutput::inform(const std::function<void()>& write) {
   try {
     write();
     return true;
@@ -296,12 +293,10 @@ bool RunOutput::written(const std::function<void()>& write) {
   }
 }
 
-void RunOutput::inform(const std::function<void()>& write) { written(write); }
-
 void RunOutput::keep_overlap(const std::string& plan) {
   if (plan.empty() || world_.rank() != 0) return;
   const std::string file = path(deck::OutputConfig::kOverlap).string();
-  written([&] {
+  inform([&] {
     if (io::text_of(file) != plan) io::write_durably(file, plan);
   });
 }
@@ -316,19 +311,18 @@ void RunOutput::metrics(const profile::StepMetrics& step) {
   }
   if (lost_) return;
   bool whole = false;
-  written([&] { whole = metrics_->write(step); });
+  inform([&] { whole = metrics_->write(step); });
   if (!whole) ++lines_left_out_;
 }
 
 void RunOutput::write(const profile::Report& report, const profile::SummaryInput& summary) {
   comm::agree_on_root(world_, 0, [&] {
     if (const std::string why = held_->lost(); !why.empty()) throw base::Error(base::ExitCode::environment, why);
-    if (const auto metrics = std::move(metrics_)) written([&] { metrics->close(); });
-    written([&] { profile::write_timing(path(config_.timing), report); });
-    written([&] { profile::write_ranks(path(deck::OutputConfig::kRanks), report); });
-    if (!config_.timing_ranks.empty())
-      written([&] { profile::write_timing_ranks(path(config_.timing_ranks), report); });
-    written([&] { profile::write_summary(path(config_.summary), report, summary); });
+    if (const auto metrics = std::move(metrics_)) inform([&] { metrics->close(); });
+    inform([&] { profile::write_timing(path(config_.timing), report); });
+    inform([&] { profile::write_ranks(path(deck::OutputConfig::kRanks), report); });
+    if (!config_.timing_ranks.empty()) inform([&] { profile::write_timing_ranks(path(config_.timing_ranks), report); });
+    inform([&] { profile::write_summary(path(config_.summary), report, summary); });
   });
 }
 
@@ -340,7 +334,7 @@ void RunOutput::end_leg(const train::Leg& end, bool finished) {
   leg.seconds = end.seconds;
   leg.end = end.end;
   training_.finished = finished;
-  written([&] { train::write_training_file(config_.dir, training_); });
+  inform([&] { train::write_training_file(config_.dir, training_); });
   for (const std::string& why : unwritten_) say_(fmt::format("not written by this run: {}", why));
   if (lines_left_out_ > 0)
     say_(fmt::format("'{}' lacks {}", path(config_.metrics).string(),

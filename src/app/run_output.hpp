@@ -68,8 +68,8 @@ class RunOutput {
   void read_recorded(std::string_view id, const std::function<void(const profile::RecordedStep&)>& each) const;
   /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
   void keep_overlap(const std::string& plan);
-  /// Does `write`, which is collective. Its AgreedError(environment) becomes such a warning.
-  void inform(const std::function<void()>& write);
+  /// Does `write`. Its Error(environment) becomes such a warning, each one once. Whether there was none.
+  bool inform(const std::function<void()>& write);
   /// For a line of each step. On rank 0, after start() and before write(). Writes nothing once the lock is lost.
   void metrics(const profile::StepMetrics& step);
   /// Writes what comes at the end of a run. May be called again with more figures. AgreedError if the lock is lost.
@@ -84,11 +84,9 @@ class RunOutput {
  private:
   std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
   std::vector<std::string> reports() const;
-  void take_lock(const std::function<void(const std::string&)>& say);
   void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
   void keep_reports();
   void cut_back(const LegStart& start, Told& told);
-  bool written(const std::function<void()>& write);
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;

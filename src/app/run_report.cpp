@@ -7,15 +7,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 
+#include "app/device.hpp"
 #include "app/process.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/launch.hpp"
+#include "data/dataset.hpp"
+#include "deck/layout.hpp"
 #include "io/io_thread.hpp"
 #include "kernels/libraries.hpp"
-#include "tensor/exec.hpp"
 #include "tensor/runtime.hpp"
+#include "train/plan/plan.hpp"
 
 namespace shard8::app {
 
@@ -25,7 +31,62 @@ profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
   return {echo.group, echo.key, deck::value_text(echo), std::holds_alternative<std::string>(echo.value)};
 }
 
+/// The text without its last end of line.
+std::string chomped(std::string text) {
+  text.pop_back();
+  return text;
+}
+
+/// The weights with which the run begins.
+std::string weights_text(const RunHeader& header) {
+  const deck::ModelConfig& model = header.assembly.setup().config.model;
+  if (header.point)
+    return fmt::format("weights of the checkpoint{}", model.init_file.empty() ? "" : "; model.init_file is not read");
+  if (model.init_file.empty()) return fmt::format("random weights, model.init_seed {}", model.init_seed);
+  const auto& weights = header.run.inputs.weights;  // rank 0, which prints, has them
+  return weights ? fmt::format("weights of {}, digest {}", weights->path, weights->digest) : model.init_file;
+}
+
+std::string restart_text(const train::RestartPoint& point, std::int64_t steps) {
+  const checkpoint::Manifest& m = point.manifest;
+  const std::string of = m.step > steps ? fmt::format(", beyond run.steps = {}", steps) : fmt::format(" of {}", steps);
+  return fmt::format("from {}, step {}{}, written on the mesh {}", point.folder, m.step, of, text_of(m.mesh));
+}
+
 }  // namespace
+
+void print_header(const base::Logger& logger, const RunHeader& header) {
+  const base::Version v = base::version();
+  const train::Assembly& assembly = header.assembly;
+  const train::Setup& setup = assembly.setup();
+  const comm::Node& node = header.node;
+  logger.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
+  logger.info("{}", chomped(deck::describe(setup.config)));
+  logger.info("ranks      {} on {}, {} each, waiting by {}", header.world.size(), node.host,
+              base::count(setup.threads, "thread", "threads"), comm::name_of(header.world.waiting()));
+  const int threads = node.ranks * setup.threads;
+  if (header.world.device() == nullptr && threads > node.cores && logger.speaks())
+    logger.warn(
+        "{} of {} share {} of {}: a rank that waits for a core looks like exposed communication; for figures start at "
+        "most {} here, or change the mesh",
+        base::count(threads, "thread", "threads"), base::count(node.ranks, "rank", "ranks"),
+        base::count(node.cores, "core", "cores"), node.host,
+        base::count(std::max(1, node.cores / setup.threads), "rank", "ranks"));
+  if (const auto* device = header.world.device())
+    for (const std::string& line : device->describe()) logger.info("device     {}", line);
+  if (!assembly.parts_problem().empty())
+    logger.info("overlap    direct and pipeline go by messages: {}", assembly.parts_problem());
+  for (const std::string& remark : assembly.remarks()) logger.info("{}", remark);
+  for (const std::string& remark : header.overlap.remarks) logger.info("overlap    {}", remark);
+  if (!header.overlap.choice.rows.empty()) logger.info("{}", chomped(profile::to_text(header.overlap.choice)));
+  logger.info("found      {}", assembly.loader().dataset().description());
+  if (header.entropy) logger.info("unigram entropy of the data: {:.6f} nats", *header.entropy);
+  logger.info("init       {}", weights_text(header));
+  if (header.point) logger.info("restart    {}", restart_text(*header.point, header.steps));
+  logger.info("identity   {}", train::text_of(header.run.identity));
+  if (header.point)
+    for (const std::string& remark : header.point->remarks) logger.info("{}", remark);
+}
 
 std::string utc_now() {
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -39,7 +100,30 @@ profile::Gather gather_over(const comm::Communicator& world) {
           [&world](std::string& text, int rank) { world.broadcast(text, rank); }};
 }
 
-profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory) {
+MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t growth) {
+  const train::Setup& setup = assembly.setup();
+  const comm::Communicator& world = assembly.mesh().world;
+  const train::Plan plan = train::make_plan(setup.config, setup.threads);
+  std::array<std::uint64_t, 1> most{growth};
+  world.all_reduce(most, comm::Communicator::Reduce::max);
+  return {.on_device = world.device() != nullptr,
+          .arenas = assembly.trainer().state().arenas.bytes(),
+          .reduction_buffers = plan.reduction_buffers,
+          .user_buffers = plan.user_buffers,
+          .checkpoint_copies = plan.checkpoint.copies,
+          .planned = plan.total_bytes(),
+          .measured = most[0]};
+}
+
+profile::Products products_of(const train::Setup& setup) {
+  const auto& recipe = setup.weights.recipe;
+  if (recipe.on() && !recipe.emulated()) return profile::Products::fp8;
+  const bool bf16 = setup.config.precision.compute == deck::FloatType::bf16;
+  return bf16 ? profile::Products::bf16 : profile::Products::fp32;
+}
+
+profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const train::Assembly& assembly,
+                                    const MemoryFigures& memory) {
   const base::Version v = base::version();
   profile::SummaryInput input;
   const auto text = [](std::string_view s) { return std::string(s); };
@@ -47,6 +131,15 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const M
       {"shard8", text(v.number)},       {"git_hash", text(v.git_hash)}, {"build_type", text(v.build_type)},
       {"compiler", text(v.compiler)},   {"march", text(v.march)},       {"kokkos", tensor::kokkos_description()},
       {"mpi", comm::library_version()}, {"hdf5", io::hdf5_version()},   {"blas", kernels::blas_description()}};
+  const comm::Communicator& world = assembly.mesh().world;
+  const comm::Device* const device = world.device();
+  input.gpu = gpu_versions(device);
+  input.run = {.backend = device != nullptr ? "nccl" : "mpi",
+               .device = device != nullptr ? "cuda" : "host",
+               .threads_per_rank = assembly.setup().threads,
+               .waiting = text(comm::name_of(world.waiting())),
+               .data = assembly.loader().dataset().description(),
+               .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
   input.date = utc_now();
   for (const auto& e : echo) input.deck.push_back(deck_value(e));
   input.environment = relevant_environment();
@@ -77,12 +170,12 @@ std::string to_text(const MemoryFigures& memory) {
   if (memory.user_buffers > 0)
     text += fmt::format("  user buffers {:.1f}", static_cast<double>(memory.user_buffers) / kMiB);
   if (memory.checkpoint_copies > 0)
-    text += fmt::format("  {} {:.1f}", tensor::kDevice ? "pinned on the host" : "checkpoint copies",
+    text += fmt::format("  {} {:.1f}", memory.on_device ? "pinned on the host" : "checkpoint copies",
                         static_cast<double>(memory.checkpoint_copies) / kMiB);
   return text + fmt::format("\n  planned {:.1f}, measured {:.1f} ({})\n\n", static_cast<double>(memory.planned) / kMiB,
                             static_cast<double>(memory.measured) / kMiB,
-                            tensor::kDevice ? "device memory taken since communication was set up"
-                                            : "growth of the peak resident set after start-up");
+                            memory.on_device ? "device memory taken since communication was set up"
+                                             : "growth of the peak resident set after start-up");
 }
 
 void warn_of(const base::Logger& logger, const profile::Report& report) {

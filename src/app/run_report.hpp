@@ -2,19 +2,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.hpp"
 #include "checkpoint/manifest.hpp"
-#include "comm/mesh.hpp"
+#include "comm/communicator.hpp"
+#include "comm/node.hpp"
 #include "deck/load.hpp"
+#include "profile/figures.hpp"
 #include "profile/report.hpp"
 #include "profile/report_files.hpp"
 #include "tensor/arena.hpp"
+#include "tensor/runtime.hpp"
+#include "train/assembly.hpp"
+#include "train/checkpoints.hpp"
+#include "train/overlap/decision.hpp"
+#include "train/stopping.hpp"
 
 namespace shard8::app {
+
+/// What the header of a run tells.
+struct RunHeader {
+  const comm::Communicator& world;
+  const comm::Node& node;
+  const train::Assembly& assembly;
+  const train::OverlapDecision& overlap;
+  const train::RunDescription& run;
+  const std::optional<train::RestartPoint>& point;  ///< the checkpoint from which the run goes on
+  std::optional<double> entropy;                    ///< of the data, in nats
+  std::int64_t steps = 0;                           ///< run.steps
+};
+
+/// Prints the lines before the first step, and a warning where ranks share cores.
+void print_header(const base::Logger& logger, const RunHeader& header);
 
 /// The date and time, as in "2026-11-26T05:39:00Z".
 std::string utc_now();
@@ -24,6 +47,7 @@ profile::Gather gather_over(const comm::Communicator& world);
 
 /// Bytes of memory of a rank in a run: as planned, and as measured.
 struct MemoryFigures {
+  bool on_device = false;
   tensor::MemoryBytes arenas{};
   std::uint64_t reduction_buffers = 0;
   std::uint64_t user_buffers = 0;       ///< 0: no exchange of the tensor group overlaps through them
@@ -35,8 +59,15 @@ struct MemoryFigures {
   std::uint64_t measured = 0;
 };
 
-/// Version, deck, memory and environment for summary.json.
-profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const MemoryFigures& memory);
+/// Of a run that took `growth` bytes on this rank after the mesh was built. Collective.
+MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t growth);
+
+/// The kind of product that the linears of layers compute: the report's MFU compares with its peak.
+profile::Products products_of(const train::Setup& setup);
+
+/// Version, deck, memory, devices and environment for summary.json.
+profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const train::Assembly& assembly,
+                                    const MemoryFigures& memory);
 
 /// An input of the training for summary.json; `path` is that of the deck, for an input without content.
 profile::SummaryInput::Input input_of(const char* name, const std::string& path,
@@ -48,5 +79,19 @@ std::string to_text(const MemoryFigures& memory);
 /// What `run --quiet` says at its end, on the rank that speaks: warnings of the report and a verification that failed.
 void warn_of(const base::Logger& logger, const profile::Report& report);
 void warn_of(const base::Logger& logger, const profile::Verification& verification);
+
+/// Error(deck), with all reasons, when the deck has nothing to compare: overlap.enable is false, all its methods are
+/// off, mesh.tensor is 1, or run.steps is less than a block. `name`: of the deck.
+void check_compare_off(const std::string& name, const deck::LoadResult& deck);
+
+/// Measures the step time of the deck and of the same deck with overlap.enable = false, in blocks of steps in turns:
+/// `pairs` of them, 1 or more.
+///
+/// Each block trains from random weights and step 0 in an assembly of its own, which is freed before the next one is
+/// made. It reads the deck's data, and writes no metrics and no checkpoints. When the `sources` of a rank ask it to
+/// stop, all ranks end the comparison after the step under way, and the result has only the pairs of blocks that were
+/// complete. Collective. The deck must have passed check_compare_off(). Errors of train::Assembly.
+profile::CompareOff compare_off(const deck::Config& config, int pairs, const comm::Communicator& world,
+                                const tensor::Runtime& runtime, const train::Stopping::Sources& sources);
 
 }  // namespace shard8::app

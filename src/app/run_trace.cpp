@@ -79,7 +79,7 @@ void RunTracer::set_origin() {
 
 void RunTracer::after_step(std::int64_t step) {
   // Times of a device are counted from a moment shortly before, because events are less exact over a long time.
-  if (tensor::kDevice && recorder_.wants(step + 1) && !recorder_.wants(step)) set_origin();
+  if (world_.device() != nullptr && recorder_.wants(step + 1) && !recorder_.wants(step)) set_origin();
 }
 
 std::string RunTracer::write(const std::string& host) {
@@ -93,7 +93,7 @@ std::string RunTracer::write(const std::string& host) {
   trace.rank = world_.rank();
   trace.ranks = world_.size();
   trace.host = host;
-  trace.device = tensor::kDevice ? device_name() : "host";
+  trace.device = world_.device() != nullptr ? device_name() : "host";
   trace.mesh = assembly_.setup().mesh;
   const profile::ExchangeMethods& methods = assembly_.setup().dims.overlap.methods;
   for (int e = 0; e < profile::kExchanges; ++e) {

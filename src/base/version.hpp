@@ -8,7 +8,7 @@ namespace shard8::base {
 
 /// The source, and the compiler and options, that this binary was built from.
 struct Version {
-  std::string_view number;      ///< as "0.1.0"
+  std::string_view number;      ///< as "0.2.0"
   std::string_view git_hash;    ///< 40 hex digits, "+dirty" after them if files were changed; "unknown" outside git
   std::string_view build_type;  ///< "Release", "Debug", ...
   std::string_view compiler;    ///< as "GNU 12.2.0"

@@ -255,11 +255,7 @@ class Bench {
       std::uint64_t sum = 0;
       for (const auto& part : t.parts) {
         std::span<const std::byte> bytes(part.local.data, part.local.bytes());
-        if (tensor::kDevice && !t.in_host_memory) {
-          copy.resize(bytes.size());
-          tensor::to_host(assembly_.exec(), copy.data(), part.local);
-          bytes = copy;
-        }
+        if (!t.in_host_memory) bytes = tensor::read_on_host(assembly_.exec(), part.local, copy);
         sum = 31 * sum + io::digest64(bytes);
       }
       all.push_back(sum);

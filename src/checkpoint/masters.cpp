@@ -19,7 +19,6 @@
 #include "io/durable_file.hpp"
 #include "io/safetensors_writer.hpp"
 #include "tensor/bfloat16.hpp"
-#include "tensor/master_halves.hpp"
 
 namespace shard8::checkpoint {
 namespace {

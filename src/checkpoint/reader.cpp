@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "tensor/bfloat16.hpp"
-#include "tensor/master_halves.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::checkpoint {

@@ -63,7 +63,7 @@ void Snapshot::take(const tensor::Exec& exec) {
     const std::byte* data = part_of(pieces_[i]).local.data;
     sources_[i] = {data, 0, false};
   }
-  if (tensor::kDevice) {
+  if (copies_.concurrent()) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const std::size_t i : groups_[g]) copy(i);
       copies_.end_group(static_cast<int>(g));
@@ -77,7 +77,7 @@ void Snapshot::copy(std::size_t piece) {
   Source& source = sources_[piece];
   const Piece& p = pieces_[piece];
   std::byte* const to = copies_.data() + offsets_[piece];
-  if (tensor_of(p).in_host_memory || !tensor::kDevice) {
+  if (tensor_of(p).in_host_memory || !copies_.concurrent()) {
     const std::size_t read = tensor::bytes_of(tensor_of(p).dtype, source.read);
     const std::size_t begin = part_of(p).transposed ? 0 : read;
     std::memcpy(to + begin, part_of(p).local.data + begin, p.bytes - begin);
@@ -97,7 +97,7 @@ void Snapshot::before_change(const tensor::Exec& exec, int group) {
   if (!holds(group)) return;
   const auto g = static_cast<std::size_t>(group);
   changed_[g] = true;
-  if (tensor::kDevice) return copies_.hold(exec, group);
+  if (copies_.concurrent()) return copies_.hold(exec, group);
   for (const std::size_t i : groups_[g]) {
     const std::lock_guard lock(mutex_);
     if (!sources_[i].copied && sources_[i].read < part_of(pieces_[i]).box.count()) copy(i);
@@ -111,7 +111,7 @@ void Snapshot::read(std::size_t piece, std::int64_t first, std::int64_t count, s
   const Piece& p = pieces_[piece];
   const LocalPart& part = part_of(p);
   const std::size_t size = tensor::size_of(tensor_of(p).dtype);
-  if (tensor::kDevice) copies_.wait(tensor_of(p).group);
+  if (copies_.concurrent()) copies_.wait(tensor_of(p).group);
   const std::size_t offset = static_cast<std::size_t>(first) * size, bytes = static_cast<std::size_t>(count) * size;
   Source& source = sources_[piece];
   std::unique_lock lock(mutex_);

@@ -12,7 +12,7 @@
 
 #include "checkpoint/state_tensor.hpp"
 #include "tensor/exec.hpp"
-#include "tensor/host_copies.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::checkpoint {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/host_waits.hpp"
 #include "comm/parts.hpp"
 #include "comm/request.hpp"
-#include "comm/waiting.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/over_ranks.hpp"
 #include "tensor/summands.hpp"

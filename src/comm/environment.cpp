@@ -17,9 +17,9 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
+#include "comm/host_waits.hpp"
 #include "comm/launch.hpp"
 #include "comm/mpi/group.hpp"
-#include "comm/waiting.hpp"
 
 namespace shard8::comm {
 namespace {

@@ -3,7 +3,8 @@
 #include "comm/host_waits.hpp"
 
 #include <fmt/format.h>
-
+#include <sched.h>
+#include <time.h>
 #include <algorithm>
 
 namespace shard8::comm {
@@ -89,6 +90,24 @@ std::optional<std::string> HostWaits::overdue(Clock::time_point now) {
         "operation ({})",
         std::chrono::duration<double>(standing_).count(), progress_.what(), allowed());
   return std::nullopt;
+}
+
+Waiting choose_waiting(int threads_on_node, int cores_on_node) {
+  return threads_on_node > cores_on_node ? Waiting::yield : Waiting::spin;
+}
+
+std::string_view name_of(Waiting waiting) { return waiting == Waiting::spin ? "spin" : "yield"; }
+
+void Pause::operator()() {
+  if (waiting_ == Waiting::spin) return;
+  const auto now = Clock::now();
+  if (sleep_from_ == Clock::time_point{}) sleep_from_ = now + kYieldFor;
+  if (now < sleep_from_) {
+    ::sched_yield();
+    return;
+  }
+  const timespec nap{0, std::chrono::nanoseconds(kSleep).count()};
+  ::nanosleep(&nap, nullptr);
 }
 
 }  // namespace shard8::comm

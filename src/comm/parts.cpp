@@ -11,13 +11,10 @@
 namespace shard8::comm {
 namespace {
 
-/// Finishes an exchange that is dropped, where nothing can be thrown. During an exception it does not wait for peers
-/// that may never take part again; what they may still write to is leaked.
-template <class Pointer>
-void drop(Pointer& exchange) noexcept {
-  if (exchange == nullptr) return;
+template <class Exchange>
+void drop(Exchange* exchange) noexcept {
   if (std::uncaught_exceptions() > 0) {
-    if (!exchange->abandon()) static_cast<void>(exchange.release());
+    if (exchange->abandon()) exchange->give_back();
     return;
   }
   try {
@@ -26,6 +23,7 @@ void drop(Pointer& exchange) noexcept {
     std::fprintf(stderr, "shard8: a collective that nobody finished failed: %s\n", e.what());
     std::terminate();
   }
+  exchange->give_back();
 }
 
 template <class Pointer>
@@ -36,16 +34,16 @@ auto& used(const Pointer& exchange, const char* call) {
 
 /// finish(exchange). The exchange is destroyed also where that throws: it cannot be finished again.
 template <class Pointer, class Finish>
-void finish_once(Pointer& exchange, const Finish& finish) {
-  used(exchange, "finish");
+void finish_once(Pointer& pointer, const Finish& finish) {
+  auto& exchange = used(pointer, "finish");
+  static_cast<void>(pointer.release());
   try {
-    finish(*exchange);
+    finish(exchange);
   } catch (...) {
-    if (!exchange->abandon()) static_cast<void>(exchange.release());
-    exchange.reset();
+    if (exchange.abandon()) exchange.give_back();
     throw;
   }
-  exchange.reset();
+  exchange.give_back();
 }
 
 }  // namespace
@@ -56,32 +54,15 @@ void ScatterExchange::give(int rank, std::int64_t first, std::int64_t rows) {
              first, first + rows - 1, rank);
 }
 
-GatherParts& GatherParts::operator=(GatherParts&& other) noexcept {
-  if (this != &other) {
-    drop(exchange_);
-    exchange_ = std::move(other.exchange_);
-    rank_ = other.rank_;
-    size_ = other.size_;
-  }
-  return *this;
-}
-GatherParts::~GatherParts() { drop(exchange_); }
+void DropExchange::operator()(GatherExchange* exchange) const noexcept { drop(exchange); }
+void DropExchange::operator()(ScatterExchange* exchange) const noexcept { drop(exchange); }
+
 void GatherParts::await(int rank) { used(exchange_, "await").await(rank); }
 tensor::Tensor GatherParts::part(std::size_t i, int rank) const { return used(exchange_, "part").part(i, rank); }
 void GatherParts::finish() {
   finish_once(exchange_, [](GatherExchange& exchange) { exchange.finish(); });
 }
 
-ScatterParts& ScatterParts::operator=(ScatterParts&& other) noexcept {
-  if (this != &other) {
-    drop(exchange_);
-    exchange_ = std::move(other.exchange_);
-    rank_ = other.rank_;
-    size_ = other.size_;
-  }
-  return *this;
-}
-ScatterParts::~ScatterParts() { drop(exchange_); }
 tensor::Tensor ScatterParts::whole() const { return used(exchange_, "whole").whole(); }
 void ScatterParts::give(int rank) { used(exchange_, "give").give(rank); }
 void ScatterParts::give(int rank, std::int64_t first, std::int64_t rows) {

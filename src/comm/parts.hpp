@@ -67,14 +67,14 @@ class ScatterExchange {
   ~ScatterExchange() = default;
 };
 
-struct GiveBackExchange {
-  template <class Exchange>
-  void operator()(Exchange* exchange) const noexcept {
-    exchange->give_back();
-  }
+/// Finishes an exchange that is dropped, where nothing can be thrown: an error ends the rank. During an exception it
+/// does not wait for peers that may never take part again; what they may still write to is leaked.
+struct DropExchange {
+  void operator()(GatherExchange* exchange) const noexcept;
+  void operator()(ScatterExchange* exchange) const noexcept;
 };
-using GatherExchangePtr = std::unique_ptr<GatherExchange, GiveBackExchange>;
-using ScatterExchangePtr = std::unique_ptr<ScatterExchange, GiveBackExchange>;
+using GatherExchangePtr = std::unique_ptr<GatherExchange, DropExchange>;
+using ScatterExchangePtr = std::unique_ptr<ScatterExchange, DropExchange>;
 
 /// The rank of `size` ranks to which rank `rank` gives its summands k-th, k = 1 … size, so that no rank gets the rows
 /// of all others at once. The last one is `rank` itself.
@@ -88,9 +88,6 @@ class GatherParts {
   GatherParts() = default;
   GatherParts(GatherExchangePtr exchange, int rank, int size)
       : exchange_(std::move(exchange)), rank_(rank), size_(size) {}
-  GatherParts(GatherParts&&) noexcept = default;
-  GatherParts& operator=(GatherParts&& other) noexcept;
-  ~GatherParts();
 
   /// What is read from now on sees the rows of rank `rank`: on hosts the call blocks until they are there, on a device
   /// the compute stream waits. The rows of this rank are there at once.
@@ -118,9 +115,6 @@ class ScatterParts {
   ScatterParts() = default;
   ScatterParts(ScatterExchangePtr exchange, int rank, int size)
       : exchange_(std::move(exchange)), rank_(rank), size_(size) {}
-  ScatterParts(ScatterParts&&) noexcept = default;
-  ScatterParts& operator=(ScatterParts&& other) noexcept;
-  ~ScatterParts();
 
   /// Where this rank writes its summands (N·R, ...): item.whole, or memory that peers read. On hosts it blocks until
   /// peers have read what was there before.

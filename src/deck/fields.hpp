@@ -123,8 +123,7 @@ const Field* find_field(const Group& group, std::string_view key);
 /// The field of "model.hidden". Throws std::logic_error for a name that is not in the table.
 const Field& field_at(std::string_view path);
 
-// The groups' fields: model, mesh and precision in fields_model.cpp, fp8 in fields_fp8.cpp, the others in
-// fields_training.cpp.
+// The groups' fields: model, mesh, precision and fp8 in fields_model.cpp, the others in fields_training.cpp.
 std::span<const Field> model_fields();
 std::span<const Field> mesh_fields();
 std::span<const Field> precision_fields();

@@ -211,8 +211,8 @@ constexpr Field kRun[] = {
      .slot = slot<&Config::run, &RunConfig::hang_limit_s>(),
      .bounds = from_to(1, 604800),
      .unit = "seconds",
-     .help = "longest wait for other ranks, and longest time without progress; at least 600 until the first step has "
-             "ended"},
+     .help = "the job ends with code 5 after a longer wait for other ranks or time without progress; at least 600 "
+             "until the first step has ended"},
 };
 
 constexpr Field kCheckpoint[] = {
@@ -248,16 +248,16 @@ constexpr Field kVerify[] = {
      .slot = verify<&VerifyConfig::final_loss_max>(),
      .bounds = at_least(0),
      .unit = "nats",
-     .help = "highest last loss, if not 0"},
+     .help = "highest last loss that passes, if not 0"},
     {.key = "final_loss_min",
      .slot = verify<&VerifyConfig::final_loss_min>(),
      .bounds = at_least(0),
      .unit = "nats",
-     .help = "lowest last loss, if not 0"},
+     .help = "lowest last loss that passes, if not 0"},
     {.key = "unigram_ratio_max",
      .slot = verify<&VerifyConfig::unigram_ratio_max>(),
      .bounds = at_least(0),
-     .help = "highest ratio of the last loss to the data's unigram entropy, if not 0"},
+     .help = "highest last loss / unigram entropy of the data that passes, if not 0"},
     {.key = "min_steps",
      .slot = verify<&VerifyConfig::min_steps>(),
      .bounds = at_least(1),

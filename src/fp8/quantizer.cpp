@@ -6,7 +6,30 @@
 namespace shard8::fp8 {
 
 using operation::Kernel;
+using tensor::DType;
+using tensor::Operand;
+using tensor::Scaling;
 using tensor::Tensor;
+
+CastBuffer::CastBuffer(tensor::Arena& arena, std::int64_t elements, Scaling scaling)
+    : values_(arena.allocate({elements}, DType::u8)),
+      scales_(arena.allocate({tensor::scale_bytes(scaling, elements)}, DType::u8)) {}
+
+Operand CastBuffer::view(std::int64_t rows, std::int64_t cols, DType dtype, Scaling scaling) const {
+  const Tensor values{values_.data, {rows, cols}, dtype};
+  const Tensor scales{scales_.data, tensor::scale_shape(scaling, rows, cols), tensor::scale_dtype(scaling)};
+  SHARD8_REQUIRE(values.bytes() <= values_.bytes() && scales.bytes() <= scales_.bytes(),
+                 "an FP8 matrix ({}, {}) with {} scales does not fit a buffer of {} and {} bytes", rows, cols,
+                 tensor::name_of(scaling), values_.bytes(), scales_.bytes());
+  return {values, scales, scaling};
+}
+
+Operand CastBuffer::view_transposed(std::int64_t rows, std::int64_t cols, DType dtype, Scaling scaling) const {
+  Operand matrix = view(rows, cols, dtype, scaling);
+  matrix.data.shape = {cols, rows};
+  matrix.transposed = true;
+  return matrix;
+}
 
 void Quantizer::quantize(const Site& site, const Operands& out, const Tensor& amax, const Tensor& x,
                          const kernels::CastOptions& options, bool both) const {
@@ -46,7 +69,7 @@ void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tok
       state_.count_elements(site, x.count());
       return;
     }
-    executor_.issue(Kernel{"amax", x.rows(), x.cols(), x.dtype, tensor::DType::i32}.reads(x),
+    executor_.issue(Kernel{"amax", x.rows(), x.cols(), x.dtype, DType::i32}.reads(x),
                     [&](const tensor::Exec& exec) { kernels::amax(exec, state_.amax(site), x, options); });
   }
   cast_known(site, out, x, tokens, purpose);
@@ -78,7 +101,7 @@ void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor&
     return;
   }
   state_.count_elements(site, x.count());
-  const tensor::Operand& copy = purpose == Purpose::recomputed ? out.by_columns : out.by_rows;
+  const Operand& copy = purpose == Purpose::recomputed ? out.by_columns : out.by_rows;
   executor_.issue(kernel.writes(copy),
                   [&](const tensor::Exec& exec) { kernels::quantize_blocks(exec, copy, x, options); });
 }

@@ -7,8 +7,8 @@
 
 #include "deck/config.hpp"
 #include "kernels/quantize.hpp"
+#include "operation/device.hpp"
 #include "operation/operation.hpp"
-#include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 
 namespace shard8::fp8 {
@@ -51,7 +51,7 @@ struct Recipe {
   bool power_of_2 = false;  ///< scales are floored to powers of two
   /// Whether a matrix with one scale is also kept transposed. Products on a device read FP8 matrices only with the
   /// summed dimension contiguous, so products that sum along columns read the transposed copy.
-  bool transposes = tensor::kDevice;
+  bool transposes = operation::on_device({});
   /// Whether masters are rounded to bf16 before the cast, as a gather in bf16 would do. Set with compute bf16.
   bool through_bf16 = true;
 

@@ -12,14 +12,21 @@ namespace shard8::fsdp {
 using tensor::Tensor;
 
 GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& buffers, const comm::Mesh& mesh)
-    : executor_(executor), buffers_(buffers), mesh_(mesh), slots_(static_cast<std::size_t>(buffers.gradient_slots())) {}
+    : executor_(executor),
+      buffers_(buffers),
+      mesh_(mesh),
+      slots_(static_cast<std::size_t>(buffers.gradients().slots())) {
+  for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u)
+    places_.push_back({buffers.gradients().first_slot(u), buffers.gradients().first_place(u)});
+}
 
 int GradientStore::slot_of(int unit) {
-  if (const int own = buffers_.own_gradient_slot(unit); own >= 0) return own;
-  for (int s = 0; s < buffers_.rotating_gradient_slots(); ++s)
+  const GradientSlots& memory = buffers_.gradients();
+  if (const int own = memory.own_slot(unit); own >= 0) return own;
+  for (int s = 0; s < memory.rotating_slots(); ++s)
     if (slots_[static_cast<std::size_t>(s)].unit == unit) return s;
   const int s = next_rotating_;
-  next_rotating_ = (next_rotating_ + 1) % buffers_.rotating_gradient_slots();
+  next_rotating_ = (next_rotating_ + 1) % memory.rotating_slots();
   return s;
 }
 
@@ -27,13 +34,14 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
   if (slot.unit >= 0 && slot.unit != unit) complete(s);
-  const GradientPlace& memory = buffers_.gradient_place(s, unit);
+  auto& [place_slot, memory] = places_[static_cast<std::size_t>(unit)];
+  buffers_.gradients().move(memory, place_slot, s);
   const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
   slot.unit = unit;
   slot.view.clear();
   const operation::At at(executor_, unit);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const ShardLayout& layout = buffers_.layout(unit, static_cast<int>(p));
+    const ShardLayout& layout = buffers_.weights(unit)[p].layout;
     const Tensor rows = memory.whole[p].slice(0, layout.rows);
     slot.view.push_back(parameters[p].vector ? rows.reshaped({layout.rows}) : rows);
     if (!first_micro_batch) continue;
@@ -55,22 +63,20 @@ void GradientStore::reduce(int unit) {
   while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
   const operation::At at(executor_, unit);
-  const GradientPlace& memory = buffers_.gradient_place(s, unit);
-  for (std::size_t p = 0; p < memory.staged.size(); ++p) cast(memory.staged[p], memory.whole[p]);
+  const auto& [whole, sent, received] = forms(unit);
+  for (std::size_t p = 0; p < sent.size() && !in_fp32(); ++p) cast(sent[p], whole[p]);
   if (buffers_.shard_ranks(unit) == 1) {
-    slot.replica_sum = sum(s);
+    slot.replica_sum = sum(unit);
     return;
   }
-  const auto& whole = memory.staged.empty() ? memory.whole : memory.staged;
-  const auto& out = reduced(s);
   items_.clear();
-  for (std::size_t p = 0; p < whole.size(); ++p) items_.push_back({out[p], whole[p]});
+  for (std::size_t p = 0; p < sent.size(); ++p) items_.push_back({received[p], sent[p]});
   const base::AxisSet sharded = buffers_.sharing(unit).sharded;
   slot.scatter = executor_.issue({.op = profile::Collective::reduce_scatter,
                                   .group = sharded,
                                   .ranks = buffers_.shard_ranks(unit),
                                   .stream = operation::Stream::reduce,
-                                  .tensors = whole},
+                                  .tensors = sent},
                                  [&] { return mesh_.group(sharded).reduce_scatter(items_); });
 }
 
@@ -79,16 +85,9 @@ void GradientStore::cast(const Tensor& to, const Tensor& from) {
                   [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
 }
 
-const std::vector<Tensor>& GradientStore::reduced(int slot) const {
-  const int unit = slots_[static_cast<std::size_t>(slot)].unit;
-  const GradientPlace& memory = buffers_.gradient_place(slot, unit);
-  return memory.staged.empty() ? buffers_.gradient(unit) : memory.staged_shard;
-}
-
-operation::Issued<comm::Request> GradientStore::sum(int slot) {
-  const int unit = slots_[static_cast<std::size_t>(slot)].unit;
+operation::Issued<comm::Request> GradientStore::sum(int unit) {
   const base::AxisSet summed = buffers_.sharing(unit).summed();
-  const std::vector<Tensor>& shards = reduced(slot);
+  const std::vector<Tensor>& shards = forms(unit).received;
   return executor_.issue({.op = profile::Collective::all_reduce,
                           .group = summed,
                           .ranks = buffers_.sum_ranks(unit),
@@ -105,19 +104,18 @@ void GradientStore::complete(int s) {
   const operation::At at(executor_, slot.unit);
   auto scope = executor_.timer().phase(profile::Phase::reduce_wait, "wait");
   executor_.wait(slot.scatter);
-  const auto& shards = reduced(s);
-  const bool in_fp32 = buffers_.options().reduce == tensor::DType::fp32;
   if (buffers_.shard_ranks(slot.unit) > 1 && buffers_.sum_ranks(slot.unit) > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
       executor_.wait(replica_sums_.front());
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = sum(s);
-    if (in_fp32) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
+    slot.replica_sum = sum(slot.unit);
+    if (in_fp32()) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
   }
   executor_.wait(slot.replica_sum);
-  if (!in_fp32)
-    for (std::size_t p = 0; p < shards.size(); ++p) cast(buffers_.gradient(slot.unit)[p], shards[p]);
+  const std::vector<Tensor>& received = forms(slot.unit).received;
+  for (std::size_t p = 0; p < received.size() && !in_fp32(); ++p)
+    cast(buffers_.weights(slot.unit)[p].gradient, received[p]);
   slot.unit = -1;
 }
 

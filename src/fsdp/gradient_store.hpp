@@ -35,7 +35,7 @@ class GradientStore {
   /// Starts the reduction of `unit`. The caller must have added all gradients of this step. Waits for the oldest
   /// reduction if kReductionsInFlight are in flight (phase reduce_wait). Does nothing without ranks to reduce over.
   void reduce(int unit);
-  /// Waits for the reduction of `unit`, if it is in flight (phase reduce_wait). After the call UnitBuffers::gradient()
+  /// Waits for the reduction of `unit`, if it is in flight (phase reduce_wait). After the call WeightForms::gradient
   /// of `unit` are the gradients of the step. Waits are short if units are finished in the order in which they were
   /// reduced.
   void finish(int unit);
@@ -48,18 +48,25 @@ class GradientStore {
     operation::Issued<comm::Request> scatter, replica_sum;
     std::vector<tensor::Tensor> view;  ///< Gradients::whole
   };
+  /// The gradients of a unit in the slot in which they were summed last.
+  struct Place {
+    int slot = 0;
+    GradientForms forms;
+  };
   int slot_of(int unit);
   void complete(int slot);
   void finish_replica_sums();
-  const std::vector<tensor::Tensor>& reduced(int slot) const;
-  /// Starts the sum of the gradient shards in `slot` over the ranks with equal shards.
-  operation::Issued<comm::Request> sum(int slot);
+  bool in_fp32() const { return buffers_.options().reduce == tensor::DType::fp32; }
+  GradientForms& forms(int unit) { return places_[static_cast<std::size_t>(unit)].forms; }
+  /// Starts the sum of the gradient shards of `unit` over the ranks with equal shards.
+  operation::Issued<comm::Request> sum(int unit);
   void cast(const tensor::Tensor& to, const tensor::Tensor& from);
 
   operation::Executor& executor_;
   const UnitBuffers& buffers_;
   const comm::Mesh& mesh_;
   std::vector<Slot> slots_;
+  std::vector<Place> places_;                                   ///< by unit
   std::vector<int> in_flight_;                                  ///< slots, oldest first
   std::vector<operation::Issued<comm::Request>> replica_sums_;  ///< oldest first
   std::vector<comm::Communicator::ReduceScatterItem> items_;    ///< of the reduction that is being started

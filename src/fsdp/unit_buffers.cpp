@@ -3,36 +3,131 @@
 
 #include "fsdp/unit_buffers.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "base/error.hpp"
-#include "tensor/overlay.hpp"
 
 namespace shard8::fsdp {
 
-using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
+using WeightsOfUnits = std::vector<std::vector<WeightForms>>;
+
+void MoveViews::operator()(Tensor& view) const {
+  const std::less<const std::byte*> before;
+  if (view.data == nullptr || before(view.data, from_.data) || !before(view.data, from_.data + from_.bytes())) return;
+  view.data = to_.data + (view.data - from_.data);
+}
+
+void MoveViews::operator()(Copies& copies) const {
+  for (tensor::Operand* copy : {&copies.forward, &copies.backward}) {
+    (*this)(copy->data);
+    (*this)(copy->scale_inv);
+  }
+}
+
+void MoveViews::operator()(GatheredCopy& copy) const {
+  (*this)(copy.travel);
+  (*this)(copy.read);
+  (*this)(copy.transferred);
+}
+
+void MoveViews::operator()(GradientForms& gradients) const {
+  (*this)(gradients.whole);
+  (*this)(gradients.sent);
+  (*this)(gradients.received);
+}
+
+GatherSlots::GatherSlots(const std::vector<UnitShape>& units, const WeightsOfUnits& weights, const Options& options,
+                         tensor::Arena& arena) {
+  const auto any = [&](int unit, const auto& holds) {
+    return std::any_of(weights[index(unit)].begin(), weights[index(unit)].end(), holds);
+  };
+  const int n = static_cast<int>(units.size());
+  std::vector<int> rotating, own, single_use;
+  for (int u = 0; u < n; ++u) {
+    const bool resharded = options.reshard_after_forward && any(u, [](const WeightForms& w) { return w.gathers(); });
+    const bool rotates = resharded && units[index(u)].rotating;
+    // With several micro-batches a unit that shared its slot would be gathered in each of them.
+    const bool shares_slot = resharded && units[index(u)].single_use && !options.accumulate;
+    (rotates ? rotating : shares_slot ? single_use : own).push_back(u);
+    copies_.push_back({u, {}});
+    backward_copy_.push_back(u);
+  }
+  for (std::size_t i = 0, units_rotating = rotating.size(); i < units_rotating; ++i) {
+    const int u = rotating[i];
+    if (!any(u, [](const WeightForms& w) { return w.read.two(); })) continue;
+    copies_[index(u)].only = Pass::forward;
+    backward_copy_[index(u)] = copies();
+    rotating.push_back(copies());
+    copies_.push_back({u, Pass::backward});
+  }
+  add(copies(), rotating, options.prefetch + 1, own, single_use, arena,
+      [&](int copy) { return GatheredCopy::make(weights[index(unit_of(copy))], copies_[index(copy)].only, arena); });
+}
+
+std::vector<int> GatherSlots::copies_of(std::span<const Visit> visits, std::vector<int> copies) const {
+  copies.clear();
+  for (const Visit& visit : visits) copies.push_back(copy_of(visit.unit, visit.pass));
+  return copies;
+}
+
+GradientSlots::GradientSlots(const std::vector<UnitShape>& units, const WeightsOfUnits& weights, const Options& options,
+                             tensor::Arena& arena) {
+  constexpr int kRotating = 2;  // gradients of one unit are summed while those of the unit before are reduced
+  const base::Extents& mesh = options.place.mesh();
+  std::vector<int> rotating, own;
+  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
+    const bool summed_once = units[index(u)].rotating || units[index(u)].single_use;
+    const bool rotates = summed_once && mesh.ranks(units[index(u)].sharing().sharded) > 1 && !options.accumulate;
+    (rotates ? rotating : own).push_back(u);
+  }
+  add(static_cast<int>(units.size()), rotating, kRotating, own, {}, arena, [&](int u) {
+    const base::Sharing sharing = units[index(u)].sharing();
+    const bool reduces = mesh.ranks(sharing.sharded | sharing.summed()) > 1;
+    const bool staged = reduces && options.reduce != tensor::DType::fp32;
+    return GradientForms::make(weights[index(u)], staged, options.reduce, arena);
+  });
+}
 
 namespace {
 
-/// Gradients of one unit are summed while those of the unit before are reduced.
-constexpr int kRotatingGradientSlots = 2;
-
-std::vector<UnitShards> make_shards(const std::vector<UnitShape>& units, const Options& options,
-                                    tensor::Arena& weights) {
-  std::vector<UnitShards> shards;
+WeightsOfUnits make_weights(const std::vector<UnitShape>& units, const Options& options, tensor::Arena& arena) {
+  WeightsOfUnits weights;
   for (const UnitShape& unit : units) {
     const base::Sharing sharing = unit.sharing();
-    for (const ParameterShape& p : unit.parameters)
+    auto& of_unit = weights.emplace_back();
+    of_unit.reserve(unit.parameters.size());
+    for (const ParameterShape& p : unit.parameters) {
       SHARD8_REQUIRE(p.sharing.sharded == sharing.sharded && p.sharing.summed() == sharing.summed(),
                      "unit '{}': '{}' is sharded over '{}' and summed over '{}', '{}' over '{}' and '{}'", unit.name,
                      p.name, name_of(p.sharing.sharded), name_of(p.sharing.summed()), unit.parameters.front().name,
                      name_of(sharing.sharded), name_of(sharing.summed()));
-    shards.push_back(make_shards(unit, options, weights));
+      of_unit.push_back(WeightForms::make(p, options, arena));
+    }
   }
-  return shards;
+  return weights;
+}
+
+/// Allocates the gradient shards of a unit.
+void add_gradients(std::vector<WeightForms>& unit, tensor::Arena& arena) {
+  for (WeightForms& w : unit) w.gradient = w.allocate(w.layout.rows_per_shard, tensor::DType::fp32, arena);
+}
+
+/// As add_gradients() for each unit, but in lent memory where they fit. With one shard the gradients are summed in the
+/// shards, while the caller still uses the lent memory.
+WeightsOfUnits with_gradients(WeightsOfUnits weights, const std::vector<Tensor>& lent, tensor::Arena& arena) {
+  for (std::size_t u = 0; u < weights.size(); ++u) {
+    std::vector<WeightForms>& unit = weights[u];
+    auto needed = tensor::Arena::measure("needed", arena.kind());
+    add_gradients(unit, needed);
+    const bool sharded = !unit.empty() && unit.front().layout.shards > 1;
+    if (sharded && u < lent.size() && needed.used() <= lent[u].bytes()) {
+      tensor::Arena in_lent("lent", arena.kind(), lent[u].data, lent[u].bytes());
+      add_gradients(unit, in_lent);
+    } else {
+      add_gradients(unit, arena);
+    }
+  }
+  return weights;
 }
 
 }  // namespace
@@ -41,68 +136,9 @@ UnitBuffers::UnitBuffers(std::vector<UnitShape> units, const Options& options, t
                          const std::vector<Tensor>& lent)
     : units_(std::move(units)),
       options_(options),
-      shards_(make_shards(units_, options_, arenas[MemoryKind::weights])),
-      gather_(units_, shards_, options_, arenas[MemoryKind::gathered]) {
-  tensor::Arena& gradients = arenas[MemoryKind::gradients];
-  for (int u = 0; u < static_cast<int>(units_.size()); ++u) gradient_.push_back(gradient_shards(u, lent, gradients));
-  make_gradient_slots(gradients);
-}
-
-std::vector<Tensor> UnitBuffers::allocate(int unit, DType dtype, bool whole, tensor::Arena& arena) const {
-  std::vector<Tensor> tensors;
-  for (std::size_t p = 0; p < units_[index(unit)].parameters.size(); ++p) {
-    const ShardLayout& layout = shards(unit).layouts[p];
-    const std::int64_t rows = whole ? layout.padded_rows() : layout.rows_per_shard;
-    tensors.push_back(arena.allocate({rows, units_[index(unit)].parameters[p].cols}, dtype));
-  }
-  return tensors;
-}
-
-GradientPlace UnitBuffers::lay_out_gradients(int unit, tensor::Arena& arena) const {
-  GradientPlace place;
-  place.whole = shard_ranks(unit) == 1 ? gradient(unit) : allocate(unit, DType::fp32, true, arena);
-  if (options_.reduce != DType::fp32 && reduces(unit)) {
-    place.staged = allocate(unit, options_.reduce, true, arena);
-    place.staged_shard = shard_ranks(unit) == 1 ? place.staged : allocate(unit, options_.reduce, false, arena);
-  }
-  return place;
-}
-
-/// With one shard the gradients are summed in the shards, while the caller still uses the lent memory.
-std::vector<Tensor> UnitBuffers::gradient_shards(int unit, const std::vector<Tensor>& lent,
-                                                 tensor::Arena& arena) const {
-  if (shard_ranks(unit) > 1 && index(unit) < lent.size()) {
-    const Tensor& memory = lent[index(unit)];
-    auto needed = tensor::Arena::measure("needed", arena.kind());
-    allocate(unit, DType::fp32, false, needed);
-    if (needed.used() <= memory.bytes()) {
-      tensor::Arena in_lent("lent", arena.kind(), memory.data, memory.bytes());
-      return allocate(unit, DType::fp32, false, in_lent);
-    }
-  }
-  return allocate(unit, DType::fp32, false, arena);
-}
-
-void UnitBuffers::make_gradient_slots(tensor::Arena& arena) {
-  std::vector<int> rotating, with_own_slot;
-  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
-    const bool summed_once = units_[index(u)].rotating || units_[index(u)].single_use;
-    const bool rotates = summed_once && shard_ranks(u) > 1 && !options_.accumulate;
-    (rotates ? rotating : with_own_slot).push_back(u);
-  }
-  const auto add_slot = [&](const std::vector<int>& units) {
-    GradientSlot& slot = gradient_slots_.emplace_back();
-    tensor::Overlay memory(arena);
-    for (const int u : units) memory.add([&] { slot.emplace(u, lay_out_gradients(u, arena)); });
-    memory.close();
-  };
-  own_gradient_slot_.assign(units_.size(), -1);
-  rotating_gradient_slots_ = std::min(kRotatingGradientSlots, static_cast<int>(rotating.size()));
-  for (int s = 0; s < rotating_gradient_slots_; ++s) add_slot(rotating);
-  for (const int u : with_own_slot) {
-    own_gradient_slot_[index(u)] = gradient_slots();
-    add_slot({u});
-  }
-}
+      weights_(with_gradients(make_weights(units_, options_, arenas[MemoryKind::weights]), lent,
+                              arenas[MemoryKind::gradients])),
+      gather_(units_, weights_, options_, arenas[MemoryKind::gathered]),
+      gradients_(units_, weights_, options_, arenas[MemoryKind::gradients]) {}
 
 }  // namespace shard8::fsdp

@@ -8,7 +8,7 @@
 namespace shard8::fsdp {
 
 GatherSchedule make_schedule(const UnitBuffers& buffers) {
-  const GatherBuffers& gather = buffers.gather();
+  const GatherSlots& gather = buffers.gather();
   std::vector<int> own;
   for (int c = 0; c < gather.copies(); ++c) own.push_back(gather.own_slot(c));
   return {std::move(own), gather.slots(), gather.rotating_slots(), buffers.options().prefetch};
@@ -23,40 +23,8 @@ WeightStore::WeightStore(operation::Executor& executor, const UnitBuffers& buffe
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
       copy_in_use_(buffers.units().size(), -1) {
-  for (int c = 0; c < buffers.gather().copies(); ++c) copies_.push_back(make_copy(c));
-}
-
-WeightStore::Copy WeightStore::make_copy(int copy) const {
-  const GatherBuffers& gather = buffers_.gather();
-  const UnitPlace& place = gather.first_place(copy);
-  const int unit = gather.unit_of(copy);
-  Copy made{gather.first_slot(copy), place.gathered, place.travelling, {}, {}};
-  for (int p = 0; p < static_cast<int>(place.parameters.size()); ++p) {
-    const ParameterPieces& pieces = buffers_.pieces(unit, p);
-    const ParameterPlace& parameter = place.parameters[static_cast<std::size_t>(p)];
-    const ShardLayout& layout = buffers_.layout(unit, p);
-    if (pieces.source == Source::hook) {
-      const std::int64_t first = layout.first_row(mesh_.place.rank(buffers_.sharing(unit).sharded));
-      made.before.push_back({p, slice(parameter.travel, pieces.travel, first, layout.rows_per_shard)});
-    }
-    if (pieces.converted())
-      made.after.push_back({p, slice(parameter.travel, pieces.travel, 0, layout.rows), parameter.compute});
-  }
-  return made;
-}
-
-WeightStore::Copy& WeightStore::move_copy(const GatherSchedule::Start& gather) {
-  Copy& copy = copies_[static_cast<std::size_t>(gather.copy)];
-  if (copy.slot == gather.slot) return copy;
-  const MoveViews move = buffers_.gather().moving(std::exchange(copy.slot, gather.slot), gather.slot);
-  for (Gathered& parameter : copy.gathered) move(parameter);
-  move(copy.travelling);
-  for (GatherHooks::Own& own : copy.before) move(own.travel);
-  for (GatherHooks::Arrived& arrived : copy.after) {
-    move(arrived.travel);
-    move(arrived.compute);
-  }
-  return copy;
+  for (int c = 0; c < buffers.gather().copies(); ++c)
+    copies_.push_back({buffers.gather().first_slot(c), buffers.gather().first_place(c)});
 }
 
 void WeightStore::begin_step(std::span<const Visit> visits) {
@@ -73,21 +41,20 @@ void WeightStore::wait() {
   for (Slot& slot : slots_) executor_.wait(slot.gather);
 }
 
-GatheredUnit WeightStore::acquire(int unit, Pass pass) {
+std::span<const GatheredWeight> WeightStore::acquire(int unit, Pass pass) {
   int& in_use_copy = copy_in_use_[static_cast<std::size_t>(unit)];
   SHARD8_REQUIRE(in_use_copy < 0, "unit {} is acquired again before it was released", unit);
-  const int copy = buffers_.gather().copy_of(unit, pass);
-  for (const auto& gather : schedule_.acquire(copy)) start(gather);
-  in_use_copy = copy;
-  const int s = schedule_.slot_of(copy);
-  finish({copy, s});
-  return slots_[static_cast<std::size_t>(s)].unit;
+  const int id = buffers_.gather().copy_of(unit, pass);
+  for (const auto& gather : schedule_.acquire(id)) start(gather);
+  in_use_copy = id;
+  finish({id, schedule_.slot_of(id)});
+  return copy(id).forms.read;
 }
 
-GatheredUnit WeightStore::in_use(int unit) const {
-  const int copy = copy_in_use_[static_cast<std::size_t>(unit)];
-  SHARD8_REQUIRE(copy >= 0, "unit {} is not in use", unit);
-  return slots_[static_cast<std::size_t>(schedule_.slot_of(copy))].unit;
+std::span<const GatheredWeight> WeightStore::in_use(int unit) const {
+  const int id = copy_in_use_[static_cast<std::size_t>(unit)];
+  SHARD8_REQUIRE(id >= 0, "unit {} is not in use", unit);
+  return copies_[static_cast<std::size_t>(id)].forms.read;
 }
 
 void WeightStore::release(int unit) {
@@ -96,30 +63,51 @@ void WeightStore::release(int unit) {
   schedule_.release(std::exchange(in_use_copy, -1));
 }
 
-/// Has the hook write this rank's rows where they are not stored, then starts the all-gather.
+/// Has the hook write this rank's rows where they are not stored.
+void WeightStore::write_own(int unit, const GatheredCopy& copy) {
+  const auto& weights = buffers_.weights(unit);
+  own_.clear();
+  for (std::size_t p = 0; p < weights.size(); ++p)
+    if (const WeightForms& w = weights[p]; w.source == Source::hook)
+      own_.push_back({static_cast<int>(p), slice(copy.travel[p], w.first_row(), w.layout.rows_per_shard)});
+  if (!own_.empty()) hooks_.before(unit, own_);
+}
+
+/// Has the hook cast what arrived where products read another format.
+void WeightStore::convert(int unit, const GatheredCopy& copy) {
+  const auto& weights = buffers_.weights(unit);
+  arrived_.clear();
+  for (std::size_t p = 0; p < weights.size(); ++p)
+    if (const WeightForms& w = weights[p]; w.converted())
+      arrived_.push_back({static_cast<int>(p), slice(copy.travel[p], 0, w.layout.rows), copy.read[p]});
+  if (!arrived_.empty()) hooks_.after(unit, arrived_);
+}
+
 void WeightStore::start(const GatherSchedule::Start& gather) {
-  const int unit = buffers_.gather().unit_of(gather.copy);
+  const GatherSlots& memory = buffers_.gather();
+  const int unit = memory.unit_of(gather.copy);
   const operation::At at(executor_, unit);
   const auto issue = executor_.timer().issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
-  const Copy& copy = move_copy(gather);
+  GatheredCopy& forms = copy(gather.copy).forms;
+  memory.move(forms, copy(gather.copy).slot, gather.slot);
   slot.ready = false;
-  slot.unit = {copy.gathered, {&slot.generation, ++slot.generation}};
-  if (!copy.before.empty()) hooks_.before(unit, copy.before);
-  if (copy.travelling.empty()) return;
+  ++slot.generation;
+  for (GatheredWeight& weight : forms.read) weight.stamp = {&slot.generation, slot.generation};
+  write_own(unit, forms);
+  if (forms.transferred.empty()) return;
   const base::AxisSet sharded = buffers_.sharing(unit).sharded;
   slot.gather = executor_.issue({.group = sharded,
                                  .ranks = buffers_.shard_ranks(unit),
                                  .stream = operation::Stream::gather,
-                                 .tensors = copy.travelling},
+                                 .tensors = forms.transferred},
                                 [&] {
                                   return mesh_.group(sharded).all_gather_in_place(
-                                      copy.travelling, buffers_.gather().first_place(gather.copy).own, {},
-                                      comm::Communicator::OwnPart::returned);
+                                      forms.transferred, forms.own, {}, comm::Communicator::OwnPart::returned);
                                 });
 }
 
-/// Waits for the all-gather and has the hook convert what arrived. Does nothing if the gather is finished already.
+/// Waits for the all-gather and converts what arrived. Does nothing if the gather is finished already.
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;
@@ -129,8 +117,7 @@ void WeightStore::finish(const GatherSchedule::Start& gather) {
     auto phase = executor_.timer().phase(profile::Phase::gather_wait, "wait");
     executor_.wait(slot.gather);
   }
-  if (const auto& arrived = copies_[static_cast<std::size_t>(gather.copy)].after; !arrived.empty())
-    hooks_.after(unit, arrived);
+  convert(unit, copy(gather.copy).forms);
   slot.ready = true;
 }
 

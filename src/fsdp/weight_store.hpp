@@ -3,35 +3,39 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "comm/mesh.hpp"
-#include "fsdp/gather_buffers.hpp"
-#include "fsdp/gather_hooks.hpp"
 #include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "operation/executor.hpp"
 
 namespace shard8::fsdp {
 
-/// Tells whether a gathered copy still has the bytes that acquire() returned: no later gather into its slot has started
-/// and no step has begun.
-struct CopyStamp {
-  const std::uint64_t* generation = nullptr;  ///< of the slot now
-  std::uint64_t at_gather = 0;
-  bool current() const { return generation != nullptr && *generation == at_gather; }
+/// How the owner of the weights writes what a gather transfers and casts what arrived. WeightStore calls each function
+/// at most once a gather, with the parameters that need it, in increasing order. It does not call a function that no
+/// parameter needs.
+struct GatherHooks {
+  /// A parameter with Source::hook. `travel`: this rank's rows of the form `travel`, padding included, which `before`
+  /// must write.
+  struct Own {
+    int parameter = 0;
+    Copies travel;
+  };
+  std::function<void(int unit, std::span<const Own> own)> before;
+
+  /// A parameter that is converted (WeightForms::converted). `travel`: what arrived, without padding. `read`: what
+  /// kernels read, which `after` must write.
+  struct Arrived {
+    int parameter = 0;
+    Copies travel, read;
+  };
+  std::function<void(int unit, std::span<const Arrived> arrived)> after;
 };
 
-/// A unit in use. It is valid while its stamp is current.
-struct GatheredUnit {
-  std::span<const Gathered> parameters;
-  CopyStamp stamp;
-
-  const Gathered& operator[](std::size_t parameter) const { return parameters[parameter]; }
-};
-
-/// The schedule of gathers into the slots of `buffers`, for a run or a plan.
+/// The schedule of gathers into UnitBuffers::gather(), for a run or a plan.
 GatherSchedule make_schedule(const UnitBuffers& buffers);
 
 /// The gathered weights of the units during a step. Starts gathers before their use and waits for them.
@@ -51,12 +55,12 @@ class WeightStore {
   /// Waits for the gathers under way. Their units can be acquired afterwards as before.
   void wait();
 
-  /// The weights of `unit`. It must be the unit of the next visit. Starts the gathers of the next visits and waits for
-  /// the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit, if the unit is in use,
-  /// or if no slot is free.
-  GatheredUnit acquire(int unit, Pass pass);
+  /// The weights of `unit`, by parameter. It must be the unit of the next visit. Starts the gathers of the next visits
+  /// and waits for the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit, if the
+  /// unit is in use, or if no slot is free.
+  std::span<const GatheredWeight> acquire(int unit, Pass pass);
   /// The weights of a unit that was acquired and not released. Throws Error(failed) for any other unit.
-  GatheredUnit in_use(int unit) const;
+  std::span<const GatheredWeight> in_use(int unit) const;
   /// Ends the visit, so that a gather may take the slot. Throws Error(failed) if the unit is not in use.
   void release(int unit);
 
@@ -64,22 +68,19 @@ class WeightStore {
 
  private:
   struct Slot {
-    GatheredUnit unit;
     std::uint64_t generation = 0;  ///< changes with every gather into the slot and every step
     bool ready = false;            ///< the gather is complete and converted
     operation::Issued<comm::Request> gather;
   };
-  /// A copy's views in the slot into which it was gathered last. A copy is in one slot at a time, so these views are
-  /// moved from slot to slot, and a gather allocates nothing.
+  /// A copy in the slot into which it was gathered last. A copy is in one slot at a time, so its forms are moved from
+  /// slot to slot, and a gather allocates nothing.
   struct Copy {
     int slot = 0;
-    std::vector<Gathered> gathered;
-    std::vector<tensor::Tensor> travelling;
-    std::vector<GatherHooks::Own> before;
-    std::vector<GatherHooks::Arrived> after;
+    GatheredCopy forms;
   };
-  Copy make_copy(int copy) const;
-  Copy& move_copy(const GatherSchedule::Start& gather);
+  Copy& copy(int id) { return copies_[static_cast<std::size_t>(id)]; }
+  void write_own(int unit, const GatheredCopy& copy);
+  void convert(int unit, const GatheredCopy& copy);
   void start(const GatherSchedule::Start& gather);
   void finish(const GatherSchedule::Start& gather);
 
@@ -90,8 +91,10 @@ class WeightStore {
   GatherSchedule schedule_;
   std::vector<Slot> slots_;
   std::vector<Copy> copies_;
-  std::vector<int> copy_in_use_;  ///< by unit; -1: the unit is not in use
-  std::vector<int> visits_;       ///< the copy of each visit of the step
+  std::vector<int> copy_in_use_;               ///< by unit; -1: the unit is not in use
+  std::vector<int> visits_;                    ///< the copy of each visit of the step
+  std::vector<GatherHooks::Own> own_;          ///< of the gather that is being started
+  std::vector<GatherHooks::Arrived> arrived_;  ///< of the gather that is being finished
 };
 
 }  // namespace shard8::fsdp

@@ -11,6 +11,58 @@
 
 namespace shard8::model {
 
+/// The memory of a model's layers. What a layer takes, for how long and for which options, is at the top of
+/// activations.cpp.
+class LayerMemory {
+ public:
+  /// `layers`: layers of the model.
+  LayerMemory(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers)
+      : d_(dims), recompute_(recompute), recipe_(recipe), layers_(layers) {}
+
+  /// Allocates what layers use one after the other, and returns the part that is scratch. To be called once, before
+  /// allocate_saved(). The layers' linears gather and reduce in the memory of `first` (qkv, fc2) and of `second` (proj,
+  /// fc1), which may be the same unless Overlap::two_gathered().
+  TransformerLayer::Scratch allocate_scratch(const tensor::Tensor& rope_table, const LinearScratch& first,
+                                             const LinearScratch& second, tensor::Arena& arena);
+  /// Allocates from `arena` what layer `layer` keeps; the rest of the result is memory that all layers use.
+  TransformerLayer::Saved allocate_saved(std::int64_t layer, tensor::Arena& arena) const;
+
+  /// Bytes of two parts of what allocate_saved allocates. linear_inputs: the inputs of the layer's linears, which wgrad
+  /// reads. attention_results: attention's result, where proj reads a cast of it, so that only attention's backward
+  /// reads it. Both are 0 with Recompute::full.
+  struct KeptBytes {
+    std::size_t linear_inputs = 0, attention_results = 0;
+  };
+  static KeptBytes kept_bytes(const TransformerLayer::Saved& saved, deck::Recompute recompute);
+
+ private:
+  /// How long matrices that layers share are in use. See activations.cpp.
+  enum class Life : std::uint8_t { forward, again };
+  Life plain_inputs_in_fp8() const;
+  /// Of casts that are not kept.
+  Life casts() const { return recompute_ == deck::Recompute::none ? Life::forward : Life::again; }
+  /// Allocates the shared matrices with this life.
+  void allocate_shared(Life life, tensor::Arena& arena);
+  TransformerLayer::Saved lay_out(deck::Recompute recompute, std::int64_t layer, tensor::Arena& arena) const;
+  void allocate_attention_backward(MultiheadAttention::Scratch& s, tensor::Arena& arena) const;
+  void allocate_mlp_backward(LayernormMlp::Scratch& s, tensor::Arena& arena) const;
+  CastScratch gradient(std::int64_t elements, tensor::Arena& arena) const {
+    return CastScratch::allocate(recipe_, fp8::Role::output_gradient, elements, arena);
+  }
+  /// Whether the casts of the gradients of proj and fc2 need memory of their own.
+  bool gradients_apart() const { return !LinearScratch::casts_in_place(recipe_, d_.tensor); }
+
+  Dims d_;
+  deck::Recompute recompute_;
+  fp8::Recipe recipe_;
+  std::int64_t layers_;
+  struct {
+    tensor::Tensor normed, activation;      ///< (T_local, H), (tokens, F): inputs of linears in the compute dtype
+    CastScratch input;                      ///< casts of inputs
+    TransformerLayer::Saved plain, in_fp8;  ///< with Recompute::full: all that forward writes for backward
+  } shared_;                                ///< by all layers; members that a deck does not need are empty
+};
+
 /// All memory of one micro-batch for activations and scratch. It is laid out once and used for every micro-batch.
 /// T_local = Dims::tokens_local(), tokens = Dims::tokens(), H = hidden; tensors are in the compute dtype unless they
 /// say otherwise.

@@ -5,7 +5,24 @@
 
 #include <algorithm>
 
+#include "deck/overlap.hpp"
+#include "operation/device.hpp"
+
 namespace shard8::model {
+
+Overlap Overlap::make(const deck::Config& deck) {
+  Overlap overlap{.methods = deck::exchange_methods(deck)};
+  if (operation::on_device(deck.mesh) && overlap.any()) {
+    overlap.splits = static_cast<int>(deck.overlap.splits);
+    overlap.chunks = deck::pipeline_chunks(deck);
+  }
+  return overlap;
+}
+
+bool Overlap::by_parts() const {
+  return std::ranges::any_of(methods,
+                             [](ExchangeMethod m) { return m != ExchangeMethod::off && m != ExchangeMethod::bulk; });
+}
 
 Dims Dims::make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute) {
   Dims d;

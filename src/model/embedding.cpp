@@ -20,19 +20,24 @@ Embedding::Embedding(const Dims& dims, int tensor_rank)
 
 void Embedding::forward(const Context& context, const Tensor& x, const Tensor& tokens, const Weights& w,
                         const Scratch& scratch) const {
-  const Tensor partial = partial_of(context, scratch.gathered, x);
-  const Kernel lookup{"embedding_forward", partial.rows(), partial.cols(), w.table.dtype, partial.dtype};
-  context.issue(lookup.reads(partial, tokens).writes(partial), [&](const tensor::Exec& exec) {  // a row of each token
-    kernels::embedding_forward(exec, partial, w.table, tokens, range_.first, range_.valid);
+  Partial partial(context, profile::Exchange::embedding, scratch.gathered, x);
+  const Tensor& rows = partial.matrix;  // one of the table for each token
+  const Kernel lookup{"embedding_forward", rows.rows(), rows.cols(), w.table.dtype, rows.dtype};
+  context.issue(lookup.reads(rows, tokens).writes(rows), [&](const tensor::Exec& exec) {
+    kernels::embedding_forward(exec, rows, w.table, tokens, range_.first, range_.valid);
   });
-  reduce_scatter_tokens(context, profile::Exchange::embedding, x, partial);
+  reduce_scatter_tokens(context, profile::Exchange::embedding, x, std::move(partial));
   if (w.positions.empty()) return;
   context.issue(Kernel{"position_forward", x.rows(), x.cols(), x.dtype, x.dtype}.reads(x, x).writes(x),
                 [&](const tensor::Exec& exec) { kernels::position_forward(exec, x, w.positions, first_token_, seq_); });
 }
 
-Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, const Scratch& scratch) const {
-  return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx, true);
+Gathering Embedding::begin_backward(const Context& context, const Tensor& dx, const Scratch& scratch,
+                                    bool hidden) const {
+  Lease memory;
+  if (context.tensor_group.size() > 1) memory = context.lease("the embedding's gradient", {scratch.gathered});
+  return start_gather_tokens(context, profile::Exchange::embedding, scratch.gathered, {}, dx, hidden,
+                             std::move(memory));
 }
 
 void Embedding::backward(const Context& context, const Weights& dw, const Tensor& dx, const Tensor& tokens,
@@ -43,8 +48,8 @@ void Embedding::backward(const Context& context, const Weights& dw, const Tensor
         Kernel{"position_backward", dx.rows(), dx.cols(), dx.dtype, sums.dtype}.reads(dx, sums).writes(sums),
         [&](const tensor::Exec& exec) { kernels::position_backward(exec, dw.positions, dx, first_token_, seq_); });
   }
-  const Tensor whole =
-      begun ? begun->wait(context).data : gather_tokens(context, profile::Exchange::embedding, scratch.gathered, dx);
+  if (!begun) begun.emplace(begin_backward(context, dx, scratch, false));
+  const Tensor& whole = begun->wait(context).data;
   Kernel kernel{"embedding_backward", whole.rows(), whole.cols(), whole.dtype, dw.table.dtype};
   kernel = kernel.reads(whole, tokens);
   const std::uint64_t rows = static_cast<std::uint64_t>(whole.count()) * tensor::size_of(dw.table.dtype);

@@ -27,9 +27,10 @@ class Embedding {
   /// Writes x (T_local, H) for tokens (tokens) i32, all tokens of the micro-batch. Collective over the tensor group.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
-  /// Begins to gather dx (T_local, H), which must not change until backward(), beside other kernels. Collective over
-  /// the tensor group.
-  Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch) const;
+  /// Begins to gather dx (T_local, H), which must not change until backward(). `hidden`: beside other kernels.
+  /// Collective over the tensor group.
+  Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch,
+                           bool hidden = true) const;
   /// Adds the gradient of dx (T_local, H) to dw.table and dw.positions, both fp32. dw.table gets all tokens;
   /// dw.positions gets only this rank's, so the caller has to sum it over the tensor group. `begun` is
   /// what begin_backward returned, if the caller has called it; otherwise this call begins the gather. Collective over

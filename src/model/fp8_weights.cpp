@@ -13,9 +13,8 @@ namespace shard8::model {
 
 using fp8::Role;
 using fp8::Site;
-using fsdp::CopyTensors;
+using fsdp::Copies;
 using tensor::Operand;
-using tensor::Scaling;
 using tensor::Tensor;
 
 namespace {
@@ -74,7 +73,7 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
   if (format_.recipe.per_tensor()) {
     const auto options = format_.recipe.cast_options(nullptr);
     for_each_weight([&](const Site& s, int unit, std::size_t p) {
-      kernels::amax(executor_.exec(), state_.amax(s), buffers_.master(unit)[p], options);
+      kernels::amax(executor_.exec(), state_.amax(s), buffers_.weights(unit)[p].master, options);
     });
     const Tensor amaxes = state_.weight_amaxes();
     model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
@@ -83,7 +82,7 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
     else
       state_.scales_of_weights(executor_);
   }
-  if (format_.primary_fp8) store_all(false);
+  if (format_.stored()) store_all(false);
 }
 
 kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter) const {
@@ -91,9 +90,8 @@ kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter) const {
   const Site s = site(unit, parameter);
   if (!s.on() || !format_.recipe.per_tensor()) return outputs;
   outputs.amax = state_.amax(s);
-  if (!format_.recipe.delayed() || !format_.primary_fp8) return outputs;
-  const CopyTensors& stored = buffers_.stored(unit)[static_cast<std::size_t>(parameter)];
-  outputs.quantized = operand(s, stored.forward, Scaling::tensor);
+  if (!format_.recipe.delayed() || !format_.stored()) return outputs;
+  outputs.quantized = buffers_.weights(unit)[static_cast<std::size_t>(parameter)].stored.forward;
   outputs.scale = state_.scale(s);
   outputs.counts = state_.counts(s);
   return outputs;
@@ -112,91 +110,62 @@ void Fp8Weights::reduce_amaxes(const comm::Communicator& model_group) const {
 }
 
 void Fp8Weights::after_update() {
-  if (format_.recipe.delayed() && format_.primary_fp8)  // the optimizer's kernel has cast them
-    for_each_weight(
-        [&](const Site& s, int unit, std::size_t p) { state_.count_elements(s, buffers_.master(unit)[p].count()); });
+  if (format_.recipe.delayed() && format_.stored())  // the optimizer's kernel has cast them
+    for_each_weight([&](const Site& s, int unit, std::size_t p) {
+      state_.count_elements(s, buffers_.weights(unit)[p].master.count());
+    });
   if (!format_.recipe.on() || format_.recipe.delayed()) return;
   if (format_.recipe.per_tensor()) state_.scales_of_weights(executor_);
-  if (format_.primary_fp8) store_all(true);
+  if (format_.stored()) store_all(true);
 }
 
 void Fp8Weights::store_all(bool rewritten) const {
   for_each_weight([&](const Site& s, int unit, std::size_t p) {
     const operation::At at(executor_, {unit, s.linear});
-    quantize(s, buffers_.stored(unit)[p], buffers_.master(unit)[p], rewritten);
+    quantize(s, buffers_.weights(unit)[p].stored, buffers_.weights(unit)[p].master, rewritten);
   });
 }
 
-Operand Fp8Weights::operand(const Site& s, const std::vector<Tensor>& pieces, Scaling scaling) const {
-  if (pieces.empty()) return {};
-  return {pieces[0], scaling == Scaling::tensor ? state_.weight_scale_inv(s) : pieces[1], scaling};
-}
-
-void Fp8Weights::quantize(const Site& s, const CopyTensors& out, const Tensor& source, bool rewritten) const {
+void Fp8Weights::quantize(const Site& s, const Copies& out, const Tensor& source, bool rewritten) const {
   const fp8::Recipe& recipe = format_.recipe;
   auto options = recipe.cast_options(state_.counts(s));
   options.compare_scales = rewritten;
-  const bool both = !out.forward.empty() && !out.backward.empty();
+  const bool both = out.two();
   state_.count_elements(s, both ? 2 * source.count() : source.count());
-  const Operand forward = operand(s, out.forward, recipe.by_rows(Role::weight));
-  const Operand backward = operand(s, out.backward, recipe.by_columns(Role::weight));
-  const Operand& one = out.forward.empty() ? backward : forward;
+  const Operand& one = out.forward.empty() ? out.backward : out.forward;
   const std::string_view name = recipe.per_tensor() ? "quantize" : "quantize_blocks";
   auto kernel = operation::Kernel{name, source.rows(), source.cols(), source.dtype, recipe.dtype(Role::weight)};
-  kernel = both ? kernel.reads(source).writes(forward, backward) : kernel.reads(source).writes(one);
+  kernel = both ? kernel.reads(source).writes(out.forward, out.backward) : kernel.reads(source).writes(one);
   executor_.issue(kernel, [&](const tensor::Exec& exec) {
     if (recipe.per_tensor())
-      kernels::quantize(exec, forward, {}, source, state_.scale(s), options);
+      kernels::quantize(exec, one, {}, source, state_.scale(s), options);
     else if (both)
-      kernels::quantize_blocks(exec, forward, backward, source, options);
+      kernels::quantize_blocks(exec, out.forward, out.backward, source, options);
     else
       kernels::quantize_blocks(exec, one, source, options);
   });
 }
 
 fsdp::GatherHooks Fp8Weights::hooks() const {
+  const auto cast = [this](Casts& casts, int unit, int parameter, const Copies& out, const Tensor& source) {
+    if (out.forward.scaling == tensor::Scaling::none && out.backward.scaling == tensor::Scaling::none)
+      casts.add({out.forward.data, source});
+    else
+      quantize(site(unit, parameter), out, source, false);
+  };
   fsdp::GatherHooks hooks;
-  hooks.before = [this](int unit, std::span<const fsdp::GatherHooks::Own> own) {
+  hooks.before = [this, cast](int unit, std::span<const fsdp::GatherHooks::Own> own) {
     Casts casts(executor_);
-    for (const auto& item : own) {
-      const Tensor& master = buffers_.master(unit)[static_cast<std::size_t>(item.parameter)];
-      const Site s = site(unit, item.parameter);
-      if (s.on() && format_.gather_fp8)
-        quantize(s, item.travel, master, false);
-      else
-        casts.add({item.travel.forward.front(), master});
-    }
+    for (const auto& [p, travel] : own)
+      cast(casts, unit, p, travel, buffers_.weights(unit)[static_cast<std::size_t>(p)].master);
     casts.issue();
   };
-  hooks.after = [this](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
+  hooks.after = [this, cast](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
     Casts casts(executor_);
-    for (const auto& item : arrived) {
-      const Site s = site(unit, item.parameter);
-      if (s.on())
-        quantize(s, item.compute, item.travel.forward.front(), false);
-      else
-        casts.add({item.compute.forward.front(), item.travel.forward.front()});
-    }
+    for (const auto& [p, travel, read] : arrived) cast(casts, unit, p, read, travel.forward.data);
     casts.issue();
   };
   return hooks;
-}
-
-std::span<const Weight> Fp8Weights::bind(std::span<Weight> weights, int unit,
-                                         const fsdp::GatheredUnit& gathered) const {
-  const std::size_t count = gathered.parameters.size();
-  SHARD8_REQUIRE(count <= weights.size(), "unit {} has {} parameters, and there is room for {}", unit, count,
-                 weights.size());
-  for (std::size_t p = 0; p < count; ++p) {
-    const fsdp::Gathered& parameter = gathered[p];
-    const Site s = site(unit, static_cast<int>(p));
-    if (s.on())
-      weights[p] = {operand(s, parameter.forward, format_.recipe.by_rows(Role::weight)),
-                    operand(s, parameter.backward, format_.recipe.by_columns(Role::weight)), gathered.stamp};
-    else
-      weights[p] = {Operand(parameter.forward.front()), Operand(parameter.backward.front()), gathered.stamp};
-  }
-  return weights.first(count);
 }
 
 }  // namespace shard8::model

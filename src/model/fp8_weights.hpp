@@ -7,16 +7,15 @@
 
 #include "comm/communicator.hpp"
 #include "fp8/scaling_state.hpp"
-#include "fsdp/gather_hooks.hpp"
-#include "fsdp/unit_buffers.hpp"
-#include "model/affine.hpp"
+#include "fsdp/weight_store.hpp"
 #include "model/parameters.hpp"
+#include "model/products.hpp"
 
 namespace shard8::model {
 
-/// The weights of all units on their way from the optimizer to the products. It casts masters to stored FP8 shards,
-/// casts what travels before and after a gather, and says what a product reads of a gathered unit. A weight that is not
-/// in FP8 is only cast from the dtype of its master to the dtype that travels and from there to the compute dtype.
+/// The casts of all weights on their way from the optimizer to the products (fsdp/weight_forms.hpp lists the forms): of
+/// masters to stored FP8 shards, and before and after a gather. A weight that is not in FP8 is only cast from the dtype
+/// of its master to the dtype that travels and from there to the compute dtype.
 ///
 /// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, or of its blocks, so that
 /// equal masters give equal bytes and scales on every mesh.
@@ -43,19 +42,13 @@ class Fp8Weights {
 
   /// The casts before and after a gather, for fsdp::WeightStore. They refer to this object, which must outlive them.
   fsdp::GatherHooks hooks() const;
-  /// Writes what products read of a gathered unit to the beginning of `weights`, one entry a parameter, and returns
-  /// these entries. Throws Error(failed) if `weights` is too short.
-  std::span<const Weight> bind(std::span<Weight> weights, int unit, const fsdp::GatheredUnit& gathered) const;
 
  private:
   fp8::Site site(int unit, int parameter) const;
   void store_all(bool rewritten) const;
   /// Casts `source` to `out`, padding rows included. `rewritten`: `out` still holds the cast of the step before, so
   /// block scales that change are counted.
-  void quantize(const fp8::Site& site, const fsdp::CopyTensors& out, const tensor::Tensor& source,
-                bool rewritten) const;
-  tensor::Operand operand(const fp8::Site& site, const std::vector<tensor::Tensor>& pieces,
-                          tensor::Scaling scaling) const;
+  void quantize(const fp8::Site& site, const fsdp::Copies& out, const tensor::Tensor& source, bool rewritten) const;
   template <class F>
   void for_each_weight(const F& f) const;
 

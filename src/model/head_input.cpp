@@ -3,11 +3,29 @@
 
 #include "model/head_input.hpp"
 
-#include <algorithm>
-
 namespace shard8::model {
 
 using tensor::Tensor;
+
+HeadChunks HeadChunks::make(const Dims& d) {
+  // Chosen: on hosts as many logits as fit the caches. On devices enough to keep the device busy, and few enough chunks
+  // that reading and writing the head's gradient for each takes little time.
+  const std::int64_t logits_bytes = std::int64_t{d.device ? 256 : 32} << 20;
+  constexpr std::int64_t kFewest = 64;
+  const std::int64_t usual =
+      std::max(kFewest, logits_bytes / (static_cast<std::int64_t>(sizeof(float)) * d.vocab_local));
+  const std::int64_t fit = d.head_tokens > 0 ? d.head_tokens : usual;
+  HeadChunks chunks{d.tokens(), d.tokens_local(), 0};
+  if (d.tensor == 1) {
+    chunks.most = std::min(fit, chunks.tokens);
+  } else if (fit >= chunks.local) {
+    chunks.most = std::min<std::int64_t>(fit / chunks.local, d.tensor) * chunks.local;
+  } else {
+    const std::int64_t parts = (chunks.local + fit - 1) / fit;
+    chunks.most = (chunks.local + parts - 1) / parts;
+  }
+  return chunks;
+}
 
 HeadInput::Own HeadInput::own(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
                               const Tensor& whole, const Tensor& local) {
@@ -23,15 +41,15 @@ HeadInput::HeadInput(const Context& context, const TensorExchange& exchange, con
                      const Tensor& whole, const Own& own)
     : chunks_(chunks), splits_(exchange.splits), whole_(whole), first_(own.first.rows()) {
   if (!exchange.hidden()) {
-    whole_ = gather_tokens(context, exchange.name, whole, own.first);
+    whole_ = start_gather_tokens(context, exchange.name, whole, {}, own.first, false, {}).wait(context).data;
     return;
   }
   whole_ = whole.reshaped({chunks.tokens, own.first.cols()});
   const std::int64_t ranks = context.tensor_group.size(), others = chunks.local - first_;
-  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, own.first, true);
+  parts_.emplace(context, exchange, whole_.slice(0, ranks * first_), fp8::CastBuffer{}, own.first, Lease(), true);
   if (others > 0)
-    others_ =
-        start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {}, own.others, true);
+    others_ = start_gather_tokens(context, exchange.name, whole_.slice(ranks * first_, ranks * others), {}, own.others,
+                                  true, {});
 }
 
 std::int64_t HeadInput::place(std::int64_t token) const {

@@ -2,15 +2,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 
-#include "model/head_chunks.hpp"
-#include "model/overlap.hpp"
+#include "model/dims.hpp"
 #include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
+
+/// How the head cuts the tokens of a micro-batch into chunks. The logits of one chunk are in memory at a time. In a
+/// group of several ranks a chunk has all tokens of one or more ranks, or a part of the tokens of one.
+struct HeadChunks {
+  std::int64_t tokens = 0, local = 0;  ///< Dims::tokens(), Dims::tokens_local()
+  std::int64_t most = 0;               ///< tokens of the largest chunk
+
+  static HeadChunks make(const Dims& dims);
+
+  /// Tokens of the chunk that begins with token `first`.
+  std::int64_t size(std::int64_t first) const {
+    const std::int64_t end = most < local ? (first / local + 1) * local : tokens;
+    return std::min(most, end - first);
+  }
+  /// Whether the chunk is the last one.
+  bool last(std::int64_t first) const { return first + size(first) == tokens; }
+  /// Tokens of each rank that a direct gather of the head's input brings first: those that the first chunk needs.
+  std::int64_t gathered_first() const { return std::min(most, local); }
+  /// Whether a device whose gathers are direct writes each rank's tokens where they are gathered. If the first gather
+  /// brings only a part of them, a norm then computes each part by itself. The parts are multiples of 128 tokens, so
+  /// that the norm's kernels compute them as they compute all tokens at once.
+  bool normed_in_place() const { return gathered_first() == local || (most % 128 == 0 && local % 128 == 0); }
+  /// Tokens in a product of one rank's tokens, for a chunk of `n` tokens.
+  std::int64_t of_a_rank(std::int64_t n) const { return std::min(n, local); }
+};
 
 /// The head's input of all tokens, gathered from the tensor group, as the head's chunks read it.
 ///
@@ -34,8 +59,8 @@ class HeadInput {
   static Own own(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
                  const tensor::Tensor& whole, const tensor::Tensor& local);
 
-  /// Gathers `own` into `whole` (tokens, H). Unless the exchange is off, the gathers only begin; then neither may
-  /// change until the second chunk is computed. With one tensor rank `whole` is not used.
+  /// Gathers `own` into `whole` (tokens, H), which the caller holds. Unless the exchange is off, the gathers only
+  /// begin; then `own` must not change until the second chunk is computed. With one tensor rank `whole` is not used.
   HeadInput(const Context& context, const TensorExchange& exchange, const HeadChunks& chunks,
             const tensor::Tensor& whole, const Own& own);
 

@@ -4,17 +4,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "deck/choices.hpp"
-#include "model/huggingface_keys.hpp"
 
 namespace shard8::model {
 
 namespace {
 
-bool is_llama(const deck::ModelConfig& model) { return model.arch == deck::Arch::llama; }
+using Json = nlohmann::ordered_json;
 
-}  // namespace
+/// A value of the model under Hugging Face's name and the deck's.
+struct ConfigEntry {
+  const char* key;
+  const char* deck_key;
+  Json value;
+  /// What Transformers takes if config.json lacks the key; null: the key is not compared then, since shapes of tensors
+  /// show the value.
+  Json fallback = nullptr;
+  bool at_least = false;  ///< config.json's value may be larger
+};
+
+/// A value that shard8 computes with and no deck changes. It is the default of Transformers: config.json may lack it,
+/// or say null.
+struct FixedEntry {
+  const char* key;
+  Json value;
+};
+
+bool is_llama(const deck::ModelConfig& model) { return model.arch == deck::Arch::llama; }
 
 std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m) {
   if (is_llama(m))
@@ -47,18 +68,208 @@ std::vector<FixedEntry> fixed_entries(const deck::ModelConfig& m) {
           {"add_cross_attention", false}};
 }
 
-std::string shown(const ConfigJson& value) {
-  return base::quotable(value.dump(-1, ' ', false, ConfigJson::error_handler_t::replace));
+/// A value as messages show it.
+std::string shown(const Json& value) {
+  return base::quotable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-bool fits(const ConfigJson& theirs, const ConfigJson& ours, bool at_least) {
+/// Whether a value of config.json is that of the model. Numbers are compared as fp32, since models compute with that.
+bool fits(const Json& theirs, const Json& ours, bool at_least) {
   if (theirs.is_number() != ours.is_number() || !theirs.is_number()) return theirs == ours;
   if (at_least) return theirs.get<double>() >= ours.get<double>();
   return static_cast<float>(theirs.get<double>()) == static_cast<float>(ours.get<double>());
 }
 
+Json parsed(std::string_view text, const std::string& path) {
+  std::string why = "it is no object";
+  try {
+    Json config = Json::parse(text);
+    if (config.is_object()) return config;
+  } catch (const nlohmann::json::exception& error) {
+    why = base::quotable(error.what());
+  }
+  base::fail(base::ExitCode::deck,
+             "'{}': not a configuration of Hugging Face, which is a JSON object: {}; copy it again", path, why);
+}
+
+/// The value at a path of keys with dots; null if there is none.
+Json value_at(const Json& config, const std::string& path) {
+  const auto dot = path.find('.');
+  if (!config.is_object()) return nullptr;
+  const auto found = config.find(path.substr(0, dot));
+  if (found == config.end()) return nullptr;
+  return dot == std::string::npos ? *found : value_at(*found, path.substr(dot + 1));
+}
+
+/// All places in which Transformers 4 and 5 look for a key: the attribute_map of GPT2Config, and the dictionaries of
+/// rotary embeddings, of which version 5 uses rope_parameters.
+std::vector<std::string> places_of(const std::string& key) {
+  if (key == "n_embd") return {key, "hidden_size"};
+  if (key == "n_layer") return {key, "num_hidden_layers"};
+  if (key == "n_head") return {key, "num_attention_heads"};
+  if (key == "n_positions") return {key, "max_position_embeddings"};
+  if (key == "rope_theta" || key == "partial_rotary_factor")
+    return {key, "rope_parameters." + key, "rope_scaling." + key};
+  return {key};
+}
+
+/// The names of Transformers for what a value names, that one first.
+std::vector<Json> same_as(const Json& value) {
+  if (value == "silu") return {value, "swish"};
+  if (value == "gelu_new") return {value, "gelu_pytorch_tanh", "gelu_fast"};
+  return {value};
+}
+
+/// A value of config.json and the name under which it is there.
+struct Found {
+  std::string name;
+  Json value;               ///< null: the key is absent, or null
+  bool by_default = false;  ///< Transformers takes the value, and config.json does not say it
+};
+
+/// Compares one config.json with the model of a deck, line by line.
+class Comparison {
+ public:
+  Comparison(const Json& config, const deck::ModelConfig& model) : config_(config), model_(model) {}
+
+  std::vector<std::string> lines() {
+    if (!is_same_architecture()) return lines_;
+    for (const ConfigEntry& entry : config_entries(model_)) compare(entry);
+    for (const FixedEntry& entry : fixed_entries(model_)) require(entry.key, same_as(entry.value));
+    require("is_causal", {true});
+    if (is_llama(model_)) {
+      require("partial_rotary_factor", {1.0});
+      refuse_scaled_rope("rope_scaling");
+      refuse_scaled_rope("rope_parameters");
+      refuse_windows();
+    }
+    refuse_other_weights();
+    return lines_;
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::string_view arch() const { return deck::to_string(model_.arch); }
+
+  /// The value of a key under any of its names. A line is added if two of them disagree.
+  Found find(const std::string& key) {
+    Found found{key, nullptr};
+    for (const std::string& name : places_of(key)) {
+      const Json value = value_at(config_, name);
+      if (value.is_null()) continue;
+      if (found.value.is_null())
+        found = {name, value};
+      else if (!fits(value, found.value, false))
+        add("{} = {} and {} = {} contradict each other: take the wrong one out", found.name, shown(found.value), name,
+            shown(value));
+    }
+    return found;
+  }
+
+  /// The same with what Transformers takes where config.json lacks the key; null if shapes of tensors show it.
+  Found taken(const ConfigEntry& entry) {
+    Found found = find(entry.key);
+    if (!found.value.is_null()) return found;
+    const std::string key = entry.key;
+    if (key == "num_key_value_heads") found.value = value_at(config_, "num_attention_heads");
+    if (key == "n_inner") {
+      for (const std::string& name : places_of("n_embd"))
+        if (const Json width = value_at(config_, name); width.is_number_integer())
+          found.value = 4 * width.get<std::int64_t>();
+    }
+    if (!found.value.is_null()) return found;
+    found.value = entry.fallback;
+    found.by_default = true;
+    return found;
+  }
+
+  void compare(const ConfigEntry& entry) {
+    const Found theirs = taken(entry);
+    if (theirs.value.is_null() || fits(theirs.value, entry.value, entry.at_least)) return;
+    add("{} = {}{}, but {} = {}: set {} to {}{}", theirs.name, shown(theirs.value),
+        theirs.by_default ? " (Hugging Face's default)" : "", entry.deck_key, shown(entry.value), entry.deck_key,
+        shown(theirs.value), entry.at_least ? " or less" : "");
+  }
+
+  /// Adds a line unless config.json lacks the key or has one of the values.
+  void require(const char* key, const std::vector<Json>& values) {
+    const Found theirs = find(key);
+    if (theirs.value.is_null()) return;
+    const auto fitting = [&](const Json& value) { return fits(theirs.value, value, false); };
+    if (std::none_of(values.begin(), values.end(), fitting))
+      add("{} = {}, but shard8 computes a {} with {}: use weights of such a model", theirs.name, shown(theirs.value),
+          arch(), shown(values.front()));
+  }
+
+  /// Whether config.json describes the deck's architecture, as far as it says. Otherwise a line is added.
+  bool is_same_architecture() {
+    Found theirs{"model_type", value_at(config_, "model_type")};
+    std::string name = theirs.value.is_string() ? theirs.value.get<std::string>() : std::string();
+    if (theirs.value.is_null()) {
+      theirs = {"architectures", value_at(config_, "architectures")};
+      if (!theirs.value.is_array() || theirs.value.empty() || !theirs.value[0].is_string()) return true;
+      name = theirs.value[0].get<std::string>();
+      if (name.starts_with("Llama")) name = deck::to_string(deck::Arch::llama);
+      if (name.starts_with("GPT2")) name = deck::to_string(deck::Arch::gpt2);
+    }
+    if (name == arch()) return true;
+    if (name == deck::to_string(deck::Arch::llama) || name == deck::to_string(deck::Arch::gpt2))
+      add("{} = {}, but model.arch = {}: set model.arch to {}", theirs.name, shown(theirs.value), arch(), name);
+    else
+      add("{} = {}, but shard8 has llama and gpt2: use weights of such a model", theirs.name, shown(theirs.value));
+    return false;
+  }
+
+  /// Refuses all but the plain rotary embedding.
+  void refuse_scaled_rope(const std::string& key) {
+    constexpr const char* kPlain = "but shard8 has the plain rotary embedding alone: use weights of such a model";
+    const Json rope = value_at(config_, key);
+    if (rope.is_null()) return;
+    if (!rope.is_object()) return add("{} = {}, {}", key, shown(rope), kPlain);
+    for (const char* name : {"rope_type", "type"})
+      if (const Json type = value_at(rope, name); !type.is_null() && type != "default")
+        return add("{} has {} = {}, {}", key, name, shown(type), kPlain);
+    for (const auto& [name, value] : rope.items())  // one embedding for each kind of layer
+      if (value.is_object()) return add("{} has {} = {}, {}", key, base::quotable(name), shown(value), kPlain);
+  }
+
+  /// Refuses attention to fewer tokens than all tokens before.
+  void refuse_windows() {
+    const Json window = value_at(config_, "sliding_window");
+    if (window.is_number() && value_at(config_, "use_sliding_window") != false && window.get<double>() < model_.seq)
+      add("sliding_window = {}, but shard8 attends to all tokens of model.seq = {}: set model.seq to {} or less",
+          shown(window), model_.seq, shown(window));
+    const Json types = value_at(config_, "layer_types");
+    if (!types.is_array()) return;
+    for (const Json& type : types)
+      if (type != "full_attention")
+        return add("layer_types has {}, but shard8 has \"full_attention\" in all layers: use weights of such a model",
+                   shown(type));
+  }
+
+  void refuse_other_weights() {
+    if (const Json quantized = value_at(config_, "quantization_config"); !quantized.is_null()) {
+      const Json method = value_at(quantized, "quant_method");
+      add("quantization_config{}{}, but shard8 reads no quantized weights: give a copy in bf16 or fp32",
+          method.is_null() ? "" : " has quant_method = ", method.is_null() ? " is there" : shown(method));
+    }
+    if (const Json layers = value_at(config_, "per_layer_config"); !layers.is_null() && !layers.empty())
+      add("per_layer_config is there, but shard8 has equal layers: use weights of such a model");
+  }
+
+  const Json& config_;
+  const deck::ModelConfig& model_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype) {
-  ConfigJson config;
+  Json config;
   config["architectures"] = {is_llama(model) ? "LlamaForCausalLM" : "GPT2LMHeadModel"};
   config["model_type"] = deck::to_string(model.arch);
   for (const ConfigEntry& entry : config_entries(model)) config[entry.key] = entry.value;
@@ -88,6 +299,12 @@ std::vector<std::string> model_differences(const deck::ModelConfig& checkpoint, 
           line(ours[i].deck_key, shown(theirs[i].value), shown(ours[i].value), ours[i].at_least ? " or less" : ""));
   }
   return lines;
+}
+
+std::vector<std::string> config_differences(std::string_view text, const std::string& path,
+                                            const deck::ModelConfig& model) {
+  const Json config = parsed(text, path);
+  return Comparison(config, model).lines();
 }
 
 }  // namespace shard8::model

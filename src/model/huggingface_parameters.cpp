@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -16,12 +18,46 @@ namespace shard8::model {
 
 namespace {
 
-/// Rows of a column-parallel parameter that come from rows [first, first + out) of the tensor `name`.
+/// Rows of a column-parallel parameter that come from rows [first, first + rows) of the tensor `name`.
 struct Part {
   std::string name;
-  std::int64_t out = 0;  ///< rows of this part, over all tensor ranks
+  std::int64_t rows = 0;  ///< over all tensor ranks
   std::int64_t first = 0;
-  std::int64_t global_out = 0;  ///< rows of the tensor `name`
+  std::int64_t of = rows;  ///< rows of the tensor `name`
+};
+
+/// The slots' names in the names of parameters, in the order of Slot.
+constexpr std::array kNames{"table",       "positions", "norm1.weight", "norm1.bias", "qkv.weight", "qkv.bias",
+                            "proj.weight", "proj.bias", "norm2.weight", "norm2.bias", "fc1.weight", "fc1.bias",
+                            "fc2.weight",  "fc2.bias",  "norm.weight",  "norm.bias",  "head.weight"};
+/// The weights of linears, in the order of fp8::Linear.
+constexpr std::array kLinearWeights{Slot::qkv_weight, Slot::proj_weight, Slot::fc1_weight, Slot::fc2_weight};
+
+/// Takes the parameters of a unit, which must come in the order of `slots`.
+class Unit {
+ public:
+  Unit(UnitSpec unit, std::string prefix, std::span<const Slot> slots)
+      : unit_(std::move(unit)), prefix_(std::move(prefix)), slots_(slots) {}
+  void add(Slot slot, ParameterSpec parameter) {
+    const std::size_t at = unit_.parameters.size();
+    const char* name = kNames[static_cast<std::size_t>(slot)];
+    SHARD8_REQUIRE(at < slots_.size() && slots_[at] == slot, "{} has no parameter '{}' in place {}", unit_.name, name,
+                   at);
+    parameter.name = prefix_ + name;
+    if (const auto* weight = std::ranges::find(kLinearWeights, slot); weight != kLinearWeights.end())
+      parameter.linear = static_cast<fp8::Linear>(weight - kLinearWeights.begin());
+    unit_.parameters.push_back(std::move(parameter));
+  }
+  UnitSpec take() {
+    SHARD8_REQUIRE(unit_.parameters.size() == slots_.size(), "{} has {} parameters, not {}", unit_.name,
+                   unit_.parameters.size(), slots_.size());
+    return std::move(unit_);
+  }
+
+ private:
+  UnitSpec unit_;
+  std::string prefix_;
+  std::span<const Slot> slots_;
 };
 
 /// Cuts the parameters of Hugging Face tensors for one tensor rank.
@@ -37,183 +73,91 @@ class Cutter {
  private:
   /// The axes along which parameters are cut.
   static constexpr base::AxisSet kCut = base::AxisSet::tensor;
-  static ParameterSpec cut() {
-    ParameterSpec p;
-    p.sharing.cut = kCut;
-    return p;
-  }
-  /// A weight (out, in) of several parts, one below the other, each cut on its rows.
+  /// A parameter (rows, cols) before its sources are known. A vector has cols 0.
+  ParameterSpec parameter(base::AxisSet cut, std::int64_t rows, std::int64_t cols, Initial initial) const;
+  /// A weight (out, in) of several parts, one below the other, each cut on its rows; a bias (out) for in = 0.
   ParameterSpec column_parallel(const std::vector<Part>& parts, std::int64_t in) const;
-  ParameterSpec column_parallel_bias(const std::vector<Part>& parts) const;
   /// A weight (out, in) cut on its columns.
   ParameterSpec row_parallel(const std::string& source, std::int64_t out, std::int64_t in) const;
   /// A table (vocab, hidden) cut on its rows; the last ranks have padding rows.
   ParameterSpec vocabulary(const std::string& source) const;
-  /// A parameter (hidden), or (rows, hidden), that every tensor rank holds whole.
-  ParameterSpec replicated_vector(const std::string& source, Initial initial) const;
-  ParameterSpec replicated_matrix(const std::string& source, std::int64_t rows) const;
+  /// A parameter (rows, cols) that every tensor rank holds whole; a vector for cols = 0.
+  ParameterSpec replicated(const std::string& source, std::int64_t rows, std::int64_t cols, Initial initial) const;
+  ParameterSpec ones(const std::string& source) const { return replicated(source, model_.hidden, 0, Initial::ones); }
+  ParameterSpec zeros(const std::string& source) const { return replicated(source, model_.hidden, 0, Initial::zeros); }
 
   bool gpt2() const { return model_.arch == deck::Arch::gpt2; }
   std::string table() const { return gpt2() ? "transformer.wte.weight" : "model.embed_tokens.weight"; }
-  ParameterSpec llama_parameter(Slot slot, const std::string& from) const;
-  ParameterSpec gpt2_parameter(Slot slot, const std::string& from) const;
-  ParameterSpec root_parameter(Slot slot) const;
+  void add_llama_layer(Unit& unit, const std::string& from) const;
+  void add_gpt2_layer(Unit& unit, const std::string& from) const;
 
   const deck::ModelConfig& model_;
   int tensor_, rank_;
 };
 
-ParameterSpec Cutter::column_parallel(const std::vector<Part>& parts, std::int64_t in) const {
-  ParameterSpec p = cut();
-  p.cols = in;
-  p.gradient_overwritten = true;
-  p.standard_deviation = model_.init_std;
-  for (const Part& part : parts) {
-    const std::int64_t rows = part.out / tensor_;
-    p.sources.push_back({part.name, p.rows, {part.first + rank_ * rows, rows, 0, in}, part.global_out, in, gpt2()});
-    p.rows += rows;
-  }
+ParameterSpec Cutter::parameter(base::AxisSet cut, std::int64_t rows, std::int64_t cols, Initial initial) const {
+  ParameterSpec p;
+  p.sharing.cut = cut;
+  p.rows = rows;
+  p.cols = std::max<std::int64_t>(cols, 1);
+  p.vector = cols == 0;
+  p.initial = initial;
+  if (initial == Initial::normal) p.standard_deviation = model_.init_std;
   return p;
 }
 
-ParameterSpec Cutter::column_parallel_bias(const std::vector<Part>& parts) const {
-  ParameterSpec p = cut();
-  p.vector = true;
-  p.initial = Initial::zeros;
+ParameterSpec Cutter::column_parallel(const std::vector<Part>& parts, std::int64_t in) const {
+  ParameterSpec p = parameter(kCut, 0, in, in == 0 ? Initial::zeros : Initial::normal);
+  p.gradient_overwritten = in > 0;
   for (const Part& part : parts) {
-    const std::int64_t rows = part.out / tensor_;
-    p.sources.push_back({part.name, p.rows, {part.first + rank_ * rows, rows, 0, 1}, part.global_out, 1, false});
+    const std::int64_t rows = part.rows / tensor_;
+    p.sources.push_back(
+        {part.name, p.rows, {part.first + rank_ * rows, rows, 0, p.cols}, part.of, p.cols, gpt2() && in > 0});
     p.rows += rows;
   }
   return p;
 }
 
 ParameterSpec Cutter::row_parallel(const std::string& source, std::int64_t out, std::int64_t in) const {
-  ParameterSpec p = cut();
-  p.rows = out;
-  p.cols = in / tensor_;
+  ParameterSpec p = parameter(kCut, out, in / tensor_, Initial::normal);
   p.gradient_overwritten = true;
-  p.standard_deviation = model_.init_std;
   p.sources.push_back({source, 0, {0, out, rank_ * p.cols, p.cols}, out, in, gpt2()});
   return p;
 }
 
 ParameterSpec Cutter::vocabulary(const std::string& source) const {
   const VocabRange range = vocab_range(model_.vocab, tensor_, rank_);
-  ParameterSpec p = cut();
-  p.rows = (model_.vocab + tensor_ - 1) / tensor_;
-  p.cols = model_.hidden;
-  p.standard_deviation = model_.init_std;
+  ParameterSpec p = parameter(kCut, (model_.vocab + tensor_ - 1) / tensor_, model_.hidden, Initial::normal);
   p.sources.push_back({source, 0, {range.first, range.valid, 0, model_.hidden}, model_.vocab, model_.hidden, false});
   return p;
 }
 
-ParameterSpec Cutter::replicated_vector(const std::string& source, Initial initial) const {
-  ParameterSpec p;
-  p.rows = model_.hidden;
-  p.vector = true;
-  p.initial = initial;
-  p.sources.push_back({source, 0, {0, model_.hidden, 0, 1}, model_.hidden, 1, false});
+ParameterSpec Cutter::replicated(const std::string& source, std::int64_t rows, std::int64_t cols,
+                                 Initial initial) const {
+  ParameterSpec p = parameter({}, rows, cols, initial);
+  p.sources.push_back({source, 0, {0, rows, 0, p.cols}, rows, p.cols, false});
   return p;
 }
 
-ParameterSpec Cutter::replicated_matrix(const std::string& source, std::int64_t rows) const {
-  ParameterSpec p;
-  p.rows = rows;
-  p.cols = model_.hidden;
-  p.standard_deviation = model_.init_std;
-  p.sources.push_back({source, 0, {0, rows, 0, model_.hidden}, rows, model_.hidden, false});
-  return p;
-}
-
-std::string name_of(Slot slot) {
-  switch (slot) {
-    case Slot::table:
-      return "table";
-    case Slot::positions:
-      return "positions";
-    case Slot::norm1_weight:
-      return "norm1.weight";
-    case Slot::norm1_bias:
-      return "norm1.bias";
-    case Slot::qkv_weight:
-      return "qkv.weight";
-    case Slot::qkv_bias:
-      return "qkv.bias";
-    case Slot::proj_weight:
-      return "proj.weight";
-    case Slot::proj_bias:
-      return "proj.bias";
-    case Slot::norm2_weight:
-      return "norm2.weight";
-    case Slot::norm2_bias:
-      return "norm2.bias";
-    case Slot::fc1_weight:
-      return "fc1.weight";
-    case Slot::fc1_bias:
-      return "fc1.bias";
-    case Slot::fc2_weight:
-      return "fc2.weight";
-    case Slot::fc2_bias:
-      return "fc2.bias";
-    case Slot::norm_weight:
-      return "norm.weight";
-    case Slot::norm_bias:
-      return "norm.bias";
-    case Slot::head:
-      return "head.weight";
-  }
-  return "?";
-}
-
-std::optional<fp8::Linear> linear_of(Slot slot) {
-  switch (slot) {
-    case Slot::qkv_weight:
-      return fp8::Linear::qkv;
-    case Slot::proj_weight:
-      return fp8::Linear::proj;
-    case Slot::fc1_weight:
-      return fp8::Linear::fc1;
-    case Slot::fc2_weight:
-      return fp8::Linear::fc2;
-    default:
-      return std::nullopt;
-  }
-}
-
-[[noreturn]] void no_such_parameter(const std::string& unit, Slot slot) {
-  base::fail(base::ExitCode::failed, "{} has no parameter '{}'", unit, name_of(slot));
-}
-
-/// A parameter of Hugging Face's LlamaDecoderLayer.
-ParameterSpec Cutter::llama_parameter(Slot slot, const std::string& from) const {
+/// The parameters of Hugging Face's LlamaDecoderLayer.
+void Cutter::add_llama_layer(Unit& unit, const std::string& from) const {
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
   const std::int64_t kv = model_.kv_heads * (hidden / model_.heads);
-  switch (slot) {
-    case Slot::norm1_weight:
-      return replicated_vector(from + "input_layernorm.weight", Initial::ones);
-    case Slot::qkv_weight:
-      return column_parallel({{from + "self_attn.q_proj.weight", hidden, 0, hidden},
-                              {from + "self_attn.k_proj.weight", kv, 0, kv},
-                              {from + "self_attn.v_proj.weight", kv, 0, kv}},
-                             hidden);
-    case Slot::proj_weight:
-      return row_parallel(from + "self_attn.o_proj.weight", hidden, hidden);
-    case Slot::norm2_weight:
-      return replicated_vector(from + "post_attention_layernorm.weight", Initial::ones);
-    case Slot::fc1_weight:
-      return column_parallel({{from + "mlp.gate_proj.weight", ffn, 0, ffn}, {from + "mlp.up_proj.weight", ffn, 0, ffn}},
-                             hidden);
-    case Slot::fc2_weight:
-      return row_parallel(from + "mlp.down_proj.weight", hidden, ffn);
-    default:
-      no_such_parameter("a llama layer", slot);
-  }
+  const std::string attention = from + "self_attn.", mlp = from + "mlp.";
+  unit.add(Slot::norm1_weight, ones(from + "input_layernorm.weight"));
+  unit.add(Slot::qkv_weight, column_parallel({{attention + "q_proj.weight", hidden},
+                                              {attention + "k_proj.weight", kv},
+                                              {attention + "v_proj.weight", kv}},
+                                             hidden));
+  unit.add(Slot::proj_weight, row_parallel(attention + "o_proj.weight", hidden, hidden));
+  unit.add(Slot::norm2_weight, ones(from + "post_attention_layernorm.weight"));
+  unit.add(Slot::fc1_weight, column_parallel({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, hidden));
+  unit.add(Slot::fc2_weight, row_parallel(mlp + "down_proj.weight", hidden, ffn));
 }
 
-/// A parameter of Hugging Face's GPT2Block, whose projections are stored (in, out). Projections onto the residual
+/// The parameters of Hugging Face's GPT2Block, whose projections are stored (in, out). Projections onto the residual
 /// stream start with standard deviation init_std/sqrt(2·layers) (Radford et al. 2019, §2.3).
-ParameterSpec Cutter::gpt2_parameter(Slot slot, const std::string& from) const {
+void Cutter::add_gpt2_layer(Unit& unit, const std::string& from) const {
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
   const auto thirds = [&](const std::string& name) {
     std::vector<Part> parts;
@@ -224,80 +168,45 @@ ParameterSpec Cutter::gpt2_parameter(Slot slot, const std::string& from) const {
     p.standard_deviation /= std::sqrt(2.0 * static_cast<double>(model_.layers));
     return p;
   };
-  switch (slot) {
-    case Slot::norm1_weight:
-      return replicated_vector(from + "ln_1.weight", Initial::ones);
-    case Slot::norm1_bias:
-      return replicated_vector(from + "ln_1.bias", Initial::zeros);
-    case Slot::qkv_weight:
-      return column_parallel(thirds("attn.c_attn.weight"), hidden);
-    case Slot::qkv_bias:
-      return column_parallel_bias(thirds("attn.c_attn.bias"));
-    case Slot::proj_weight:
-      return residual(row_parallel(from + "attn.c_proj.weight", hidden, hidden));
-    case Slot::proj_bias:
-      return replicated_vector(from + "attn.c_proj.bias", Initial::zeros);
-    case Slot::norm2_weight:
-      return replicated_vector(from + "ln_2.weight", Initial::ones);
-    case Slot::norm2_bias:
-      return replicated_vector(from + "ln_2.bias", Initial::zeros);
-    case Slot::fc1_weight:
-      return column_parallel({{from + "mlp.c_fc.weight", ffn, 0, ffn}}, hidden);
-    case Slot::fc1_bias:
-      return column_parallel_bias({{from + "mlp.c_fc.bias", ffn, 0, ffn}});
-    case Slot::fc2_weight:
-      return residual(row_parallel(from + "mlp.c_proj.weight", hidden, ffn));
-    case Slot::fc2_bias:
-      return replicated_vector(from + "mlp.c_proj.bias", Initial::zeros);
-    default:
-      no_such_parameter("a gpt2 layer", slot);
-  }
-}
-
-ParameterSpec Cutter::root_parameter(Slot slot) const {
-  const std::string norm = gpt2() ? "transformer.ln_f" : "model.norm";
-  switch (slot) {
-    case Slot::norm_weight:
-      return replicated_vector(norm + ".weight", Initial::ones);
-    case Slot::norm_bias:
-      return replicated_vector(norm + ".bias", Initial::zeros);
-    case Slot::head: {
-      ParameterSpec head = vocabulary(model_.tie_embeddings ? table() : "lm_head.weight");
-      head.gradient_overwritten = true;
-      return head;
-    }
-    default:
-      no_such_parameter("the root", slot);
-  }
-}
-
-void add(UnitSpec& unit, const std::string& prefix, Slot slot, ParameterSpec parameter) {
-  parameter.name = prefix + name_of(slot);
-  parameter.linear = linear_of(slot);
-  unit.parameters.push_back(std::move(parameter));
+  unit.add(Slot::norm1_weight, ones(from + "ln_1.weight"));
+  unit.add(Slot::norm1_bias, zeros(from + "ln_1.bias"));
+  unit.add(Slot::qkv_weight, column_parallel(thirds("attn.c_attn.weight"), hidden));
+  unit.add(Slot::qkv_bias, column_parallel(thirds("attn.c_attn.bias"), 0));
+  unit.add(Slot::proj_weight, residual(row_parallel(from + "attn.c_proj.weight", hidden, hidden)));
+  unit.add(Slot::proj_bias, zeros(from + "attn.c_proj.bias"));
+  unit.add(Slot::norm2_weight, ones(from + "ln_2.weight"));
+  unit.add(Slot::norm2_bias, zeros(from + "ln_2.bias"));
+  unit.add(Slot::fc1_weight, column_parallel({{from + "mlp.c_fc.weight", ffn}}, hidden));
+  unit.add(Slot::fc1_bias, column_parallel({{from + "mlp.c_fc.bias", ffn}}, 0));
+  unit.add(Slot::fc2_weight, residual(row_parallel(from + "mlp.c_proj.weight", hidden, ffn)));
+  unit.add(Slot::fc2_bias, zeros(from + "mlp.c_proj.bias"));
 }
 
 UnitSpec Cutter::embedding() const {
-  UnitSpec unit{"embedding", {}, false, true};
-  for (const Slot slot : embedding_slots(model_))
-    add(unit, "embedding.", slot,
-        slot == Slot::table ? vocabulary(table()) : replicated_matrix("transformer.wpe.weight", model_.seq));
-  return unit;
+  Unit unit({"embedding", {}, false, true}, "embedding.", embedding_slots(model_));
+  if (!model_.tie_embeddings) unit.add(Slot::table, vocabulary(table()));
+  if (gpt2())
+    unit.add(Slot::positions, replicated("transformer.wpe.weight", model_.seq, model_.hidden, Initial::normal));
+  return unit.take();
 }
 
 UnitSpec Cutter::layer(std::int64_t layer) const {
   const std::string from = fmt::format("{}.{}.", gpt2() ? "transformer.h" : "model.layers", layer);
-  UnitSpec unit{fmt::format("layer {}", layer), {}, true, false, layer};
-  for (const Slot slot : layer_slots(model_.arch))
-    add(unit, fmt::format("layers.{}.", layer), slot,
-        gpt2() ? gpt2_parameter(slot, from) : llama_parameter(slot, from));
-  return unit;
+  Unit unit({fmt::format("layer {}", layer), {}, true, false, layer}, fmt::format("layers.{}.", layer),
+            layer_slots(model_.arch));
+  gpt2() ? add_gpt2_layer(unit, from) : add_llama_layer(unit, from);
+  return unit.take();
 }
 
 UnitSpec Cutter::root() const {
-  UnitSpec unit{"root", {}, false, !model_.tie_embeddings};
-  for (const Slot slot : root_slots(model_.arch)) add(unit, "", slot, root_parameter(slot));
-  return unit;
+  const std::string norm = gpt2() ? "transformer.ln_f" : "model.norm";
+  Unit unit({"root", {}, false, !model_.tie_embeddings}, "", root_slots(model_.arch));
+  unit.add(Slot::norm_weight, ones(norm + ".weight"));
+  if (gpt2()) unit.add(Slot::norm_bias, zeros(norm + ".bias"));
+  ParameterSpec head = vocabulary(model_.tie_embeddings ? table() : "lm_head.weight");
+  head.gradient_overwritten = true;
+  unit.add(Slot::head, std::move(head));
+  return unit.take();
 }
 
 }  // namespace

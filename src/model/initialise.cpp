@@ -38,13 +38,7 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
 /// Fills `rows`, (R, C) fp32 rows of a master shard, from the box stored.box of the tensor `name` in the file.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
           const Tensor& rows) {
-  if constexpr (tensor::kDevice) {
-    std::vector<float> values(static_cast<std::size_t>(rows.count()));
-    read_box(file, name, stored, values.data());
-    tensor::to_device(exec, rows, values.data());
-  } else {
-    read_box(file, name, stored, rows.as<float>());
-  }
+  tensor::write_on_host(exec, rows, [&](const Tensor& host) { read_box(file, name, stored, host.as<float>()); });
 }
 
 /// The global indices of the elements of a shard's rows: their row-major indices in the file's tensor.
@@ -62,17 +56,15 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
   for (std::size_t u = 0; u < units.size(); ++u) {
     for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
       const ParameterSpec& spec = units[u].parameters[p];
-      const fsdp::ShardLayout& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
-      const int shard = buffers.options().place.rank(spec.sharing.sharded);
-      const Tensor& kept = buffers.master(static_cast<int>(u))[p];
+      const fsdp::WeightForms& weight = buffers.weights(static_cast<int>(u))[p];
       const bool split = buffers.options().master_remainder;
       // A master in two halves is split from fp32 values. They are written to the gradient shards, which are not used
       // yet.
-      const Tensor& master = split ? buffers.gradient(static_cast<int>(u))[p] : kept;
+      const Tensor& master = split ? weight.gradient : weight.master;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {
         const std::string name = file == nullptr ? source.name : name_in(*file, source, spec.vector);
-        const ShardPart part = shard_part(source, layout.first_row(shard), layout.owned_rows(shard));
+        const ShardPart part = shard_part(source, weight.first_row(), weight.owned_rows());
         if (part.rows == 0) continue;
         const Tensor rows = master.slice(part.row, part.rows);
         if (file != nullptr)
@@ -83,7 +75,7 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
         else if (spec.initial == Initial::ones)
           kernels::fill_one(exec, rows);
       }
-      if (split) kernels::split_master(exec, kept, buffers.remainder(static_cast<int>(u))[p], master);
+      if (split) kernels::split_master(exec, weight.master, weight.remainder, master);
     }
   }
 }

@@ -8,6 +8,7 @@
 namespace shard8::model {
 
 using fp8::Quantizer;
+using fsdp::Pass;
 using operation::Kernel;
 using operation::Linear;
 using tensor::Tensor;
@@ -16,41 +17,43 @@ void LayernormMlp::activate(const Context& context, const Saved& saved, Quantize
   const auto make = [&](const kernels::Outputs& a) {
     const bool llama = fc1.norm.arch == deck::Arch::llama;
     const Tensor& x = saved.preactivation;
-    const Kernel kernel{llama ? "swiglu_forward" : "gelu_forward", x.rows(), saved.activation.cols(), x.dtype,
+    const Kernel kernel{llama ? "swiglu_forward" : "gelu_forward", x.rows(), saved.fc2.plain.cols(), x.dtype,
                         operation::dtype_of(a)};
     context.issue(kernel.reads(x).writes(a), [&](const tensor::Exec& exec) {
       llama ? kernels::swiglu_forward(exec, a, x) : kernels::gelu_forward(exec, a, x);
     });
   };
-  if (!saved.fc2_site.on()) return make(saved.activation);
-  context.quantizer->produce_and_cast(saved.fc2_site, saved.fc2_input, saved.activation, false, Quantizer::Tokens::all,
-                                      make, purpose);
+  const LinearInput& to = saved.fc2;
+  if (!to.site.on()) return make(to.plain);
+  context.quantizer->produce_and_cast(to.site, to.copies, to.plain, false, Quantizer::Tokens::all, make, purpose);
 }
 
-tensor::PendingSum LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved,
-                                         const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const {
-  forward_saved(context, saved, x, w, scratch);
+Pending LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x, const Weights& w,
+                              const Scratch& scratch) const {
+  const Tensor residual = x.sum.sum;
+  const Lease input = forward_saved(context, saved, std::move(x), w, scratch);
   const At at(context.executor, Linear::fc2);
-  return row_linear_forward(context, y, saved.fc2_input, w.fc2, x.sum, scratch.linear, fc2_exchanges.forward);
+  return row_linear_forward(context, y, saved.fc2.copies, w.fc2, residual, scratch.fc2, fc2_exchanges.forward);
 }
 
-void LayernormMlp::forward_saved(const Context& context, const Saved& saved, const tensor::PendingSum& x,
-                                 const Weights& w, const Scratch& scratch) const {
+Lease LayernormMlp::forward_saved(const Context& context, const Saved& saved, Pending x, const Weights& w,
+                                  const Scratch& scratch) const {
   {
     const At at(context.executor, Linear::fc1);
-    fc1.forward(context, saved.preactivation, saved.fc1, x, w.fc1, scratch.linear);
+    fc1.forward(context, saved.preactivation, saved.fc1, std::move(x), w.fc1, scratch.fc1);
   }
-  using Purpose = Quantizer::Purpose;
   const At at(context.executor, Linear::fc2);
-  activate(context, saved, saved.fc1.recompute ? Purpose::forward_pass : Purpose::both_passes);
+  Lease input = saved.fc2.hold(context, "the input of fc2", Pass::forward);
+  activate(context, saved, saved.fc2.purpose());
+  return input;
 }
 
 /// The outputs into which the kernel of the activation's gradient also writes the recomputed activation. With block
 /// scales there are none: this function recomputes and casts the activation itself.
 kernels::Outputs LayernormMlp::recomputed_activation(const Context& context, const Saved& saved) const {
-  if (!saved.fc2_site.on()) return saved.activation;
-  if (context.quantizer->recipe().per_tensor())
-    return context.quantizer->recomputed_outputs(saved.fc2_site, saved.fc2_input);
+  const LinearInput& to = saved.fc2;
+  if (!to.site.on()) return to.plain;
+  if (context.quantizer->recipe().per_tensor()) return context.quantizer->recomputed_outputs(to.site, to.copies);
   const operation::Recomputing again(context.executor);
   activate(context, saved, Quantizer::Purpose::recomputed);
   return {};
@@ -71,39 +74,46 @@ OutputGradient LayernormMlp::activation_backward(const Context& context, const S
     });
   };
   const At at(context.executor, Linear::fc1);
-  if (!saved.fc1.site.on()) {
+  const fp8::Site& site = saved.fc1.input.site;
+  if (!site.on()) {
     make(plain);
     return plain;
   }
-  const fp8::Role role = fp8::Role::output_gradient;
   const bool bias = fc1.norm.arch == deck::Arch::gpt2;
-  const fp8::Operands cast =
-      scratch.linear.gradient.view(context.quantizer->recipe(), role, plain.rows(), plain.cols(), false);
-  context.quantizer->produce_and_cast(saved.fc1.site.with(role), cast, plain, bias, Quantizer::Tokens::all, make);
-  return {cast, plain};
+  OutputGradient gradient(context, plain, scratch.fc1.gradient, false);
+  context.quantizer->produce_and_cast(site.with(fp8::Role::output_gradient), gradient.copies, plain, bias,
+                                      Quantizer::Tokens::all, make);
+  return gradient;
 }
 
 RowBackward LayernormMlp::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
                                          const Scratch& scratch) const {
   const At at(context.executor, Linear::fc2);
-  return {context, output_gradient(context, saved.fc2_site, dx, Quantizer::Tokens::part, scratch.fc2), scratch.fc2,
-          fc2_exchanges.gather};
+  return {context, saved.fc2, dx, scratch.fc2, fc2_exchanges.gather};
 }
 
-void LayernormMlp::backward(const Context& context, RowBackward& fc2, const Tensor& dx, const Gradients& dw,
-                            const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const {
-  const bool at_once = !fc2_exchanges.wgrad_deferred;
+std::optional<RowWgrad> LayernormMlp::backward(const Context& context, RowBackward fc2, const Tensor& dx,
+                                               const Gradients& dw, const Tensor& x, const Saved& saved,
+                                               const Weights& w, const Scratch& scratch) const {
+  std::optional<RowWgrad> wgrad;
+  const auto wgrad_now = [&] {
+    std::move(*wgrad).wgrad(context, dw.fc2);
+    wgrad.reset();
+  };
+  const bool at_once = !fc2_exchanges.wgrad_deferred, recomputed = saved.fc2.recomputed;
   const OutputGradient inner = [&] {
     const At at(context.executor, Linear::fc2);
-    fc2.dgrad(context, scratch.dactivation, dw.fc2, w.fc2);
-    if (at_once && !saved.fc1.recompute) fc2.wgrad(context, dw.fc2, saved.fc2_input);
-    const auto recomputed = saved.fc1.recompute ? recomputed_activation(context, saved) : kernels::Outputs();
-    const OutputGradient gradient = activation_backward(context, saved, recomputed, scratch);
-    if (at_once && saved.fc1.recompute) fc2.wgrad(context, dw.fc2, saved.fc2_input);
+    const Lease dactivation = context.lease("the gradient of the activation", {scratch.dactivation});
+    wgrad = std::move(fc2).dgrad(context, scratch.dactivation, dw.fc2, w.fc2);
+    if (at_once && !recomputed) wgrad_now();
+    OutputGradient gradient = activation_backward(
+        context, saved, recomputed ? recomputed_activation(context, saved) : kernels::Outputs(), scratch);
+    if (at_once && recomputed) wgrad_now();
     return gradient;
   }();
   const At at(context.executor, Linear::fc1);
-  fc1.backward(context, dx, dw.fc1, inner, x, saved.fc1, w.fc1, scratch.dnormed, scratch.linear);
+  fc1.backward(context, dx, dw.fc1, inner, x, saved.fc1, w.fc1, scratch.dnormed, scratch.fc1);
+  return wgrad;
 }
 
 }  // namespace shard8::model

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "model/layernorm_linear.hpp"
+#include <optional>
+
+#include "model/linear.hpp"
 
 namespace shard8::model {
 
@@ -20,39 +22,32 @@ struct LayernormMlp {
     LayernormLinear::Gradients fc1;
     AffineGradient fc2;
   };
-  /// What forward writes for backward, in memory that the caller provides. With fc1.recompute backward recomputes
-  /// `activation` and its cast, so other modules may overwrite both in between, and fc2's wgrad runs after that.
-  /// Without it, in FP8, backward does not read `activation`, and of fc2_input only by_columns.
+  /// What forward writes for backward, in memory that the caller provides.
   struct Saved {
     LayernormLinear::Saved fc1;
     tensor::Tensor preactivation;  ///< (tokens, F or 2F); overwritten by its gradient in backward
-    tensor::Tensor activation;     ///< (tokens, F) in the compute dtype
-    fp8::Operands fc2_input;       ///< `activation`, or its cast
-    fp8::Site fc2_site;
+    LinearInput fc2;  ///< (tokens, F): the activation; if backward recomputes it, fc2's wgrad runs after that
   };
   struct Scratch {
-    LinearScratch linear;
-    /// For fc2: `linear`, but `gradient` is memory of its own if fc2's wgrad comes after `linear.gradient` was
-    /// overwritten with the gradient of fc1's output: with fc1.recompute, or deferred. If it is deferred, the gathered
-    /// matrix has memory of its own, too.
-    LinearScratch fc2;
+    LinearScratch fc1, fc2;      ///< may have the same memory, unless fc2's wgrad is deferred or runs late, see fc2
     tensor::Tensor dnormed;      ///< (T_local, H)
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
   /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
-  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
-                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
-  /// Writes only `saved`: forward without fc2.
-  void forward_saved(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Weights& w,
-                     const Scratch& scratch) const;
+  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+                                const Weights& w, const Scratch& scratch) const;
+  /// Writes only `saved`: forward without fc2. Returns the lease of fc2's input.
+  Lease forward_saved(const Context& context, const Saved& saved, Pending x, const Weights& w,
+                      const Scratch& scratch) const;
   /// Begins the backward of fc2 with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
                              const Scratch& scratch) const;
-  /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included. Overwrites
-  /// saved.preactivation. If fc2's wgrad is deferred, the caller calls fc2.wgrad().
-  void backward(const Context& context, RowBackward& fc2, const tensor::Tensor& dx, const Gradients& dw,
-                const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// Goes on with `fc2`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path
+  /// included. Overwrites saved.preactivation. Returns the wgrad of fc2 if it is deferred.
+  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward fc2, const tensor::Tensor& dx,
+                                                 const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
+                                                 const Weights& w, const Scratch& scratch) const;
 
  private:
   void activate(const Context& context, const Saved& saved, fp8::Quantizer::Purpose purpose) const;

@@ -4,36 +4,17 @@
 #include "model/linear.hpp"
 
 #include "kernels/elementwise.hpp"
-#include "model/products.hpp"
-#include "model/sequence_parallel.hpp"
 
 namespace shard8::model {
 
 using fp8::Operands;
+using fp8::Role;
 using operation::Kernel;
+using Purpose = fp8::Quantizer::Purpose;
 using tensor::Operand;
 using tensor::Tensor;
 
 namespace {
-
-/// The copy of a weight for a pass. Error(failed) if it was not gathered for this pass in this step.
-const Operand& copy_for(const Weight& w, fsdp::Pass pass) {
-  const bool forward = pass == fsdp::Pass::forward;
-  const Operand& copy = forward ? w.forward : w.backward;
-  const bool current = w.stamp.generation == nullptr || w.stamp.current();  // null: a weight that is never gathered
-  SHARD8_REQUIRE(!copy.empty() && current, "the weight {} read in {} is {}", tensor::to_string(copy.data.shape),
-                 forward ? "forward" : "backward", copy.empty() ? "not gathered for it" : "of another pass or step");
-  return copy;
-}
-
-void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias,
-           const Tensor& residual = {}) {
-  fprop(context, y, x, copy_for(w, fsdp::Pass::forward), bias, residual);
-}
-
-void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& w) {
-  dgrad(context, dx, dy, copy_for(w, fsdp::Pass::backward));
-}
 
 void wgrad(const Context& context, const AffineGradient& dw, const Operand& dy, const Operand& x) {
   wgrad(context, dw.sum.weight, dy, x, dw.accumulate);
@@ -46,14 +27,24 @@ void bias_gradient(const Context& context, const AffineGradient& dw, const Tenso
                 [&](const tensor::Exec& exec) { kernels::bias_gradient(exec, sum, dy, context.workspace.memory); });
 }
 
-/// Whether the tensor group will gather a matrix with these tokens.
-bool gathered(const Context& context, fp8::Quantizer::Tokens tokens) {
-  return tokens == fp8::Quantizer::Tokens::part && context.tensor_group.size() > 1;
+/// Holds the memory into which `local` is gathered. A plain matrix lies in scratch.gathered, one in FP8 in
+/// gathered_cast; if it is gathered transposed, `gathered` is scratch.
+Lease hold_gathered(const Context& context, const TensorExchange& gather, const LinearScratch& scratch,
+                    const Operand& local) {
+  if (context.tensor_group.size() == 1) return {};
+  const bool plain = local.scaling == tensor::Scaling::none;
+  return context.lease(name_of(gather.name), {plain || local.transposed ? scratch.gathered : Tensor{},
+                                              plain ? Tensor{} : scratch.gathered_cast.memory()});
 }
 
 Gathering start_gather(const Context& context, const TensorExchange& gather, const LinearScratch& scratch,
+                       const Operand& local, Lease memory) {
+  return start_gather_tokens(context, gather.name, scratch.gathered, scratch.gathered_cast, local, gather.hidden(),
+                             std::move(memory));
+}
+Gathering start_gather(const Context& context, const TensorExchange& gather, const LinearScratch& scratch,
                        const Operand& local) {
-  return start_gather_tokens(context, gather.name, scratch.gathered, scratch.gathered_cast, local, gather.hidden());
+  return start_gather(context, gather, scratch, local, hold_gathered(context, gather, scratch, local));
 }
 
 /// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products
@@ -67,20 +58,21 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
-/// `may_pend`: the returned sum may be pending. `partial` (tokens, n) is scratch.
-tensor::PendingSum fprop_and_scatter(const Context& context, const Tensor& local, const Tensor& partial,
-                                     const Operand& x, const LinearWeights& w, const Tensor& addend,
-                                     const TensorExchange& scatter, bool may_pend) {
+/// `may_pend`: the returned sum may be pending.
+Pending fprop_and_scatter(const Context& context, const Tensor& local, const Operand& x, const LinearWeights& w,
+                          const Tensor& addend, const LinearScratch& scratch, const TensorExchange& scatter,
+                          bool may_pend) {
+  Partial partial(context, scatter.name, scratch.partial, local);
   if (!scatter.hidden()) {
-    fprop_of_ranks(context, partial, x, {w.weight, {}});
-    reduce_scatter_tokens(context, scatter.name, local, partial, addend);
+    fprop_of_ranks(context, partial.matrix, x, {w.weight, {}});
+    reduce_scatter_tokens(context, scatter.name, local, std::move(partial), addend);
     return local;
   }
-  ScatteringByParts scattering(context, scatter, local, partial, addend);
+  ScatteringByParts scattering(context, scatter, local, std::move(partial), addend);
   scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
     fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
   });
-  if (may_pend) return scattering.finish_pending(context);
+  if (may_pend) return std::move(scattering).finish_pending(context);
   scattering.finish(context);
   return local;
 }
@@ -128,7 +120,7 @@ LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe
 LinearScratch LinearScratch::gathering_elsewhere(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) const {
   LinearScratch s = *this;
   s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(fp8::Role::input));
+  if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(Role::input));
   return s;
 }
 
@@ -137,26 +129,34 @@ tensor::Operand LinearScratch::place_of_cast(const fp8::Recipe& recipe, fp8::Rol
   return gathered_cast.view(rows * ranks, cols, recipe.dtype(role), recipe.by_rows(role)).slice(rank * rows, rows);
 }
 
+Lease LinearInput::hold(const Context& context, std::string_view what, fsdp::Pass pass) const {
+  if (pass == fsdp::Pass::forward) return context.lease(what, {plain, copies.by_rows.data, copies.by_columns.data});
+  // With one scale for a matrix, the kernel that recomputes the matrix writes only the cast.
+  const bool writes_plain = recomputed && copies.by_columns.scaling != tensor::Scaling::tensor;
+  return context.lease(what, {copies.by_columns.data, writes_plain ? plain : Tensor{}});
+}
+
+OutputGradient::OutputGradient(const Context& context, const Tensor& dy, const CastScratch& scratch, bool gathered)
+    : copies(scratch.view(context.quantizer->recipe(), Role::output_gradient, dy.rows(), dy.cols(), gathered)),
+      plain(dy),
+      memory(context.lease("the gradient of an output in FP8", {copies.by_rows.data, copies.by_columns.data})) {}
+
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const Tensor& dy,
-                               fp8::Quantizer::Tokens tokens, const LinearScratch& scratch) {
+                               const LinearScratch& scratch) {
   if (!site.on()) return dy;
-  const fp8::Role role = fp8::Role::output_gradient;
-  const fp8::Recipe& recipe = context.quantizer->recipe();
-  const bool part = gathered(context, tokens);
-  const int ranks = context.tensor_group.size();
-  const Operands cast =
-      part && LinearScratch::casts_in_place(recipe, ranks)
-          ? Operands(scratch.place_of_cast(recipe, role, dy.rows(), dy.cols(), context.tensor_group.rank(), ranks))
-          : scratch.gradient.view(recipe, role, dy.rows(), dy.cols(), part);
-  context.quantizer->cast(site.with(role), cast, dy, tokens);
-  return {cast, dy};
+  OutputGradient gradient(context, dy, scratch.gradient, false);
+  context.quantizer->cast(site.with(Role::output_gradient), gradient.copies, dy, fp8::Quantizer::Tokens::all);
+  return gradient;
 }
 
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch, const TensorExchange& gather) {
-  if (!gather.hidden())
-    return fprop_of_ranks(context, y, start_gather(context, gather, scratch, x.by_rows).wait(context), w);
-  GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows);
+  if (!gather.hidden()) {
+    Gathering gathering = start_gather(context, gather, scratch, x.by_rows);
+    return fprop_of_ranks(context, y, gathering.wait(context), w);
+  }
+  GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows,
+                             hold_gathered(context, gather, scratch, x.by_rows));
   const std::int64_t tokens = x.by_rows.rows();
   gathering.in_order_of_arrival(context, gather.splits, context.tensor_group.size(),
                                 [&](int rank, const Operand& some) {
@@ -165,59 +165,116 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
   gathering.finish(context);
 }
 
-tensor::Summands column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
-                                        const OutputGradient& dy, const Operands& x, const LinearWeights& w,
-                                        const LinearScratch& scratch, const ColumnExchanges& exchanges) {
+Scattering column_linear_backward(const Context& context, const Tensor& dx, const AffineGradient& dw,
+                                  const OutputGradient& dy, const Operands& x, const LinearWeights& w,
+                                  const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   bias_gradient(context, dw, dy.plain);
-  const Tensor partial = partial_of(context, scratch.partial, dx);
+  Partial partial(context, exchanges.scatter.name, scratch.partial, dx);
   Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
   if (!exchanges.gather.hidden()) gathering.wait(context);
   if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
-  dgrad(context, partial, dy.copies.by_rows, w.weight);
-  Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, partial);
+  dgrad(context, partial.matrix, dy.copies.by_rows, w.weight);
+  Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, std::move(partial));
   if (!exchanges.scatter.hidden()) scattering.wait(context);
   if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
-  return scattering.wait(context);
+  scattering.wait(context);
+  return scattering;
 }
 
-tensor::PendingSum row_linear_forward(const Context& context, const Tensor& y, const Operands& x,
-                                      const LinearWeights& w, const Tensor& residual, const LinearScratch& scratch,
-                                      const TensorExchange& scatter) {
+Pending row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
+                           const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
   const bool one_rank = context.tensor_group.size() == 1;
   if (context.device() && one_rank) {
     fprop(context, y, x.by_rows, w.weight, w.bias, residual);
     return y;
   }
-  if (w.bias.empty() && !one_rank)
-    return fprop_and_scatter(context, y, partial_of(context, scratch.partial, y), x.by_rows, w, residual, scatter,
-                             true);
+  if (w.bias.empty() && !one_rank) return fprop_and_scatter(context, y, x.by_rows, w, residual, scratch, scatter, true);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
-  fprop_and_scatter(context, sum, partial_of(context, scratch.partial, sum), x.by_rows, w, {}, scatter, false);
+  const Lease memory = context.lease(name_of(scatter.name), {sum});
+  fprop_and_scatter(context, sum, x.by_rows, w, {}, scratch, scatter, false);
   context.issue(Kernel{"residual_add", y.rows(), y.cols(), sum.dtype, y.dtype}.reads(residual, sum, w.bias).writes(y),
                 [&](const tensor::Exec& exec) { kernels::residual_add(exec, y, residual, sum, w.bias); });
   return y;
 }
 
-RowBackward::RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,
+RowBackward::RowBackward(const Context& context, const LinearInput& x, const Tensor& dy, const LinearScratch& scratch,
                          const TensorExchange& gather)
-    : dy_(dy),
+    : x_(x.copies),
+      input_(x.hold(context, "the input of a row-parallel linear", fsdp::Pass::backward)),
+      dy_(dy),
       scratch_(&scratch),
-      gather_(gather),
-      gathering_(start_gather(context, gather, scratch, dy.copies.by_rows)) {
-  if (!gather_.hidden()) gathering_.wait(context);
+      gather_(gather) {
+  const int ranks = context.tensor_group.size();
+  const bool in_place = x.site.on() && LinearScratch::casts_in_place(context.quantizer->recipe(), ranks);
+  Lease gathered;
+  if (in_place) {
+    gathered = context.lease(name_of(gather.name), {scratch.gathered_cast.memory()});
+    dy_.copies = Operands(scratch.place_of_cast(context.quantizer->recipe(), Role::output_gradient, dy.rows(),
+                                                dy.cols(), context.tensor_group.rank(), ranks));
+  } else if (x.site.on()) {
+    dy_ = OutputGradient(context, dy, scratch.gradient, ranks > 1);
+  }
+  if (x.site.on())
+    context.quantizer->cast(x.site.with(Role::output_gradient), dy_.copies, dy, fp8::Quantizer::Tokens::part);
+  const Operand& local = dy_.copies.by_rows;
+  if (!in_place) gathered = hold_gathered(context, gather, scratch, local);
+  gathering_.emplace(start_gather(context, gather, scratch, local, std::move(gathered)));
+  if (!gather_.hidden()) gathering_->wait(context);
 }
 
-void RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw, const LinearWeights& w) {
+RowWgrad RowBackward::dgrad(const Context& context, const Tensor& dx, const AffineGradient& dw,
+                            const LinearWeights& w) && {
   bias_gradient(context, dw, dy_.plain);
-  model::dgrad(context, dx, gathering_.wait(context), copy_for(w.weight, fsdp::Pass::backward));
-  if (!dy_.copies.one() && gather_.hidden())
-    gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
+  model::dgrad(context, dx, gathering_->wait(context), w.weight);
+  if (!dy_.copies.one() && gather_.hidden()) gather_by_columns(context);
+  return RowWgrad(std::move(*this));
 }
 
-void RowBackward::wgrad(const Context& context, const AffineGradient& dw, const Operands& x) {
-  if (!dy_.copies.one() && !gather_.hidden())
-    gathering_ = start_gather(context, gather_, *scratch_, dy_.copies.by_columns);
-  model::wgrad(context, dw.sum.weight, gathering_.wait(context), x.by_columns, dw.accumulate);
+/// Into the memory of the copy by rows.
+void RowBackward::gather_by_columns(const Context& context) {
+  gathering_.emplace(
+      start_gather(context, gather_, *scratch_, dy_.copies.by_columns, std::move(*gathering_).release()));
+}
+
+void RowWgrad::wgrad(const Context& context, const AffineGradient& dw) && {
+  RowBackward last = std::move(begun_);  // so that its memory is free when this returns
+  if (!last.dy_.copies.one() && !last.gather_.hidden()) last.gather_by_columns(context);
+  model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_.by_columns, dw.accumulate);
+}
+
+void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x,
+                                const Affine& w, Purpose purpose) const {
+  const auto make = [&](const kernels::Outputs& y) {
+    if (purpose == Purpose::recomputed)
+      norm.recompute(context, y, saved.statistics, x.sum, w);
+    else
+      norm.forward(context, y, saved.statistics, x, w);
+  };
+  const LinearInput& to = saved.input;
+  if (!to.site.on()) return make(to.plain);
+  context.quantizer->produce_and_cast(to.site, to.copies, to.plain, false, fp8::Quantizer::Tokens::part, make, purpose);
+}
+
+void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x, const Weights& w,
+                              const LinearScratch& scratch) const {
+  const Lease input = saved.input.hold(context, "the input of a column-parallel linear", fsdp::Pass::forward);
+  normalise(context, saved, x.sum, w.norm, saved.input.purpose());
+  x.read();
+  column_linear_forward(context, y, saved.input.copies, w.linear, scratch, exchanges.forward);
+}
+
+void LayernormLinear::backward(const Context& context, const Tensor& dx, const Gradients& dw, const OutputGradient& dy,
+                               const Tensor& x, const Saved& saved, const Weights& w, const Tensor& dnormed,
+                               const LinearScratch& scratch) const {
+  const Lease input = saved.input.hold(context, "the input of a column-parallel linear", fsdp::Pass::backward);
+  const Lease gradient = context.lease("the gradient of a norm's output", {dnormed});
+  if (saved.input.recomputed) {
+    const operation::Recomputing again(context.executor);
+    normalise(context, saved, x, w.norm, Purpose::recomputed);
+  }
+  Scattering sum =
+      column_linear_backward(context, dnormed, dw.linear, dy, saved.input.copies, w.linear, scratch, exchanges);
+  norm.backward(context, dx, dw.norm, sum.wait(context), x, saved.statistics, w.norm, dx);
 }
 
 }  // namespace shard8::model

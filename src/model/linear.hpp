@@ -2,14 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fp8/cast_buffer.hpp"
+#include <optional>
+
 #include "fp8/quantizer.hpp"
-#include "model/affine.hpp"
-#include "model/context.hpp"
-#include "model/dims.hpp"
-#include "model/overlap.hpp"
+#include "model/norm.hpp"
+#include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 #include "tensor/arena.hpp"
+
+// A linear layer y = x·wᵀ + bias that the T ranks of the tensor group share. All functions are collective over this
+// group.
+//
+// column: w (out/T, in); x (T_local, in) is gathered over tokens, y (tokens, out/T).
+// row:    w (out, in/T); x (tokens, in/T), the sum over ranks is scattered over tokens, y (T_local, out).
+//
+// x, w and dy are all plain or all in FP8. A matrix in FP8 is gathered in FP8. Error(failed) if the copy of a weight
+// that a product reads was not gathered for this pass in this step.
+//
+// Which buffer is in use until when, as objects that hold it (model::Lease):
+//
+//   LinearInput, in forward         from the kernel that writes it      until the module's forward ends
+//   LinearInput, in backward        from its recomputation              until RowWgrad or the module's backward ends
+//   LinearScratch::gathered,        from the gather of x or dy          until the Gathering ends, which a RowBackward
+//     gathered_cast                                                     or a RowWgrad has
+//   LinearScratch::partial          from the product that writes        until the Scattering or Pending ends: the sum
+//                                   summands                            has been read
+//   LinearScratch::gradient         from the cast of dy                 until the OutputGradient, RowBackward or
+//                                                                       RowWgrad ends
 
 namespace shard8::model {
 
@@ -25,18 +44,29 @@ struct CastScratch {
                      bool gathered) const;
 };
 
-// The functions below compute a linear layer y = x·wᵀ + bias that the T ranks of the tensor group share. All are
-// collective over this group.
-//
-// column: w (out/T, in); x (T_local, in) is gathered over tokens, y (tokens, out/T).
-// row:    w (out, in/T); x (tokens, in/T), the sum over ranks is scattered over tokens, y (T_local, out).
-//
-// x, w and dy are all plain or all in FP8. A matrix in FP8 is gathered in FP8. Error(failed) if the copy of a weight
-// that a product reads was not gathered for this pass in this step.
+/// The input of a linear layer, which forward writes and wgrad reads.
+struct LinearInput {
+  tensor::Tensor plain;  ///< in the compute dtype; in backward of an input in FP8 only its recomputation may write it
+  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.by_columns
+  fp8::Site site;        ///< off where the linear is not in FP8
+  /// Whether backward recomputes what wgrad reads, in memory that other layers use in between. Otherwise this layer
+  /// keeps it.
+  bool recomputed = false;
 
-/// Memory that linears use one after the other. Its contents are lost at the next call, unless a comment says
-/// otherwise. H is the number of columns of the matrices whose tokens are sharded: x of a column-parallel linear, y of
-/// a row-parallel one.
+  LinearInput() = default;
+  LinearInput(const tensor::Tensor& x) : plain(x), copies(x) {}  // NOLINT: a plain matrix is an input
+  LinearInput(const fp8::Operands& cast, const fp8::Site& of) : copies(cast), site(of) {}
+
+  /// Which passes read what forward casts.
+  fp8::Quantizer::Purpose purpose() const {
+    return recomputed ? fp8::Quantizer::Purpose::forward_pass : fp8::Quantizer::Purpose::both_passes;
+  }
+  /// Holds what a pass writes and reads.
+  [[nodiscard]] Lease hold(const Context& context, std::string_view what, fsdp::Pass pass) const;
+};
+
+/// Memory that linears use one after the other. H is the number of columns of the matrices whose tokens are sharded: x
+/// of a column-parallel linear, y of a row-parallel one.
 struct LinearScratch {
   tensor::Tensor gathered;        ///< (tokens, H): a gathered x or dy, or y before bias and residual are added
   tensor::Tensor partial;         ///< (tokens, H): sums of this rank before a reduce-scatter; empty with one rank
@@ -58,63 +88,115 @@ struct LinearScratch {
                                 int rank, int ranks) const;
 };
 
-/// The gradient of a linear's output: `copies` for the products, `plain` for the gradient of a bias.
+/// The gradient of a linear's output: `copies` for the products, `plain` for the gradient of a bias. Move-only.
 struct OutputGradient {
   fp8::Operands copies;
   tensor::Tensor plain;
+  Lease memory;  ///< of the copies
 
   OutputGradient(const tensor::Tensor& just_plain) : copies(just_plain), plain(just_plain) {}  // NOLINT
-  OutputGradient(const fp8::Operands& cast, const tensor::Tensor& before) : copies(cast), plain(before) {}
+  /// Casts in `scratch`, to be written. `gathered`: the tensor group will gather dy.
+  OutputGradient(const Context& context, const tensor::Tensor& dy, const CastScratch& scratch, bool gathered);
 };
 
-/// dy as the products of the linear at `site` read it: dy itself, or its cast, which it writes to scratch.gradient, or
-/// to its place in scratch.gathered_cast (LinearScratch::casts_in_place). In the latter case all products that read
-/// that buffer must have been issued before, and RowBackward must be made before another matrix is gathered there.
-/// `tokens`: all for a column-parallel linear's dy, part for a row-parallel one's.
+/// dy (tokens, out/T) as the products of the column-parallel linear at `site` read it: dy itself, or its cast.
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& dy,
-                               fp8::Quantizer::Tokens tokens, const LinearScratch& scratch);
+                               const LinearScratch& scratch);
 
 /// Writes y (tokens, out/T) of x (T_local, in). `gather` is off, direct or ring.
 void column_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
 /// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
-/// says. The returned sum is written to dx, or lies as summands in memory of the exchange and in scratch.partial, as
-/// start_scatter_summands says: the next kernel must read it. x is the input shard of forward; it is gathered a second
-/// time, for wgrad. If an exchange runs beside a product, dgrad comes before wgrad.
-tensor::Summands column_linear_backward(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
-                                        const OutputGradient& dy, const fp8::Operands& x, const LinearWeights& w,
-                                        const LinearScratch& scratch, const ColumnExchanges& exchanges);
+/// says. The returned sum is written to dx, or lies as summands elsewhere (start_scatter_summands): the next kernel
+/// must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange runs beside a
+/// product, dgrad comes before wgrad.
+[[nodiscard]] Scattering column_linear_backward(const Context& context, const tensor::Tensor& dx,
+                                                const AffineGradient& dw, const OutputGradient& dy,
+                                                const fp8::Operands& x, const LinearWeights& w,
+                                                const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
 /// Computes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring. The
-/// returned y is written, or without a bias it may be pending, as ScatteringByParts::finish_pending says. Until it is
-/// made `residual` must not change.
-[[nodiscard]] tensor::PendingSum row_linear_forward(const Context& context, const tensor::Tensor& y,
-                                                    const fp8::Operands& x, const LinearWeights& w,
-                                                    const tensor::Tensor& residual, const LinearScratch& scratch,
-                                                    const TensorExchange& scatter);
+/// returned y is written, or without a bias it may be pending, as ScatteringByParts::finish_pending says.
+[[nodiscard]] Pending row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
+                                         const LinearWeights& w, const tensor::Tensor& residual,
+                                         const LinearScratch& scratch, const TensorExchange& scatter);
 
-/// The backward of a row-parallel linear in three steps, between which the caller may run other products: the
-/// constructor, dgrad() and wgrad(). Until wgrad() returns, the copies of dy and scratch.gathered or
-/// scratch.gathered_cast must not change; until dgrad() returns, dy.plain must not.
+class RowWgrad;
+
+/// The backward of a row-parallel linear, whose steps are types: a RowBackward begins, its dgrad() gives a RowWgrad,
+/// and its wgrad() ends. Between them the caller may run other products. Each step uses up the object before it, so no
+/// step can be left out or come twice. The objects hold what the steps to come read.
 class RowBackward {
  public:
-  /// Begins to gather dy (T_local, out). With the method bulk the gather runs beside what the caller computes before
-  /// dgrad(), and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad()
-  /// and wgrad(); else each gather runs alone. `scratch` must outlive this object.
-  RowBackward(const Context& context, const OutputGradient& dy, const LinearScratch& scratch,
+  /// Casts dy (T_local, out) if x, the input of forward (tokens, in/T), is in FP8, and begins to gather it. dy must not
+  /// change until dgrad() returns. With the method bulk the gather runs beside what the caller computes before dgrad(),
+  /// and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and
+  /// wgrad(); else each gather runs alone. `scratch` must outlive the steps.
+  RowBackward(const Context& context, const LinearInput& x, const tensor::Tensor& dy, const LinearScratch& scratch,
               const TensorExchange& gather);
+  /// dy as products read it: this rank's tokens.
+  const fp8::Operands& gradient() const { return dy_.copies; }
   /// Writes dx (tokens, in/T), and adds this rank's tokens to the gradient of the bias. Every tensor rank holds the
   /// bias, so the caller has to sum its gradient over the tensor group.
-  void dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw, const LinearWeights& w);
-  /// Writes the gradient of the weight, or adds to it (AffineGradient). x (tokens, in/T) is the input of forward.
-  void wgrad(const Context& context, const AffineGradient& dw, const fp8::Operands& x);
+  [[nodiscard]] RowWgrad dgrad(const Context& context, const tensor::Tensor& dx, const AffineGradient& dw,
+                               const LinearWeights& w) &&;
 
  private:
+  friend class RowWgrad;
+  void gather_by_columns(const Context& context);
+
+  fp8::Operands x_;
+  Lease input_;
   OutputGradient dy_;
   const LinearScratch* scratch_;
   TensorExchange gather_;
-  Gathering gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
+  std::optional<Gathering> gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
+};
+
+/// The last step of a row-parallel linear's backward. See RowBackward.
+class RowWgrad {
+ public:
+  /// Writes the gradient of the weight, or adds to it (AffineGradient). x may be recomputed until now.
+  void wgrad(const Context& context, const AffineGradient& dw) &&;
+
+ private:
+  friend class RowBackward;
+  explicit RowWgrad(RowBackward&& begun) : begun_(std::move(begun)) {}
+  RowBackward begun_;
+};
+
+/// Norm followed by a column-parallel linear layer: y (tokens, out/T) = linear(norm(x)), x (T_local, H).
+struct LayernormLinear {
+  Norm norm;
+  ColumnExchanges exchanges = Overlap().qkv();
+
+  struct Weights {
+    Affine norm;
+    LinearWeights linear;
+  };
+  struct Gradients {
+    Affine norm;
+    AffineGradient linear;
+  };
+  /// What forward writes for backward, in memory that the caller provides.
+  struct Saved {
+    NormStatistics statistics;
+    LinearInput input;  ///< (T_local, H)
+  };
+
+  /// Writes y and `saved`, and the sum of a pending x.
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x, const Weights& w,
+               const LinearScratch& scratch) const;
+  /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and
+  /// `saved` are those of forward; dnormed (T_local, H) is scratch.
+  void backward(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const OutputGradient& dy,
+                const tensor::Tensor& x, const Saved& saved, const Weights& w, const tensor::Tensor& dnormed,
+                const LinearScratch& scratch) const;
+
+ private:
+  void normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Affine& w,
+                 fp8::Quantizer::Purpose purpose) const;
 };
 
 }  // namespace shard8::model

@@ -4,6 +4,7 @@
 #include "model/loss_head.hpp"
 
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "kernels/cross_entropy.hpp"
@@ -27,6 +28,7 @@ LossHead::LossHead(const Dims& dims, int tensor_rank)
 
 LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena) {
   const std::int64_t chunk = HeadChunks::make(d).most;
+  const std::size_t begin = arena.mark();
   Scratch s;
   s.statistics = NormStatistics::allocate(d.arch, d.tokens_local(), arena);
   s.normed = arena.allocate({d.tokens_local(), d.hidden}, d.compute);
@@ -35,6 +37,7 @@ LossHead::Scratch LossHead::allocate_scratch(const Dims& d, tensor::Arena& arena
   s.dlogits = d.compute == DType::fp32 ? s.logits : arena.allocate({chunk, d.vocab_local}, d.compute);
   s.row_max = arena.allocate({chunk}, DType::fp32);
   s.sums = arena.allocate({2 * chunk}, DType::fp32);
+  s.own = arena.since(begin);
   return s;
 }
 
@@ -65,14 +68,17 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
 }
 
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
-                                const tensor::PendingSum& x, const Targets& targets, const Weights& w,
-                                const Scratch& scratch, float scale) const {
+                                Pending x, const Targets& targets, const Weights& w, const Scratch& scratch,
+                                float scale) const {
+  const Lease held = context.lease("the head's scratch", {scratch.own});
+  Lease gathered;
+  if (context.tensor_group.size() > 1) gathered = context.lease(name_of(gather_.name), {scratch.gathered});
   HeadInput input = [&] {
     auto forward = context.timer().phase(Phase::forward);
     const HeadInput::Own own = HeadInput::own(context, gather_, chunks_, scratch.gathered, scratch.normed);
     const auto normalise = [&](std::int64_t row, const Tensor& to) {
       if (!to.empty())
-        norm_.forward(context, to, scratch.statistics.slice(row, to.rows()), x.slice(row, to.rows()), w.norm);
+        norm_.forward(context, to, scratch.statistics.slice(row, to.rows()), x.sum.slice(row, to.rows()), w.norm);
     };
     if (own.first.data == scratch.normed.data) {
       normalise(0, scratch.normed);
@@ -82,8 +88,9 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     }
     return HeadInput(context, gather_, chunks_, scratch.gathered, own);
   }();
-  const Tensor partial = partial_of(context, scratch.partial, scratch.dnormed);
-  tensor::Summands dnormed;
+  const Tensor residual = x.read();
+  Partial partial(context, scatter_.name, scratch.partial, scratch.dnormed);
+  std::optional<Scattering> dnormed;
   bool accumulate = dw.accumulate;
   for (std::int64_t first = 0, n = 0; first < chunks_.tokens; first += n) {
     n = chunks_.size(first);
@@ -112,16 +119,16 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     const bool last = chunks_.last(first);
     const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, input.chunk(first), accumulate); };
     if (!last || !scatter_.hidden()) weight_gradient();
-    dgrad(context, partial.slice(first, n), dlogits, w.head);
+    dgrad(context, partial.matrix.slice(first, n), dlogits, w.head);
     if (last) {
-      Scattering scattering = start_scatter_summands(context, scatter_, scratch.dnormed, partial);
+      dnormed = start_scatter_summands(context, scatter_, scratch.dnormed, std::move(partial));
       if (scatter_.hidden()) weight_gradient();
-      dnormed = scattering.wait(context);
+      dnormed->wait(context);
     }
     accumulate = true;
   }
   auto backward = context.timer().phase(Phase::backward);
-  norm_.backward(context, dx, dw.norm, dnormed, x.sum, scratch.statistics, w.norm, {});
+  norm_.backward(context, dx, dw.norm, dnormed->wait(context), residual, scratch.statistics, w.norm, {});
 }
 
 }  // namespace shard8::model

@@ -32,6 +32,7 @@ class LossHead {
     tensor::Tensor gathered, partial;  ///< (tokens, H), those of LinearScratch; not used with one tensor rank
     tensor::Tensor logits, dlogits;    ///< (chunk, vocab_local) fp32, and in the compute dtype
     tensor::Tensor row_max, sums;      ///< (chunk), (2·chunk) fp32
+    tensor::Tensor own;                ///< u8: the memory of all members but `gathered` and `partial`
   };
   /// All members but `gathered` and `partial`.
   static Scratch allocate_scratch(const Dims& dims, tensor::Arena& arena);
@@ -46,7 +47,7 @@ class LossHead {
   /// (dw.accumulate). Writes the sum of x (T_local, H) if x is pending. Collective over the tensor group. It enters the
   /// phases forward and backward itself.
   void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
-                        const Gradients& dw, const tensor::PendingSum& x, const Targets& targets, const Weights& w,
+                        const Gradients& dw, Pending x, const Targets& targets, const Weights& w,
                         const Scratch& scratch, float scale) const;
 
  private:

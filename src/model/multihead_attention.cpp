@@ -8,6 +8,8 @@
 namespace shard8::model {
 
 using fp8::Quantizer;
+using fsdp::Pass;
+using operation::Attention;
 using operation::Kernel;
 using operation::Linear;
 using tensor::Tensor;
@@ -28,48 +30,70 @@ void rope(const Context& context, std::string_view name, const Tensor& qkv, cons
 
 }  // namespace
 
-tensor::PendingSum MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved,
-                                               const tensor::PendingSum& x, const Weights& w,
-                                               const Scratch& scratch) const {
+void DotProductAttention::forward(const Context& context, const Tensor& o, const Tensor& lse, const Tensor& qkv) const {
+  context.issue(Attention{false, shape, qkv.dtype}, [&](const tensor::Exec& exec) {
+    kernels::attention_forward(exec, o, lse, qkv, shape, context.workspace);
+  });
+}
+
+void DotProductAttention::backward(const Context& context, const Tensor& dqkv, const Tensor& dout, const Tensor& o,
+                                   const Tensor& qkv, const Tensor& lse) const {
+  context.issue(Attention{true, shape, qkv.dtype}, [&](const tensor::Exec& exec) {
+    kernels::attention_backward(exec, dqkv, dout, o, qkv, lse, shape, context.workspace);
+  });
+}
+
+Pending MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x,
+                                    const Weights& w, const Scratch& scratch) const {
+  const Tensor residual = x.sum.sum;
   {
     const At at(context.executor, Linear::qkv);
-    qkv.forward(context, saved.rotated, saved.qkv, x, w.qkv, scratch.linear);
+    qkv.forward(context, saved.rotated, saved.qkv, std::move(x), w.qkv, scratch.qkv);
   }
   rope(context, "rope_forward", saved.rotated, scratch.rope_table, attention.shape, kernels::rope_forward);
-  attention.forward(context, saved.heads, saved.lse, saved.rotated);
+  const LinearInput& heads = saved.proj;
+  const Lease input = heads.hold(context, "the input of proj", Pass::forward);
+  attention.forward(context, heads.plain, saved.lse, saved.rotated);
   const At at(context.executor, Linear::proj);
-  if (saved.proj_site.on())
-    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
-                            saved.qkv.recompute ? Quantizer::Purpose::forward_pass : Quantizer::Purpose::both_passes);
-  return row_linear_forward(context, y, saved.proj_input, w.proj, x.sum, scratch.proj, proj_exchanges.forward);
+  if (heads.site.on())
+    context.quantizer->cast(heads.site, heads.copies, heads.plain, Quantizer::Tokens::all, heads.purpose());
+  return row_linear_forward(context, y, heads.copies, w.proj, residual, scratch.proj, proj_exchanges.forward);
 }
 
 RowBackward MultiheadAttention::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
                                                const Scratch& scratch) const {
   const At at(context.executor, Linear::proj);
-  if (saved.qkv.recompute && saved.proj_site.on()) {
+  const LinearInput& heads = saved.proj;
+  if (heads.recomputed) {
     const operation::Recomputing again(context.executor);
-    context.quantizer->cast(saved.proj_site, saved.proj_input, saved.heads, Quantizer::Tokens::all,
+    context.quantizer->cast(heads.site, heads.copies, heads.plain, Quantizer::Tokens::all,
                             Quantizer::Purpose::recomputed);
   }
-  return {context, output_gradient(context, saved.proj_site, dx, Quantizer::Tokens::part, scratch.proj), scratch.proj,
-          proj_exchanges.gather};
+  return {context, heads, dx, scratch.proj, proj_exchanges.gather};
 }
 
-void MultiheadAttention::backward(const Context& context, RowBackward& proj, bool deferred, const Tensor& dx,
-                                  const Gradients& dw, const Tensor& x, const Saved& saved, const Weights& w,
-                                  const Scratch& scratch) const {
+std::optional<RowWgrad> MultiheadAttention::backward(const Context& context, RowBackward proj, const Tensor& dx,
+                                                     const Gradients& dw, const Tensor& x, const Saved& saved,
+                                                     const Weights& w, const Scratch& scratch) const {
+  const Lease dqkv = context.lease("the gradient of qkv's output", {scratch.dqkv});
+  std::optional<RowWgrad> wgrad;
   {
-    const At at(context.executor, Linear::proj);
-    proj.dgrad(context, scratch.dheads, dw.proj, w.proj);
-    if (!deferred) proj.wgrad(context, dw.proj, saved.proj_input);
+    const Lease dheads = context.lease("the gradient of attention's output", {scratch.dheads});
+    {
+      const At at(context.executor, Linear::proj);
+      wgrad = std::move(proj).dgrad(context, scratch.dheads, dw.proj, w.proj);
+      if (!proj_exchanges.wgrad_deferred) {
+        std::move(*wgrad).wgrad(context, dw.proj);
+        wgrad.reset();
+      }
+    }
+    attention.backward(context, scratch.dqkv, scratch.dheads, saved.proj.plain, saved.rotated, saved.lse);
   }
-  attention.backward(context, scratch.dqkv, scratch.dheads, saved.heads, saved.rotated, saved.lse);
   rope(context, "rope_backward", scratch.dqkv, scratch.rope_table, attention.shape, kernels::rope_backward);
   const At at(context.executor, Linear::qkv);
-  qkv.backward(context, dx, dw.qkv,
-               output_gradient(context, saved.qkv.site, scratch.dqkv, Quantizer::Tokens::all, scratch.linear), x,
-               saved.qkv, w.qkv, scratch.dnormed, scratch.linear);
+  qkv.backward(context, dx, dw.qkv, output_gradient(context, saved.qkv.input.site, scratch.dqkv, scratch.qkv), x,
+               saved.qkv, w.qkv, scratch.dnormed, scratch.qkv);
+  return wgrad;
 }
 
 }  // namespace shard8::model

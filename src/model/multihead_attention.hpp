@@ -2,10 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "model/dot_product_attention.hpp"
-#include "model/layernorm_linear.hpp"
+#include <optional>
+
+#include "kernels/attention.hpp"
+#include "model/linear.hpp"
 
 namespace shard8::model {
+
+/// Causal attention of this rank's heads, timed as attention. Shapes as in kernels/attention.hpp: qkv and dqkv
+/// (tokens, qkv_width), o and dout (tokens, q_width), lse (batch, heads, seq) fp32. For llama queries and keys in qkv
+/// are rotated, and so are their gradients in dqkv.
+struct DotProductAttention {
+  kernels::AttentionShape shape;
+
+  /// Writes o, and lse for backward.
+  void forward(const Context& context, const tensor::Tensor& o, const tensor::Tensor& lse,
+               const tensor::Tensor& qkv) const;
+  /// Writes dqkv.
+  void backward(const Context& context, const tensor::Tensor& dqkv, const tensor::Tensor& dout, const tensor::Tensor& o,
+                const tensor::Tensor& qkv, const tensor::Tensor& lse) const;
+};
 
 /// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). It computes the norm and QKV, rotates
 /// queries and keys (llama), and computes attention and the projection. Collective over the tensor group.
@@ -25,15 +41,12 @@ struct MultiheadAttention {
   /// What forward writes for backward, in memory that the caller provides.
   struct Saved {
     LayernormLinear::Saved qkv;
-    tensor::Tensor rotated;    ///< (tokens, qkv_width), queries and keys after the rotation
-    tensor::Tensor lse;        ///< (batch, heads, seq) fp32
-    tensor::Tensor heads;      ///< (tokens, q_width), the result of attention
-    fp8::Operands proj_input;  ///< `heads`, or its cast; backward recomputes the cast from `heads` if qkv.recompute
-    fp8::Site proj_site;
+    tensor::Tensor rotated;  ///< (tokens, qkv_width), queries and keys after the rotation
+    tensor::Tensor lse;      ///< (batch, heads, seq) fp32
+    LinearInput proj;        ///< (tokens, q_width): the result of attention, whose cast backward may recompute
   };
   struct Scratch {
-    LinearScratch linear;
-    LinearScratch proj;         ///< for proj: `linear`, but memory of its own for what a deferred wgrad reads
+    LinearScratch qkv, proj;    ///< may have the same memory, unless proj's wgrad is deferred
     tensor::Tensor dnormed;     ///< (T_local, H)
     tensor::Tensor dheads;      ///< (tokens, q_width)
     tensor::Tensor dqkv;        ///< (tokens, qkv_width)
@@ -41,15 +54,16 @@ struct MultiheadAttention {
   };
 
   /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
-  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
-                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
+  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+                                const Weights& w, const Scratch& scratch) const;
   /// Begins the backward of proj with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,
                              const Scratch& scratch) const;
-  /// dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path included.
-  /// `deferred`: the caller calls proj.wgrad() later.
-  void backward(const Context& context, RowBackward& proj, bool deferred, const tensor::Tensor& dx, const Gradients& dw,
-                const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// Goes on with `proj`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path
+  /// included. Returns the wgrad of proj if it is deferred.
+  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward proj, const tensor::Tensor& dx,
+                                                 const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
+                                                 const Weights& w, const Scratch& scratch) const;
 };
 
 }  // namespace shard8::model

@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "model/affine.hpp"
-#include "model/context.hpp"
 #include "model/dims.hpp"
+#include "model/products.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/summands.hpp"
 

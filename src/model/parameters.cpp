@@ -21,8 +21,9 @@ ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t c
 WeightFormat WeightFormat::make(const deck::Config& config) {
   WeightFormat format;
   format.recipe = fp8::Recipe::make(config);
-  format.primary_fp8 = format.recipe.on() && config.fp8.weights == deck::Fp8Weights::fp8;
-  format.gather_fp8 = format.recipe.on() && config.fsdp.gather == deck::Gather::fp8;
+  if (!format.recipe.on()) return format;
+  if (config.fsdp.gather == deck::Gather::fp8) format.cast = fsdp::Cast::before_gather;
+  if (config.fp8.weights == deck::Fp8Weights::fp8) format.cast = fsdp::Cast::stored;
   return format;
 }
 
@@ -31,41 +32,22 @@ fp8::Site WeightFormat::site(const UnitSpec& unit, const ParameterSpec& paramete
   return recipe.site(unit.layer, *parameter.linear).with(fp8::Role::weight);
 }
 
-namespace {
-
-/// A weight (rows, cols) under a scaling: its values, and the inverse scales of its blocks.
-std::vector<fsdp::Piece> pieces_of(tensor::DType dtype, tensor::Scaling scaling, std::int64_t cols) {
-  std::vector<fsdp::Piece> pieces{{dtype, 1, cols}};
-  if (scaling != tensor::Scaling::tensor)
-    pieces.push_back({tensor::scale_dtype(scaling), tensor::block_rows(scaling), cols / tensor::block_cols(scaling)});
-  return pieces;
-}
-
-void make_fp8(fsdp::ParameterShape& shape, const WeightFormat& format) {
-  const fp8::Recipe& recipe = format.recipe;
+std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format,
+                                         const fp8::ScalingState* scaling) {
   constexpr auto kRole = fp8::Role::weight;
-  fsdp::Copies copies{pieces_of(recipe.dtype(kRole), recipe.by_rows(kRole), shape.cols), {}};
-  if (recipe.two_copies(kRole)) copies.backward = pieces_of(recipe.dtype(kRole), recipe.by_columns(kRole), shape.cols);
-  shape.granularity = recipe.granularity();
-  (format.gather_fp8 ? shape.travel : shape.compute) = std::move(copies);
-  shape.stored = format.primary_fp8;
-}
-
-}  // namespace
-
-std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format) {
+  const fp8::Recipe& recipe = format.recipe;
+  const tensor::DType dtype = recipe.dtype(kRole);
   std::vector<fsdp::UnitShape> shapes;
   for (const UnitSpec& unit : units) {
     fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.single_use});
     for (const ParameterSpec& p : unit.parameters) {
-      auto& parameter = shape.parameters.emplace_back();
-      parameter.name = p.name;
-      parameter.rows = p.rows;
-      parameter.cols = p.cols;
-      parameter.gradient_overwritten = p.gradient_overwritten;
-      parameter.vector = p.vector;
-      parameter.sharing = p.sharing;
-      if (format.site(unit, p).on()) make_fp8(parameter, format);
+      fsdp::ParameterShape& parameter = shape.parameters.emplace_back(p);
+      const fp8::Site site = format.site(unit, p);
+      if (!site.on()) continue;
+      parameter.granularity = recipe.granularity();
+      parameter.formats = fsdp::Formats{{dtype, recipe.by_rows(kRole)}, {dtype, recipe.by_columns(kRole)}};
+      parameter.cast = format.cast;
+      if (recipe.per_tensor() && scaling != nullptr) parameter.scale_inv = scaling->weight_scale_inv(site);
     }
   }
   return shapes;

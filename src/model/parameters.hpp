@@ -2,18 +2,91 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "deck/config.hpp"
 #include "fp8/recipe.hpp"
-#include "fsdp/unit_shape.hpp"
+#include "fp8/scaling_state.hpp"
+#include "fsdp/weight_forms.hpp"
 #include "io/box.hpp"
-#include "model/slots.hpp"
 
 namespace shard8::model {
+
+/// What a parameter is in its unit. Matrices are (out, in).
+enum class Slot : std::uint8_t {
+  table,      ///< embedding unit: rows of the vocabulary; a tied table is the root's head
+  positions,  ///< embedding unit, gpt2
+  norm1_weight,
+  norm1_bias,
+  qkv_weight,
+  qkv_bias,
+  proj_weight,
+  proj_bias,
+  norm2_weight,
+  norm2_bias,
+  fc1_weight,
+  fc1_bias,
+  fc2_weight,
+  fc2_bias,
+  norm_weight,  ///< root unit: the final norm
+  norm_bias,
+  head,  ///< root unit: rows of the vocabulary
+};
+
+namespace slots {
+inline constexpr std::array kTable{Slot::table};
+inline constexpr std::array kPositions{Slot::positions};
+inline constexpr std::array kTableAndPositions{Slot::table, Slot::positions};
+inline constexpr std::array kLlamaLayer{Slot::norm1_weight, Slot::qkv_weight, Slot::proj_weight,
+                                        Slot::norm2_weight, Slot::fc1_weight, Slot::fc2_weight};
+inline constexpr std::array kGpt2Layer{Slot::norm1_weight, Slot::norm1_bias, Slot::qkv_weight,   Slot::qkv_bias,
+                                       Slot::proj_weight,  Slot::proj_bias,  Slot::norm2_weight, Slot::norm2_bias,
+                                       Slot::fc1_weight,   Slot::fc1_bias,   Slot::fc2_weight,   Slot::fc2_bias};
+inline constexpr std::array kLlamaRoot{Slot::norm_weight, Slot::head};
+inline constexpr std::array kGpt2Root{Slot::norm_weight, Slot::norm_bias, Slot::head};
+}  // namespace slots
+
+/// The parameters of each kind of unit, in the order in which the unit keeps them.
+constexpr std::span<const Slot> embedding_slots(const deck::ModelConfig& model) {
+  const bool gpt2 = model.arch == deck::Arch::gpt2;
+  if (model.tie_embeddings) return gpt2 ? std::span<const Slot>(slots::kPositions) : std::span<const Slot>();
+  return gpt2 ? std::span<const Slot>(slots::kTableAndPositions) : std::span<const Slot>(slots::kTable);
+}
+constexpr std::span<const Slot> layer_slots(deck::Arch arch) {
+  return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Layer)
+                                  : std::span<const Slot>(slots::kLlamaLayer);
+}
+constexpr std::span<const Slot> root_slots(deck::Arch arch) {
+  return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Root) : std::span<const Slot>(slots::kLlamaRoot);
+}
+
+/// Finds the entry of a slot in a list with one entry for each parameter of a unit: its weights or gradients. Both
+/// spans must outlive it.
+template <class T>
+class BySlot {
+ public:
+  /// Throws Error(failed) unless there is one entry for each slot.
+  BySlot(std::span<const Slot> slots, std::span<const T> entries) : slots_(slots), entries_(entries) {
+    SHARD8_REQUIRE(slots.size() == entries.size(), "a unit of {} parameters has {} entries", slots.size(),
+                   entries.size());
+  }
+  /// T{} if the unit has no such parameter.
+  T operator[](Slot slot) const {
+    const auto found = std::find(slots_.begin(), slots_.end(), slot);
+    return found == slots_.end() ? T{} : entries_[static_cast<std::size_t>(found - slots_.begin())];
+  }
+
+ private:
+  std::span<const Slot> slots_;
+  std::span<const T> entries_;
+};
 
 /// Rows of this rank's part of a parameter that come from one Hugging Face tensor: local rows
 /// [local_row, local_row + box.rows), with all local columns, are the box of the tensor `name`.
@@ -44,15 +117,10 @@ ShardPart shard_part(const SourceBox& source, std::int64_t first, std::int64_t c
 /// Initial values without a file: normal with mean 0 and ParameterSpec::standard_deviation, ones or zeros.
 enum class Initial : std::uint8_t { normal, ones, zeros };
 
-/// One parameter: the part (rows, cols) with which this rank computes; cols == 1 for a vector.
-struct ParameterSpec {
-  std::string name;  ///< of the fused parameter, e.g. "layers.3.qkv.weight"
-  std::int64_t rows = 0, cols = 1;
-  bool vector = false;  ///< one dimension: no weight decay
-  base::Sharing sharing;
-  /// The first product of a step overwrites its gradient, so the gradient need not be filled with zeros. True for the
-  /// weights of matrix products.
-  bool gradient_overwritten = false;
+/// One parameter: its shape, what it holds at first, and where files have it. `name` is that of the fused parameter, as
+/// "layers.3.qkv.weight". A vector has no weight decay. `gradient_overwritten` is true for the weights of matrix
+/// products. unit_shapes() sets formats, cast and granularity.
+struct ParameterSpec : fsdp::ParameterShape {
   Initial initial = Initial::normal;
   double standard_deviation = 0;
   std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
@@ -77,16 +145,19 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Pla
 /// How weights of linears are kept and travel.
 struct WeightFormat {
   fp8::Recipe recipe{};
-  bool primary_fp8 = false;  ///< FP8 shards are kept from step to step, together with the master
-  bool gather_fp8 = false;   ///< gathers move FP8; otherwise the compute dtype, and receivers quantize
+  fsdp::Cast cast = fsdp::Cast::after_gather;  ///< when the masters are cast to FP8
 
+  /// Whether FP8 shards are kept from step to step, together with the masters.
+  bool stored() const { return cast == fsdp::Cast::stored; }
   static WeightFormat make(const deck::Config& config);
   /// The FP8 site of a parameter; off if the parameter is not in FP8.
   fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
 };
 
-/// The shapes of the units, for sharding.
-std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {});
+/// The shapes of the units, for sharding. Weights with one scale refer to their scale in `scaling`, which must outlive
+/// all that is made from the shapes; null: nobody will read such weights.
+std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format = {},
+                                         const fp8::ScalingState* scaling = nullptr);
 
 /// Indices in the list of make_units().
 inline int embedding_unit() { return 0; }

@@ -12,15 +12,17 @@ using operation::Product;
 using tensor::Operand;
 using tensor::Tensor;
 
-void fprop(const Context& context, const Tensor& y, const Operand& x, const Operand& w, const Tensor& bias,
+void fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& weight, const Tensor& bias,
            const Tensor& residual) {
+  const Operand& w = weight.copy_for(fsdp::Pass::forward);
   context.issue(
       Product{Product::Kind::fprop, y.rows(), y.cols(), x.cols(), format_of(x), format_of(w), y.dtype, false,
               !bias.empty(), !residual.empty()},
       [&](const tensor::Exec& exec) { kernels::gemm_fprop(exec, y, x, w, bias, context.workspace, residual); });
 }
 
-void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Operand& w) {
+void dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& weight) {
+  const Operand& w = weight.copy_for(fsdp::Pass::backward);
   context.issue(
       Product{Product::Kind::dgrad, dx.rows(), dx.cols(), dy.cols(), format_of(dy), format_of(w), dx.dtype, false},
       [&](const tensor::Exec& exec) { kernels::gemm_dgrad(exec, dx, dy, w, false, context.workspace); });

@@ -68,6 +68,22 @@ std::optional<tensor::Summands> planned_summands(const Context& context, const T
   return summands;
 }
 
+/// Begins reduce_scatter_tokens.
+Scattering start_reduce_scatter(const Context& context, Exchange name, const Tensor& local, Partial partial,
+                                const Tensor& addend) {
+  if (context.tensor_group.size() == 1) {
+    SHARD8_REQUIRE(local.data == partial.matrix.data && addend.empty(),
+                   "with one tensor rank the partial sum is the sum");
+    return {name, local, {}, {}};
+  }
+  auto part = context.timer().exchange(name, "start");
+  const comm::Communicator::ReduceScatterItem item{local, partial.matrix, addend};
+  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&item.whole, 1}, false), [&] {
+    return context.tensor_group.reduce_scatter({&item, 1}, name_of(name));
+  });
+  return {name, local, std::move(scatter), std::move(partial.memory)};
+}
+
 void wait_for(const Context& context, Exchange name, operation::Issued<comm::Request>& collective) {
   if (collective.under_way.active()) {
     auto part = context.timer().exchange(name, "wait");
@@ -78,19 +94,15 @@ void wait_for(const Context& context, Exchange name, operation::Issued<comm::Req
 
 }  // namespace
 
-Tensor gather_tokens(const Context& context, Exchange name, const Tensor& whole, const Tensor& local) {
-  return start_gather_tokens(context, name, whole, {}, local, false).wait(context).data;
-}
-
 const Operand& Gathering::wait(const Context& context) {
   wait_for(context, name_, gather_);
   return whole_;
 }
 
 Gathering start_gather_tokens(const Context& context, Exchange name, const Tensor& whole,
-                              const fp8::CastBuffer& whole_cast, const Operand& local, bool hidden) {
+                              const fp8::CastBuffer& whole_cast, const Operand& local, bool hidden, Lease memory) {
   const int ranks = context.tensor_group.size();
-  if (ranks == 1) return {name, local, {}};
+  if (ranks == 1) return {name, local, {}, std::move(memory)};
   auto part = context.timer().exchange(name, "start");
   const Travelling tensors(ranks, whole, whole_cast, local);
   SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
@@ -98,16 +110,20 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
   const comm::Communicator& group = context.tensor_group;
   return {name, tensors.whole,
-          context.issue(call_of(context, profile::Collective::all_gather, tensors.wholes(), hidden), [&] {
-            if (local.transposed)
-              return group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name), own_part);
-            return group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part);
-          })};
+          context.issue(call_of(context, profile::Collective::all_gather, tensors.wholes(), hidden),
+                        [&] {
+                          if (local.transposed)
+                            return group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name),
+                                                            own_part);
+                          return group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part);
+                        }),
+          std::move(memory)};
 }
 
 GatheringByParts::GatheringByParts(const Context& context, const TensorExchange& exchange, const Tensor& whole,
-                                   const fp8::CastBuffer& whole_cast, const Operand& local, bool read_whole)
-    : name_(exchange.name), local_(local), read_whole_(read_whole) {
+                                   const fp8::CastBuffer& whole_cast, const Operand& local, Lease memory,
+                                   bool read_whole)
+    : name_(exchange.name), local_(local), read_whole_(read_whole), memory_(std::move(memory)) {
   auto part = context.timer().exchange(name_, "push");
   const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
@@ -163,39 +179,38 @@ const tensor::Summands& Scattering::wait(const Context& context) {
   return sum_;
 }
 
-void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local, const Tensor& partial,
-                           const Tensor& addend) {
-  start_reduce_scatter_tokens(context, name, local, partial, addend).wait(context);
+Partial::Partial(const Context& context, Exchange name, const Tensor& scratch, const Tensor& local) : matrix(local) {
+  const int ranks = context.tensor_group.size();
+  if (ranks == 1) return;
+  matrix = scratch.reshaped({local.rows() * ranks, local.cols()});
+  memory = context.lease(name_of(name), {matrix});
 }
 
-Scattering start_reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local,
-                                       const Tensor& partial, const Tensor& addend) {
-  if (context.tensor_group.size() == 1) {
-    SHARD8_REQUIRE(local.data == partial.data && addend.empty(), "with one tensor rank the partial sum is the sum");
-    return {name, local, {}};
-  }
-  auto part = context.timer().exchange(name, "start");
-  const comm::Communicator::ReduceScatterItem item{local, partial, addend};
-  return {name, local, context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial, 1}, false), [&] {
-            return context.tensor_group.reduce_scatter({&item, 1}, name_of(name));
-          })};
+void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& local, Partial partial,
+                           const Tensor& addend) {
+  start_reduce_scatter(context, name, local, std::move(partial), addend).wait(context);
 }
 
 Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const Tensor& local,
-                                  const Tensor& partial) {
+                                  Partial partial) {
   const Exchange name = exchange.name;
-  if (!exchange.hidden()) return start_reduce_scatter_tokens(context, name, local, partial);
+  if (!exchange.hidden()) return start_reduce_scatter(context, name, local, std::move(partial), {});
   auto part = context.timer().exchange(name, "start");
   tensor::Summands sum = planned_summands(context, local, {}).value_or(local);
-  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial, 1}, true), [&] {
-    return context.tensor_group.reduce_scatter_summands({local, partial}, sum, name_of(name));
+  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial.matrix, 1}, true), [&] {
+    return context.tensor_group.reduce_scatter_summands({local, partial.matrix}, sum, name_of(name));
   });
-  return {name, sum, std::move(scatter)};
+  return {name, sum, std::move(scatter), std::move(partial.memory)};
 }
 
 ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchange& exchange, const Tensor& local,
-                                     const Tensor& partial, const Tensor& addend)
-    : exchange_(exchange), local_(local), whole_(partial), addend_(addend), tokens_(local.rows()) {
+                                     Partial partial, const Tensor& addend)
+    : exchange_(exchange),
+      local_(local),
+      whole_(partial.matrix),
+      addend_(addend),
+      tokens_(local.rows()),
+      memory_(std::move(partial.memory)) {
   auto part = context.timer().exchange(exchange_.name, "begin");
   if (!context.executor.runs()) return;  // it is recorded where the first rows are given
   begin(context);
@@ -226,17 +241,14 @@ void ScatteringByParts::finish(const Context& context) {
   context.executor.waited(parts_.number);
 }
 
-tensor::PendingSum ScatteringByParts::finish_pending(const Context& context) {
+Pending ScatteringByParts::finish_pending(const Context& context) && {
   auto part = context.timer().exchange(exchange_.name, "finish");
   const std::optional<tensor::Summands> summands =
       context.executor.runs() ? parts_.under_way.finish_summands() : planned_summands(context, local_, addend_);
   context.executor.waited(parts_.number);
-  return summands ? tensor::PendingSum(*summands, local_) : local_;
-}
-
-Tensor partial_of(const Context& context, const Tensor& scratch, const Tensor& local) {
-  if (context.tensor_group.size() == 1) return local;
-  return scratch.reshaped({local.rows() * context.tensor_group.size(), local.cols()});
+  if (!summands) return local_;
+  memory_.hold(context.leases, "a residual", addend_);
+  return {tensor::PendingSum(*summands, local_), std::move(memory_)};
 }
 
 }  // namespace shard8::model

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "fp8/cast_buffer.hpp"
 #include "model/context.hpp"
-#include "model/overlap.hpp"
+#include "model/dims.hpp"
 #include "profile/exchange.hpp"
 #include "tensor/summands.hpp"
 
@@ -16,33 +15,38 @@ namespace shard8::model {
 // The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al. 2022).
 // Each is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank they move nothing.
 
-/// Gathers the tokens of all ranks of the tensor group, `local` (T_local, N) of each, and returns them, (tokens, N), in
-/// the memory of `whole`, which must have so many elements. In a group of one rank it returns `local`.
-tensor::Tensor gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
-                             const tensor::Tensor& local);
+//
+// The objects below hold the memory of their exchange (Lease): as long as a Gathering lives, the gathered matrix may be
+// read; as long as a Scattering or a Pending lives, the sum may. Move-only.
 
-/// A gather under way. Only wait() gives the matrix.
+/// A gather under way. Only wait() gives the matrix, which may be read until the end of this object.
 class Gathering {
  public:
-  Gathering(profile::Exchange name, tensor::Operand whole, operation::Issued<comm::Request> gather)
-      : name_(name), whole_(whole), gather_(std::move(gather)) {}
+  Gathering(profile::Exchange name, tensor::Operand whole, operation::Issued<comm::Request> gather, Lease memory)
+      : name_(name), whole_(whole), gather_(std::move(gather)), memory_(std::move(memory)) {}
   /// What the execution space is given from now on sees the gathered matrix.
   const tensor::Operand& wait(const Context& context);
+  /// The memory, for the next matrix that is gathered there. The gathered matrix must not be read any more.
+  Lease release() && { return std::move(memory_); }
 
  private:
   profile::Exchange name_;
   tensor::Operand whole_;
   operation::Issued<comm::Request> gather_;
+  Lease memory_;
 };
 
-/// Begins to gather an operand that may be in FP8. A plain operand is gathered into `whole`. The bytes and block scales
-/// of an operand in FP8 are gathered into `whole_cast`, in one call. An operand that is stored transposed is gathered
-/// transposed, and `whole` is scratch for that: its contents are lost. A scale of the whole matrix is not gathered,
-/// since all ranks have the same one: it must not change as long as the matrix is read. Until wait(), `local` and the
-/// memory of the whole must not change. `hidden`: the caller runs other kernels before wait(). Then no kernel
-/// copies this rank's tokens, if copy engines can (comm::Communicator::OwnPart::returned).
+/// Begins to gather the tokens of all ranks of the tensor group, `local` (T_local, N) of each, to (tokens, N). A plain
+/// operand is gathered into `whole`, which must have so many elements. The bytes and block scales of an operand in FP8
+/// are gathered into `whole_cast`, in one call. An operand that is stored transposed is gathered transposed, and
+/// `whole` is scratch for that. A scale of the whole matrix is not gathered, since all ranks have the same one: it must
+/// not change as long as the matrix is read. Until wait(), `local` must not change. In a group of one rank the gathered
+/// matrix is `local`. `hidden`: the caller runs other kernels before wait(). Then no kernel copies this rank's tokens,
+/// if copy engines can (comm::Communicator::OwnPart::returned). `memory`: the lease of the memory that is written;
+/// empty if the caller holds it, or if nothing else uses it.
 Gathering start_gather_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& whole,
-                              const fp8::CastBuffer& whole_cast, const tensor::Operand& local, bool hidden);
+                              const fp8::CastBuffer& whole_cast, const tensor::Operand& local, bool hidden,
+                              Lease memory);
 
 /// Calls read(first, count), for ranks `first` … `first` + `count` − 1, in the order in which `rank` multiplies the
 /// tokens of the first `ranks` ranks of a group of `size`: first its own, if it is one of them, then those of the other
@@ -77,13 +81,14 @@ void for_each_chunk_of_rank(std::int64_t tokens, int chunks, const Read& read) {
   }
 }
 
-/// A gather whose parts, the tokens of each rank, are used one by one. The memory and `local` are those of
-/// start_gather_tokens, and must not change until finish().
+/// A gather whose parts, the tokens of each rank, are used one by one. The arguments are those of start_gather_tokens;
+/// `local` must not change until finish().
 class GatheringByParts {
  public:
   /// Without `read_whole` only parts are read: finish() must not be called with the whole.
   GatheringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& whole,
-                   const fp8::CastBuffer& whole_cast, const tensor::Operand& local, bool read_whole = false);
+                   const fp8::CastBuffer& whole_cast, const tensor::Operand& local, Lease memory,
+                   bool read_whole = false);
   /// Calls multiply(first rank, tokens) as for_each_arrival() calls `read`, each time when all of the tokens are there.
   template <class Multiply>
   void in_order_of_arrival(const Context& context, int splits, int ranks, const Multiply& multiply);
@@ -104,6 +109,7 @@ class GatheringByParts {
   tensor::Operand local_, whole_;
   bool read_whole_;
   operation::Issued<comm::GatherParts> parts_;
+  Lease memory_;
 };
 
 template <class Multiply>
@@ -114,11 +120,23 @@ void GatheringByParts::in_order_of_arrival(const Context& context, int splits, i
   for_each_arrival(context.tensor_group.rank(), context.tensor_group.size(), splits, ranks, read);
 }
 
-/// A reduce-scatter under way, or an empty one. Move-only.
+/// A matrix (tokens, N) that a reduce-scatter will sum over the tensor group, and the lease of its memory.
+struct Partial {
+  tensor::Tensor matrix;
+  Lease memory;
+
+  Partial(const tensor::Tensor& held) : matrix(held) {}  // NOLINT: the caller holds the memory
+  /// To be summed into `local` (T_local, N). The matrix lies in `scratch`, which must have so many elements. In a group
+  /// of one rank it is `local`.
+  Partial(const Context& context, profile::Exchange name, const tensor::Tensor& scratch, const tensor::Tensor& local);
+};
+
+/// A reduce-scatter under way. Only wait() gives the sum, which may be read until the end of this object.
 class Scattering {
  public:
-  Scattering(profile::Exchange name, const tensor::Summands& sum, operation::Issued<comm::Request> scatter)
-      : name_(name), sum_(sum), scatter_(std::move(scatter)) {}
+  Scattering(profile::Exchange name, const tensor::Summands& sum, operation::Issued<comm::Request> scatter,
+             Lease memory)
+      : name_(name), sum_(sum), scatter_(std::move(scatter)), memory_(std::move(memory)) {}
   /// What the execution space is given from now on sees the sum, which it returns.
   const tensor::Summands& wait(const Context& context);
 
@@ -126,23 +144,36 @@ class Scattering {
   profile::Exchange name_;
   tensor::Summands sum_;
   operation::Issued<comm::Request> scatter_;
+  Lease memory_;
 };
 
 /// Writes local (T_local, N): this rank's tokens of the sum of `partial` (tokens, N) over the group, plus `addend`
 /// (T_local, N) unless it is empty. `addend` may be `local`. In a group of one rank `partial` must be `local` and
 /// `addend` must be empty, else Error(failed).
-void reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
-                           const tensor::Tensor& partial, const tensor::Tensor& addend = {});
-
-/// Begins the same. `local` is written, and `partial` may change, when wait() returns.
-Scattering start_reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local,
-                                       const tensor::Tensor& partial, const tensor::Tensor& addend = {});
+void reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local, Partial partial,
+                           const tensor::Tensor& addend = {});
 
 /// Begins the same without an addend. If the exchange is not off, it may leave the sum to the kernel that reads it:
-/// wait() then returns summands, and `local` is not written. They are there until the execution space is given another
-/// reduce-scatter; until then `partial` must not change (Communicator::reduce_scatter_summands).
+/// wait() then returns summands, which lie in `partial` and in memory of the communicator, and `local` is not written.
+/// They are there until the execution space is given another reduce-scatter (Communicator::reduce_scatter_summands).
 Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
-                                  const tensor::Tensor& partial);
+                                  Partial partial);
+
+/// A matrix whose first reader may still have to make it. Pass it on by std::move, to the module that reads it first:
+/// until then its summands and its addend are held.
+struct Pending {
+  tensor::PendingSum sum;
+  Lease memory;
+
+  Pending(const tensor::PendingSum& held, Lease lease = {}) : sum(held), memory(std::move(lease)) {}  // NOLINT
+  Pending(const tensor::Tensor& made) : sum(made) {}  // NOLINT: every tensor is one that is made
+  bool made() const { return sum.made(); }
+  /// The matrix. Its reader has been issued, so nothing is held any more.
+  tensor::Tensor read() {
+    memory = {};
+    return sum.sum;
+  }
+};
 
 /// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.
 class ScatteringByParts {
@@ -150,7 +181,7 @@ class ScatteringByParts {
   /// `local`, `partial` and `addend` as for reduce_scatter_tokens; none may change until finish(), but by the caller's
   /// products.
   ScatteringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
-                    const tensor::Tensor& partial, const tensor::Tensor& addend);
+                    Partial partial, const tensor::Tensor& addend);
   /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
   const tensor::Tensor& whole() const { return whole_; }
   /// Has the rows of whole() computed and gives them to their ranks, run by run: multiply(first, count) computes rows
@@ -163,7 +194,7 @@ class ScatteringByParts {
   void finish(const Context& context);
   /// As finish(), or the sum in `local` stays pending: the next kernel must make it, before the execution space is
   /// given another reduce-scatter (comm::ScatterParts::finish_summands).
-  [[nodiscard]] tensor::PendingSum finish_pending(const Context& context);
+  [[nodiscard]] Pending finish_pending(const Context& context) &&;
 
  private:
   void give(const Context& context, int rank, std::int64_t first, std::int64_t count);
@@ -174,6 +205,7 @@ class ScatteringByParts {
   tensor::Tensor local_, whole_, addend_;
   std::int64_t tokens_;  ///< of a rank
   operation::Issued<comm::ScatterParts> parts_;
+  Lease memory_;
   bool begun_ = false;
 };
 
@@ -188,9 +220,5 @@ void ScatteringByParts::in_order_of_departure(const Context& context, int chunks
     });
   }
 }
-
-/// The matrix (tokens, N) to write before reduce_scatter_tokens sums it over the group into `local` (T_local, N). It
-/// lies in `scratch`, which must have so many elements. In a group of one rank it is `local`.
-tensor::Tensor partial_of(const Context& context, const tensor::Tensor& scratch, const tensor::Tensor& local);
 
 }  // namespace shard8::model

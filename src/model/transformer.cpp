@@ -66,20 +66,20 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
   return order;
 }
 
-void Transformer::forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+void Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
-  const tensor::PendingSum x = [&] {
+  Pending x = [&] {
     auto phase = context.timer().phase(Phase::forward);
     forward_embedding(context, weights);
     return forward_layers(context, weights);
   }();
-  head(context, weights, gradients, micro_batch, x);
+  head(context, weights, gradients, micro_batch, std::move(x));
   auto phase = context.timer().phase(Phase::backward);
   std::optional<Gathering> begun = backward_layers(context, weights, gradients, micro_batch);
   backward_embedding(context, std::move(begun), gradients, micro_batch);
 }
 
-void Transformer::forward_embedding(const Context& context, UnitWeights& weights) {
+void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& weights) {
   const At at(context.executor, table_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
@@ -97,26 +97,27 @@ void Transformer::forward_embedding(const Context& context, UnitWeights& weights
 
 /// The result of the last layer, which may be pending. With Recompute::full it is made: its residual lies in memory of
 /// the layers that the head uses, too.
-tensor::PendingSum Transformer::forward_layers(const Context& context, UnitWeights& weights) {
-  tensor::PendingSum x = activations_.residual.front();
+Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
+  Pending x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const At at(context.executor, layer_unit(l));
     const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
     const auto issue = context.timer().issue(profile::Issue::layer_forward);
-    x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], x, w, activations_.layer_scratch);
+    x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], std::move(x), w,
+                       activations_.layer_scratch);
     weights.release(layer_unit(l));
   }
   if (model_.recompute != deck::Recompute::full || x.made()) return x;
-  context.issue(operation::Kernel{"make_sum", x.sum.rows(), x.sum.cols(), x.sum.dtype, x.sum.dtype}
-                    .reads(x.summands)
-                    .writes(x.sum),
-                [&](const tensor::Exec& exec) { kernels::make_sum(exec, x); });
-  return x.sum;
+  const Tensor& sum = x.sum.sum;
+  context.issue(
+      operation::Kernel{"make_sum", sum.rows(), sum.cols(), sum.dtype, sum.dtype}.reads(x.sum.summands).writes(sum),
+      [&](const tensor::Exec& exec) { kernels::make_sum(exec, x.sum); });
+  return x.read();
 }
 
-void Transformer::head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-                       const MicroBatch& micro_batch, const tensor::PendingSum& x) {
+void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+                       const MicroBatch& micro_batch, Pending x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
   const auto slots = root_slots(dims_.arch);
@@ -127,13 +128,13 @@ void Transformer::head(const Context& context, UnitWeights& weights, fsdp::Gradi
   const BySlot<Tensor> sum(slots, sums.whole);
   const Affine dnorm{sum[Slot::norm_weight], sum[Slot::norm_bias]};
   head_.forward_backward(context, activations_.loss, activations_.dresidual, {dnorm, sum[Slot::head], sums.accumulate},
-                         x, {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
+                         std::move(x), {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
                          micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
 
-void Transformer::recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer) {
+void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer) {
   const auto i = static_cast<std::size_t>(layer);
   const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(layer), Pass::forward));
   layer_.recompute(context, activations_.layers[i], activations_.residual[i], w, activations_.layer_scratch);
@@ -142,7 +143,7 @@ void Transformer::recompute_layer(const Context& context, UnitWeights& weights, 
 
 /// Returns the gather of dx that the embedding's backward reads, if it already runs beside the last wgrad of the first
 /// layer; otherwise nothing, and the gather has not begun.
-std::optional<Gathering> Transformer::backward_layers(const Context& context, UnitWeights& weights,
+std::optional<Gathering> Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const bool early = dims_.overlap.fc2().gather.hidden();
   std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above

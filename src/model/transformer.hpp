@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "fsdp/weight_store.hpp"
 #include "model/activations.hpp"
 #include "model/context.hpp"
-#include "model/fp8_weights.hpp"
 #include "model/parameters.hpp"
 
 namespace shard8::model {
@@ -26,27 +24,6 @@ bool has_embedding_unit(const deck::ModelConfig& model);
 /// Whether a layer is recomputed (Recompute::full) and the recomputation reads another copy of the layer's weights than
 /// backward: the copy that forward reads. True for layers in FP8 under a recipe with two copies of a weight.
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer);
-
-/// Units' weights as products read them, gathered on demand. `store` and `fp8` must outlive it. A span that is returned
-/// is valid until the next call of acquire() or in_use().
-class UnitWeights {
- public:
-  UnitWeights(fsdp::WeightStore& store, const Fp8Weights& fp8) : store_(store), fp8_(fp8) {}
-  UnitWeights(const UnitWeights&) = delete;
-  UnitWeights& operator=(const UnitWeights&) = delete;
-
-  /// As the functions of fsdp::WeightStore, one entry a parameter.
-  std::span<const Weight> acquire(int unit, fsdp::Pass pass) {
-    return fp8_.bind(weights_, unit, store_.acquire(unit, pass));
-  }
-  std::span<const Weight> in_use(int unit) { return fp8_.bind(weights_, unit, store_.in_use(unit)); }
-  void release(int unit) { store_.release(unit); }
-
- private:
-  fsdp::WeightStore& store_;
-  const Fp8Weights& fp8_;
-  std::array<Weight, kMostParameters> weights_;
-};
 
 /// The whole decoder over sharded weights. It acquires a unit's weights just before it computes with them, and starts
 /// the reduction of a unit's gradients as soon as they are complete.
@@ -68,19 +45,19 @@ class Transformer {
   /// Σ weight·loss over its tokens to Activations::loss. The weights' store must have begun a step whose visits are
   /// visits(). After the last micro-batch the caller has to wait for the reductions (GradientStore::finish).
   /// Collective.
-  void forward_backward(const Context& context, UnitWeights weights, fsdp::GradientStore& gradients,
+  void forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                         const MicroBatch& micro_batch);
 
  private:
   /// The unit that has the embedding's table.
   int table_unit() const { return model_.tie_embeddings ? root_unit(model_.layers) : embedding_unit(); }
-  void forward_embedding(const Context& context, UnitWeights& weights);
-  tensor::PendingSum forward_layers(const Context& context, UnitWeights& weights);
-  void recompute_layer(const Context& context, UnitWeights& weights, std::int64_t layer);
-  std::optional<Gathering> backward_layers(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients,
-                                           const MicroBatch& micro_batch);
-  void head(const Context& context, UnitWeights& weights, fsdp::GradientStore& gradients, const MicroBatch& micro_batch,
-            const tensor::PendingSum& x);
+  void forward_embedding(const Context& context, fsdp::WeightStore& weights);
+  Pending forward_layers(const Context& context, fsdp::WeightStore& weights);
+  void recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer);
+  std::optional<Gathering> backward_layers(const Context& context, fsdp::WeightStore& weights,
+                                           fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
+  void head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
+            const MicroBatch& micro_batch, Pending x);
   void backward_embedding(const Context& context, std::optional<Gathering> begun, fsdp::GradientStore& gradients,
                           const MicroBatch& micro_batch);
 

@@ -3,7 +3,10 @@
 
 #include "model/transformer_layer.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "model/parameters.hpp"
 
 namespace shard8::model {
 
@@ -20,20 +23,50 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   mlp_.fc2_exchanges = dims.overlap.fc2();
 }
 
-tensor::PendingSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved,
-                                             const tensor::PendingSum& x, const Weights& w,
-                                             const Scratch& scratch) const {
-  const tensor::PendingSum middle =
-      attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
-  return mlp_.forward(context, y, saved.mlp, middle, w.mlp, scratch.mlp);
+/// The entries of a layer's unit by module. norm(weight, bias) and linear(weight, bias) make those of a norm and of a
+/// linear from their slots.
+template <class Bound, class Norm, class Linear>
+Bound by_module(const Norm& norm, const Linear& linear) {
+  Bound b;
+  b.attention.qkv = {norm(Slot::norm1_weight, Slot::norm1_bias), linear(Slot::qkv_weight, Slot::qkv_bias)};
+  b.attention.proj = linear(Slot::proj_weight, Slot::proj_bias);
+  b.mlp.fc1 = {norm(Slot::norm2_weight, Slot::norm2_bias), linear(Slot::fc1_weight, Slot::fc1_bias)};
+  b.mlp.fc2 = linear(Slot::fc2_weight, Slot::fc2_bias);
+  return b;
+}
+
+TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> weights) {
+  const BySlot<Weight> unit(layer_slots(arch), weights);
+  return by_module<Weights>(
+      [&](Slot weight, Slot bias) {
+        return Affine{unit[weight].plain(), unit[bias].plain()};
+      },
+      [&](Slot weight, Slot bias) {
+        return LinearWeights{unit[weight], unit[bias].plain()};
+      });
+}
+
+TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
+                                                             bool accumulate) {
+  const BySlot<Tensor> unit(layer_slots(arch), tensors);
+  const auto affine = [&](Slot weight, Slot bias) { return Affine{unit[weight], unit[bias]}; };
+  return by_module<Gradients>(affine, [&](Slot weight, Slot bias) {
+    return AffineGradient{affine(weight, bias), accumulate};
+  });
+}
+
+Pending TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x,
+                                  const Weights& w, const Scratch& scratch) const {
+  Pending middle =
+      attention_.forward(context, saved.middle, saved.attention, std::move(x), w.attention, scratch.attention);
+  return mlp_.forward(context, y, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
 
 void TransformerLayer::recompute(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
   const operation::Recomputing again(context.executor);
-  const tensor::PendingSum middle =
-      attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
-  mlp_.forward_saved(context, saved.mlp, middle, w.mlp, scratch.mlp);
+  Pending middle = attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
+  mlp_.forward_saved(context, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
 
 RowBackward TransformerLayer::begin_backward(const Context& context, const Tensor& dx, const Saved& saved,
@@ -44,19 +77,19 @@ RowBackward TransformerLayer::begin_backward(const Context& context, const Tenso
 void TransformerLayer::backward(const Context& context, RowBackward begun, const Tensor& dx, const Gradients& dw,
                                 const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                                 const std::function<void()>& next) const {
-  RowBackward fc2 = std::move(begun);
-  mlp_.backward(context, fc2, dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
-  RowBackward proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
-  if (mlp_.fc2_exchanges.wgrad_deferred) {
+  std::optional<RowWgrad> fc2 =
+      mlp_.backward(context, std::move(begun), dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
+  RowBackward begun_proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
+  if (fc2) {
     const At at(context.executor, operation::Linear::fc2);
-    fc2.wgrad(context, dw.mlp.fc2, saved.mlp.fc2_input);
+    std::move(*fc2).wgrad(context, dw.mlp.fc2);
   }
-  const bool deferred = attention_.proj_exchanges.wgrad_deferred;
-  attention_.backward(context, proj, deferred, dx, dw.attention, x, saved.attention, w.attention, scratch.attention);
+  std::optional<RowWgrad> proj = attention_.backward(context, std::move(begun_proj), dx, dw.attention, x,
+                                                     saved.attention, w.attention, scratch.attention);
   next();
-  if (!deferred) return;
+  if (!proj) return;
   const At at(context.executor, operation::Linear::proj);
-  proj.wgrad(context, dw.attention.proj, saved.attention.proj_input);
+  std::move(*proj).wgrad(context, dw.attention.proj);
 }
 
 }  // namespace shard8::model

@@ -26,7 +26,7 @@ class TransformerLayer {
     MultiheadAttention::Gradients attention;
     LayernormMlp::Gradients mlp;
   };
-  /// What forward writes for backward, in memory from allocate_saved(). The caller keeps the layer's input.
+  /// What forward writes for backward, in memory of LayerMemory. The caller keeps the layer's input.
   struct Saved {
     MultiheadAttention::Saved attention;
     tensor::Tensor middle;  ///< (T_local, H), between attention and MLP
@@ -38,33 +38,6 @@ class TransformerLayer {
     LayernormMlp::Scratch mlp;
   };
 
-  /// Memory that all layers use one after the other, for what backward does not read or recomputes. Members that a deck
-  /// does not need are empty.
-  struct Shared {
-    Saved plain, cast;          ///< with Recompute::full: all that is saved of a layer in the compute dtype, in FP8
-    tensor::Tensor normed;      ///< (T_local, H), with Recompute::selective or FP8
-    tensor::Tensor activation;  ///< (tokens, F), with Recompute::selective or FP8
-    CastScratch input;          ///< casts of linears' inputs to FP8 that are not kept until backward
-  };
-  /// Allocates the shared memory and the scratch of the model's layers; `layers` is their number. The layers' linears
-  /// gather and reduce in the memory of `linear` (qkv, fc2) and of `second` (proj, fc1), which may be the same unless
-  /// Overlap::two_gathered(). Buffers used only in backward share memory with buffers used only in forward.
-  static std::pair<Shared, Scratch> allocate_scratch(const Dims& dims, deck::Recompute recompute,
-                                                     const fp8::Recipe& recipe, std::int64_t layers,
-                                                     const tensor::Tensor& rope_table, const LinearScratch& linear,
-                                                     const LinearScratch& second, tensor::Arena& arena);
-  /// Allocates from `arena` what a layer keeps under `recompute`; the rest of the result is views of `shared`. Sets the
-  /// FP8 sites.
-  static Saved allocate_saved(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe,
-                              std::int64_t layer, const Shared& shared, tensor::Arena& arena);
-  /// Bytes of two parts of what allocate_saved allocates. linear_inputs: the inputs of the layer's linears, which wgrad
-  /// reads. attention_results: attention's result, where proj reads a cast of it, so that only attention's backward
-  /// reads it. Both are 0 with Recompute::full.
-  struct KeptBytes {
-    std::size_t linear_inputs = 0, attention_results = 0;
-  };
-  static KeptBytes kept_bytes(const Saved& saved, deck::Recompute recompute);
-
   /// The weights or the gradients of a layer's unit, as the layer's modules read them. The entries are in the order of
   /// layer_slots(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
@@ -72,8 +45,8 @@ class TransformerLayer {
 
   /// Returns y (T_local, H) of x (T_local, H), written or pending as row_linear_forward says, and writes `saved`.
   /// Writes the sum of a pending x. Collective over the tensor group, as are the other two.
-  tensor::PendingSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved,
-                             const tensor::PendingSum& x, const Weights& w, const Scratch& scratch) const;
+  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+                                const Weights& w, const Scratch& scratch) const;
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
                  const Scratch& scratch) const;

@@ -8,7 +8,8 @@
 namespace shard8::operation {
 
 /// Whether the steps of a deck run on devices. A deck that does not say so (mesh.device) runs where this program was
-/// built for. A step that runs elsewhere can be recorded, but not run.
+/// built for, and so does a step without a deck: on_device({}). A step that runs elsewhere can be recorded, but not
+/// run.
 inline bool on_device(const deck::MeshConfig& mesh) {
   return mesh.device == deck::Device::automatic ? tensor::kDevice : mesh.device == deck::Device::cuda;
 }

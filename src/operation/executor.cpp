@@ -1,9 +1,92 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-
 #include "operation/executor.hpp"
 
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
 namespace shard8::operation {
+
+using tensor::DType;
+
+void Recorder::begin_step() {
+  ahead_before_.clear();
+  for (const int index : std::exchange(ahead_, {})) ahead_before_.push_back(begin_ + index);
+  begin_ = count_;
+  ahead_now_ = false;
+}
+
+void Recorder::write(const Place& place, Operation operation) {
+  operation.site = place.site;
+  operation.phase = place.phase;
+  operation.recomputed = place.recomputed;
+  operation.waits = std::exchange(waits_, {});
+  sink_(operation);
+  ++count_;
+}
+
+void Recorder::add(const Place& place, const Product& p) {
+  Operation o;
+  o.read = bytes_of(p.left, p.rows * p.inner) + bytes_of(p.right, p.inner * p.cols);
+  o.written = bytes_of({p.out}, p.rows * p.cols);
+  if (p.accumulate) o.read += o.written;
+  if (p.residual) o.read += o.written;
+  if (p.bias) o.read += bytes_of({p.out}, p.cols);
+  o.what = p;
+  write(place, std::move(o));
+}
+
+void Recorder::add(const Place& place, const Attention& a) {
+  Operation o;
+  const std::uint64_t qkv = bytes_of({a.dtype}, a.shape.tokens() * a.shape.qkv_columns());
+  const std::uint64_t heads = bytes_of({a.dtype}, a.shape.tokens() * a.shape.heads * a.shape.head_dim);
+  const std::uint64_t lse = bytes_of({DType::fp32}, a.shape.tokens() * a.shape.heads);
+  o.read = a.backward ? qkv + 2 * heads + lse : qkv;
+  o.written = a.backward ? qkv : heads + lse;
+  o.what = a;
+  write(place, std::move(o));
+}
+
+void Recorder::add(const Place& place, const Kernel& k) {
+  if (k.rows * k.cols == 0) return;
+  Operation o;
+  o.read = k.read;
+  o.written = k.written;
+  o.what = k;
+  write(place, std::move(o));
+}
+
+std::optional<int> Recorder::add(const Place& place, const Call& call) {
+  if (call.ranks == 1) return {};
+  Operation o;
+  o.stream = call.stream;
+  Collective c{call.op, call.group, call.ranks};
+  for (const tensor::Tensor& t : call.tensors) {
+    const auto same = std::find_if(c.parts.begin(), c.parts.end(), [&](const auto& p) { return p.dtype == t.dtype; });
+    if (same == c.parts.end())
+      c.parts.push_back({t.dtype, t.bytes()});
+    else
+      same->bytes += t.bytes();
+  }
+  c.items = static_cast<int>(call.tensors.size());
+  c.by_parts = call.by_parts;
+  c.ring = call.ring;
+  c.host_values = call.host_values;
+  o.what = std::move(c);
+  if (ahead_now_ && call.stream == Stream::gather) ahead_.push_back(count_ - begin_);
+  write(place, std::move(o));
+  return call.stream == Stream::compute ? std::nullopt : std::optional(count_ - 1);
+}
+
+void Recorder::wait(int collective) {
+  if (collective >= begin_) return waits_.push_back(collective - begin_);
+  const auto ahead = std::find(ahead_before_.begin(), ahead_before_.end(), collective);
+  SHARD8_REQUIRE(ahead != ahead_before_.end(), "operation {} of an earlier step is waited for, and brings no weights",
+                 collective);
+  waits_.push_back(-1 - static_cast<int>(ahead - ahead_before_.begin()));
+}
 
 /// Tells the trace and the observer.
 void Executor::tell(const Product& product) const {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numbers>
 #include <span>
 
 #include "kernels/adamw.hpp"
@@ -16,14 +18,21 @@ using tensor::DType;
 using tensor::MemoryKind;
 using tensor::Tensor;
 
+double learning_rate(const deck::OptimizerConfig& c, std::int64_t step) {
+  if (step < c.warmup) return c.lr * static_cast<double>(step + 1) / static_cast<double>(c.warmup);
+  if (step >= c.decay_steps) return c.min_lr;
+  const double done = static_cast<double>(step - c.warmup) / static_cast<double>(c.decay_steps - c.warmup);
+  return c.min_lr + (c.lr - c.min_lr) / 2 * (1 + std::cos(std::numbers::pi * done));
+}
+
 Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas,
              bool device)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto allocate_moments = [&](int unit) {
     std::vector<Tensor> tensors;
-    for (const Tensor& p : buffers.master(unit))
-      tensors.push_back(arenas[MemoryKind::optimizer].allocate(p.shape, moments));
+    for (const fsdp::WeightForms& weight : buffers.weights(unit))
+      tensors.push_back(arenas[MemoryKind::optimizer].allocate(weight.master.shape, moments));
     return tensors;
   };
   for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) {
@@ -37,7 +46,7 @@ void Adamw::allocate_squares(tensor::Arena& arena, bool device) {
   const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
     const int u = static_cast<int>(unit);
     if (clips() || !buffers_.counts(u, parameter)) return std::int64_t{0};
-    const std::int64_t elements = buffers_.master(u)[parameter].count();
+    const std::int64_t elements = buffers_.weights(u)[parameter].master.count();
     return kernels::adamw_square_parts(elements, device) * static_cast<std::int64_t>(sizeof(double));
   };
   std::int64_t all = 0;
@@ -73,14 +82,14 @@ void Adamw::step(operation::Executor& executor, int unit, std::int64_t step, dou
   const auto u = static_cast<std::size_t>(unit);
   std::array<kernels::AdamwUpdate, kernels::kAdamwAtOnce> updates;
   std::size_t count = 0;
-  const operation::Kernel none{"adamw_step", 0, 1, DType::fp32, fsdp::master_dtype(buffers_.options())};
+  const operation::Kernel none{"adamw_step", 0, 1, DType::fp32, buffers_.options().master()};
   operation::Kernel kernel = none;
   for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-    const Tensor remainder = buffers_.options().master_remainder ? buffers_.remainder(unit)[p] : Tensor{};
-    updates[count++] = {{buffers_.master(unit)[p], remainder, first_moment_[u][p], second_moment_[u][p],
-                         buffers_.gradient(unit)[p], squares_[u][p]},
-                        outputs(unit, static_cast<int>(p)),
-                        !buffers_.units()[u].parameters[p].vector};
+    const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
+    updates[count++] = {
+        {weight.master, weight.remainder, first_moment_[u][p], second_moment_[u][p], weight.gradient, squares_[u][p]},
+        outputs(unit, static_cast<int>(p)),
+        !buffers_.units()[u].parameters[p].vector};
     const kernels::AdamwUpdate& update = updates[count - 1];
     const auto& t = update.tensors;
     kernel.rows += t.master.count();

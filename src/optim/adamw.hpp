@@ -14,13 +14,18 @@
 
 namespace shard8::optim {
 
+/// The learning rate of step s, counted from 0: linear warm-up, then cosine decay (Loshchilov & Hutter 2017).
+///   s < warmup:      lr·(s+1)/warmup
+///   s < decay_steps: min_lr + (lr − min_lr)/2·(1 + cos(π(s − warmup)/(decay_steps − warmup)))
+///   after:           min_lr
+double learning_rate(const deck::OptimizerConfig& config, std::int64_t step);
+
 /// AdamW for the shards of all units (Loshchilov & Hutter 2019; the formula is in kernels/adamw.hpp). The moments, fp32
 /// or bf16, have the shapes of the master shards.
 class Adamw {
  public:
   /// Allocates the moments. `buffers` must live longer than this object. `device`: whether steps run on a device.
-  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas,
-        bool device = tensor::kDevice);
+  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas, bool device);
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;

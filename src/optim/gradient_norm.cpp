@@ -28,7 +28,7 @@ std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers) {
   for (std::size_t u = 0; u < buffers.units().size(); ++u)
     for (std::size_t p = 0; p < buffers.units()[u].parameters.size(); ++p)
       if (held(buffers.units()[u].parameters[p]) == Held::shared)
-        shared.push_back(buffers.gradient(static_cast<int>(u))[p]);
+        shared.push_back(buffers.weights(static_cast<int>(u))[p].gradient);
   return shared;
 }
 
@@ -45,7 +45,7 @@ void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffer
   const auto& parameters = buffers.units()[static_cast<std::size_t>(unit)].parameters;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (held(parameters[p]) != which || !buffers.counts(unit, p)) continue;
-    const Tensor& g = buffers.gradient(unit)[p];
+    const Tensor& g = buffers.weights(unit)[p].gradient;
     executor.issue(operation::Kernel{"sum_of_squares", g.rows(), g.cols(), g.dtype, g.dtype}.reads(g),
                    [&](const tensor::Exec& exec) { kernels::sum_of_squares(exec, total, g); });
   }

@@ -20,11 +20,19 @@ std::string_view name_of(Collective op) {
   return "?";
 }
 
+bool bytes_vary(Collective op) { return op == Collective::all_to_all || op == Collective::send_receive; }
+
+CollectiveKey kind_of(CollectiveKey call) {
+  if (bytes_vary(call.op)) call.bytes = 0;
+  return call;
+}
+
 void CollectiveLog::record(const CollectiveKey& key, double total_s, double exposed_s) {
   if (watcher_.recorded) watcher_.recorded(key);
   if (!measuring_) return;
-  CollectiveStats& stats = entries_[key];
+  CollectiveStats& stats = entries_[kind_of(key)];
   ++stats.calls;
+  stats.bytes += key.bytes;
   stats.total_s += total_s;
   stats.exposed_s += exposed_s;
 }

@@ -18,8 +18,12 @@ class TraceRecorder;
 enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, send_receive };
 std::string_view name_of(Collective op);
 
-/// One kind of collective call. A call that moves tensors of several dtypes counts as one call of each dtype: with the
-/// bytes of that dtype, and with a share of the time in proportion to these bytes.
+/// Whether data decide how many bytes a call of the operation moves, so that each call may move others: all_to_all and
+/// send_receive. The shapes of tensors decide it for the other operations.
+bool bytes_vary(Collective op);
+
+/// A collective call, or a kind of calls. A call that moves tensors of several dtypes counts as one call of each dtype:
+/// with the bytes of that dtype, and with a share of the time in proportion to these bytes.
 struct CollectiveKey {
   Collective op;
   std::string group;  ///< "shard", "tensor", "replicate", "world", ...
@@ -32,6 +36,10 @@ struct CollectiveKey {
   auto operator<=>(const CollectiveKey&) const = default;
 };
 
+/// The kind that CollectiveLog counts a call under: the call itself, but with 0 bytes if bytes_vary(). So there are no
+/// more kinds than shapes, however many calls a run makes.
+CollectiveKey kind_of(CollectiveKey call);
+
 /// All collectives of one operation in one group.
 struct CollectiveGroup {
   Collective op;
@@ -42,8 +50,9 @@ struct CollectiveGroup {
 
 struct CollectiveStats {
   std::uint64_t calls = 0;
-  double total_s = 0;    ///< from start to completion, as this rank saw them; calls in flight at once add up
-  double exposed_s = 0;  ///< the part of total_s in which this rank only waited
+  std::uint64_t bytes = 0;  ///< of all calls together
+  double total_s = 0;       ///< from start to completion, as this rank saw them; calls in flight at once add up
+  double exposed_s = 0;     ///< the part of total_s in which this rank only waited
 };
 
 /// Measures for how long at least one of several collectives was in flight, the union of their intervals. Times must
@@ -94,13 +103,14 @@ class CollectiveLog {
   void add_in_flight(const CollectiveGroup& group, double seconds);
   /// Removes all entries and times. Leaves measuring() and the watcher unchanged.
   void clear(InFlight::Clock::time_point now = InFlight::Clock::now());
+  /// By kind_of() the calls.
   const std::map<CollectiveKey, CollectiveStats>& entries() const { return entries_; }
   /// Time in flight by operation and group, and of any collective.
   const std::map<CollectiveGroup, InFlight>& in_flight() const { return in_flight_; }
   const InFlight& any_in_flight() const { return any_in_flight_; }
 
-  /// Functions that are called for every collective, measuring or not. Tests set them to compare a step with its list
-  /// of operations; a run sets none.
+  /// Functions that are called for every collective with its own bytes, measuring or not. Tests set them to compare a
+  /// step with its list of operations; a run sets none.
   struct Watcher {
     std::function<void(const CollectiveKey& key)> issued;    ///< called when the collective is issued
     std::function<void(const CollectiveKey& key)> recorded;  ///< called by record(): on hosts, after the wait

@@ -85,13 +85,13 @@ std::vector<CollectiveKey> kinds_of_all_ranks(const CollectiveLog& log, const Ga
 
 std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::vector<CollectiveKey>& kinds,
                                            double steps, const Gather& gather) {
-  constexpr std::size_t kFigures = 4;
+  constexpr std::size_t kFigures = 5;
   std::vector<double> mine;
   for (const CollectiveKey& key : kinds) {
     const auto found = log.entries().find(key);
     const CollectiveStats stats = found == log.entries().end() ? CollectiveStats{} : found->second;
     mine.insert(mine.end(), {found == log.entries().end() ? 0.0 : 1.0, static_cast<double>(stats.calls), stats.total_s,
-                             stats.exposed_s});
+                             stats.exposed_s, static_cast<double>(stats.bytes)});
   }
   const std::vector<OverRanks> of_ranks = gather.over_ranks(mine);
   std::vector<CollectiveRow> rows;
@@ -99,12 +99,14 @@ std::vector<CollectiveRow> collective_rows(const CollectiveLog& log, const std::
     const OverRanks* const of_kind = of_ranks.data() + kFigures * k;
     const double ranks = of_kind[0].sum, calls = of_kind[1].sum, total_s = of_kind[2].sum, exposed_s = of_kind[3].sum;
     const double per_step = 1 / (ranks * std::max(steps, 1.0));
-    rows.push_back({.key = kinds[k],
+    CollectiveKey call = kinds[k];
+    if (bytes_vary(call.op)) call.bytes = static_cast<std::uint64_t>(of_kind[4].sum / calls + 0.5);
+    rows.push_back({.key = call,
                     .calls_per_step = calls * per_step,
                     .total_s = total_s * per_step,
                     .exposed_s = exposed_s * per_step,
-                    .algbw = algbw(kinds[k], total_s / calls),
-                    .busbw = busbw(kinds[k], total_s / calls)});
+                    .algbw = algbw(call, total_s / calls),
+                    .busbw = busbw(call, total_s / calls)});
   }
   return rows;
 }

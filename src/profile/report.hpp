@@ -69,7 +69,7 @@ struct IssueRow {
 
 /// One kind of collective. Figures are means over the ranks that called it.
 struct CollectiveRow {
-  CollectiveKey key;
+  CollectiveKey key;  ///< if bytes_vary(): bytes of the mean call of these ranks
   double calls_per_step = 0;
   double total_s = 0, exposed_s = 0;  ///< seconds per step; total_s adds up calls that are in flight at once
   double algbw = 0, busbw = 0;        ///< bytes/s, from the total time of a call

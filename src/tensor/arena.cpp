@@ -39,23 +39,9 @@ void use_huge_pages(std::byte* begin, std::size_t bytes) {
 }  // namespace
 
 std::string_view name_of(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::weights:
-      return "weights";
-    case MemoryKind::gathered:
-      return "gathered";
-    case MemoryKind::gradients:
-      return "gradients";
-    case MemoryKind::optimizer:
-      return "optimizer";
-    case MemoryKind::activations:
-      return "activations";
-    case MemoryKind::exchanged:
-      return "exchanged";
-    case MemoryKind::buffers:
-      return "buffers";
-  }
-  return "?";
+  constexpr std::array<std::string_view, kMemoryKinds> names{"weights",     "gathered",  "gradients", "optimizer",
+                                                             "activations", "exchanged", "buffers"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 void Arena::Release::operator()(std::byte* p) const noexcept { Kokkos::kokkos_free<Exec::memory_space>(p); }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tensor/host_device.hpp"
+#include "tensor/bfloat16.hpp"
 
 namespace shard8::tensor {
 

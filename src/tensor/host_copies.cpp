@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tensor/host_copies.hpp"
 
 #include <sys/mman.h>
 
@@ -39,6 +38,7 @@ struct HostCopies::Memory {
 HostCopies::HostCopies(std::size_t bytes, int) : memory_(std::make_unique<Memory>(bytes)) {}
 HostCopies::~HostCopies() = default;
 
+bool HostCopies::concurrent() { return false; }
 std::byte* HostCopies::data() const { return static_cast<std::byte*>(memory_->data); }
 std::size_t HostCopies::bytes() const { return memory_->bytes; }
 

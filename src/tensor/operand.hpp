@@ -52,9 +52,9 @@ DType scale_dtype(Scaling scaling);
 /// Rows and columns of a block; 1 for Scaling::none and Scaling::tensor.
 std::int64_t block_rows(Scaling scaling);
 std::int64_t block_cols(Scaling scaling);
-/// Name for messages: "none", "tensor", "1x128", "128x1", ...
 /// Bytes of the inverse scales of a matrix of `elements` elements, which must be whole blocks.
 std::int64_t scale_bytes(Scaling scaling, std::int64_t elements);
+/// Name for messages: "none", "tensor", "1x128", "128x1", ...
 std::string_view name_of(Scaling scaling);
 
 }  // namespace shard8::tensor

@@ -20,7 +20,7 @@ namespace {
 
 Kokkos::InitializationSettings settings_of(const Runtime::Settings& settings) {
   // Warnings are disabled, because Kokkos would warn of two things that are chosen here: more ranks than cores (see
-  // comm/waiting.hpp), and threads that are not bound.
+  // comm/host_waits.hpp), and threads that are not bound.
   auto kokkos = Kokkos::InitializationSettings().set_num_threads(settings.threads).set_disable_warnings(true);
   if constexpr (kDevice) kokkos.set_device_id(settings.device);
   return kokkos;

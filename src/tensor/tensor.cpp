@@ -64,23 +64,8 @@ DType scale_dtype(Scaling scaling) {
 }
 
 std::string_view name_of(Scaling scaling) {
-  switch (scaling) {
-    case Scaling::none:
-      return "none";
-    case Scaling::tensor:
-      return "tensor";
-    case Scaling::row_128:
-      return "1x128";
-    case Scaling::column_128:
-      return "128x1";
-    case Scaling::tile_128:
-      return "128x128";
-    case Scaling::row_32:
-      return "1x32";
-    case Scaling::column_32:
-      return "32x1";
-  }
-  return "?";
+  constexpr std::string_view names[] = {"none", "tensor", "1x128", "128x1", "128x128", "1x32", "32x1"};
+  return names[static_cast<int>(scaling)];
 }
 
 std::int64_t scale_bytes(Scaling scaling, std::int64_t elements) {

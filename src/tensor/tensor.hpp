@@ -2,50 +2,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "tensor/bfloat16.hpp"
 #include "tensor/dtype.hpp"
 #include "tensor/float8.hpp"
-#include "tensor/shape.hpp"
 
 namespace shard8::tensor {
 
+/// Extents of a dense row-major array of 1 to 4 dimensions. A default-constructed shape has rank 0 and no elements.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+  constexpr Shape() = default;
+  /// At most kMaxRank extents; this is not checked.
+  constexpr Shape(std::initializer_list<std::int64_t> extents) {
+    for (const auto e : extents) extents_[static_cast<std::size_t>(rank_++)] = e;
+  }
+  constexpr int rank() const { return rank_; }
+  constexpr std::int64_t operator[](int d) const { return extents_[static_cast<std::size_t>(d)]; }
+  /// Product of the extents; 0 for a default-constructed shape.
+  constexpr std::int64_t count() const {
+    if (rank_ == 0) return 0;
+    std::int64_t n = 1;
+    for (int d = 0; d < rank_; ++d) n *= (*this)[d];
+    return n;
+  }
+  constexpr bool operator==(const Shape&) const = default;
+
+ private:
+  std::array<std::int64_t, kMaxRank> extents_{};
+  int rank_ = 0;
+};
+
+/// The extents as text: "(64, 192)".
+std::string to_string(const Shape& shape);
+
 /// The DType of elements of type T.
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::fp32;
-}
-template <>
-constexpr DType dtype_of<BFloat16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<std::int32_t>() {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<std::uint8_t>() {
-  return DType::u8;
-}
-template <>
-constexpr DType dtype_of<E4M3>() {
-  return DType::e4m3;
-}
-template <>
-constexpr DType dtype_of<E5M2>() {
-  return DType::e5m2;
-}
-template <>
-constexpr DType dtype_of<E8M0>() {
-  return DType::e8m0;
-}
-template <>
-constexpr DType dtype_of<std::int16_t>() {
-  return DType::i16;
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::fp32;
+  if constexpr (std::is_same_v<T, BFloat16>) return DType::bf16;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
+  if constexpr (std::is_same_v<T, E4M3>) return DType::e4m3;
+  if constexpr (std::is_same_v<T, E5M2>) return DType::e5m2;
+  if constexpr (std::is_same_v<T, E8M0>) return DType::e8m0;
+  if constexpr (std::is_same_v<T, std::int16_t>) return DType::i16;
 }
 
 /// A typed, shaped view of dense row-major memory that somebody else owns, usually an arena. A copy is another view of

@@ -39,6 +39,26 @@ void to_host(const Exec& exec, void* to, const Tensor& from) {
   finish(exec);
 }
 
+std::span<const std::byte> read_on_host(const Exec& exec, const Tensor& from, std::vector<std::byte>& copy) {
+  if constexpr (!kDevice) {
+    finish(exec);
+    return {from.data, from.bytes()};
+  }
+  copy.resize(from.bytes());
+  to_host(exec, copy.data(), from);
+  return copy;
+}
+
+void write_on_host(const Exec& exec, const Tensor& to, const std::function<void(const Tensor& host)>& write) {
+  if constexpr (!kDevice) {
+    finish(exec);
+    return write(to);
+  }
+  std::vector<std::byte> values(to.bytes());
+  write({values.data(), to.shape, to.dtype});
+  to_device(exec, to, values.data());
+}
+
 void finish(const Exec& exec) {
   static const std::string name = "shard8::tensor::finish";
   exec.fence(name);

@@ -8,7 +8,6 @@
 
 #include "tensor/bfloat16.hpp"
 #include "tensor/float8.hpp"
-#include "tensor/host_device.hpp"
 
 /// Arithmetic on small packs in one 32-bit word: two bf16 ("a pair", the first in the low half), or four 8-bit codes
 /// (the first in the low byte). A GPU runs each function as one instruction or a few. Kokkos kernels and plain CUDA

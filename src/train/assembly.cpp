@@ -9,7 +9,7 @@
 
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/placement.hpp"
+#include "comm/node.hpp"
 #include "kernels/libraries.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
@@ -131,7 +131,7 @@ const profile::Conditions& Assembly::find_conditions() {
 }
 
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
-  if (tensor::kDevice) find_conditions();  // for rehearse()
+  if (setup_.dims.device) find_conditions();  // for rehearse()
   take_memory();
   std::optional<comm::HostWaits::Unlimited> reading;
   if (!setup_.config.model.init_file.empty()) reading.emplace(mesh_.world.waits());

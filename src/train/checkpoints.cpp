@@ -112,7 +112,7 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
                                                  folder.directory(), common(run), config.checkpoint.keep,
                                                  [&folder] { return folder.lost(); });
   // A thread that writes on hosts takes its time from those that train; on a device these only wait.
-  if (async_ && !tensor::kDevice) writer_->use_direct_io();
+  if (async_ && !assembly.setup().dims.device) writer_->use_direct_io();
   assembly.trainer().before_change([this](int group) {
     if (!snapshot_->holds(group)) return;
     const auto phase = assembly_.timer().phase(profile::Phase::checkpoint_stall);
@@ -124,13 +124,15 @@ Checkpoints::Checkpoints(Assembly& assembly, const CheckpointFolder& folder, con
 void Checkpoints::finish_retention(const Manifest& from) {
   comm::agree_on_root(assembly_.mesh().world, 0, [&] {
     const checkpoint::Directory& directory = folder_.directory();
+    const std::int64_t keep = assembly_.setup().config.checkpoint.keep;
+    const auto latest = directory.latest();
+    const bool is_behind = latest && *latest < from.step;
+    // A scan examines every file of every checkpoint: not where there is nothing to do.
+    if (!is_behind && static_cast<std::int64_t>(directory.steps().size()) <= keep) return;
     const auto scan = directory.scan();
     if (scan.usable.empty() || scan.usable.front().step != from.step || from.run != writer_->training()) return;
-    const auto latest = directory.latest();
-    if (latest && *latest < from.step) directory.set_latest(from.step);
-    for (const std::string& trouble :
-         directory.retain(assembly_.setup().config.checkpoint.keep, writer_->training()).trouble)
-      say_(trouble);
+    if (is_behind) directory.set_latest(from.step);
+    for (const std::string& trouble : directory.retain(keep, writer_->training()).trouble) say_(trouble);
   });
 }
 

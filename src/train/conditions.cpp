@@ -10,7 +10,7 @@
 
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
-#include "comm/placement.hpp"
+#include "comm/node.hpp"
 #include "kernels/libraries.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"
@@ -35,7 +35,7 @@ Conditions local_conditions(const comm::Communicator& world, int threads) {
   conditions.emplace_back(condition::kCublas, version_of("cublaslt"));
   conditions.emplace_back("cuDNN", version_of("cudnn"));
   conditions.emplace_back("NCCL", version_of("nccl"));
-  conditions.emplace_back("BLAS", tensor::kDevice ? "none" : kernels::blas_description());
+  conditions.emplace_back("BLAS", device_name().empty() ? kernels::blas_description() : "none");
   conditions.emplace_back("MPI", comm::library_version());
   conditions.emplace_back("threads a rank", fmt::format("{}", threads));
   conditions.emplace_back("waiting", comm::name_of(world.waiting()));
@@ -74,7 +74,7 @@ Conditions conditions_of(const comm::Mesh& mesh, const Setup& setup, const std::
 }
 
 std::string machine_name() {
-  if (tensor::kDevice) return device_name();
+  if (std::string device = device_name(); !device.empty()) return device;
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(": ");

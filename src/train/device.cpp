@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "kernels/libraries.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
 #include "train/plan/plan.hpp"
 #endif

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operation/recorder.hpp"
+#include "operation/executor.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::train {

@@ -42,7 +42,7 @@ void Trainer::rehearse_step(float scale) {
     batch.first = m == 0;
     batch.last = m + 1 == micro_batches;
     batch.scale = scale;
-    model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, batch);
+    model_.forward_backward(context_, weights_, gradients_, batch);
   }
   gradients_.finish();
   timer_.discard_step();

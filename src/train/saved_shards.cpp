@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 
-#include "fsdp/unit_shards.hpp"
 #include "model/parameters.hpp"
 
 namespace shard8::train {

@@ -7,7 +7,7 @@
 #include "base/axes.hpp"
 #include "deck/config.hpp"
 #include "deck/layout.hpp"
-#include "fsdp/unit_shape.hpp"
+#include "fsdp/weight_forms.hpp"
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 

@@ -16,8 +16,8 @@ namespace shard8::train {
 struct State {
   tensor::ArenaSet arenas;
   model::Activations activations;
-  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   fp8::ScalingState scaling;
+  fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
   tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
 
@@ -30,6 +30,10 @@ struct State {
 
 /// Bytes of a State for this setup, by kind of memory.
 tensor::MemoryBytes state_bytes(const Setup& setup);
+
+/// Bytes of kernels::Workspace::memory: the most that any operation of a step needs. Found by recording a layer of
+/// each kind, the embedding and the head.
+std::size_t workspace_bytes(const Setup& setup);
 
 /// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the reduction of the largest unit's
 /// gradients can use, at most 256 MiB.

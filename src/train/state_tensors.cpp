@@ -24,8 +24,8 @@ struct ShardTensor {
 /// Adds the persistent tensors of one parameter to a list.
 class Lister {
  public:
-  Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::ShardLayout& layout, int shard)
-      : list_(list), spec_(spec), first_(layout.first_row(shard)), rows_(layout.owned_rows(shard)) {}
+  Lister(std::vector<StateTensor>& list, const model::ParameterSpec& spec, const fsdp::WeightForms& weight)
+      : list_(list), spec_(spec), first_(weight.first_row()), rows_(weight.owned_rows()) {}
 
   /// Adds a tensor that is cut over the ranks as the parameter is: one entry for each Hugging Face name among the
   /// parameter's sources.
@@ -77,33 +77,24 @@ class Lister {
 
 /// Adds one copy of a weight kept in FP8: its bytes, and its inverse scales, which are one number or one for each
 /// block.
-void add_stored(Lister& list, const std::vector<Tensor>& pieces, tensor::Scaling scaling, const Tensor& scalar,
-                Content data, Content scale_inv) {
-  if (pieces.empty()) return;
-  list.add({data, pieces[0]});
-  if (scaling == tensor::Scaling::tensor)
-    list.add_scalar(scale_inv, scalar);
+void add_stored(Lister& list, const tensor::Operand& copy, Content data, Content scale_inv) {
+  list.add({data, copy.data});
+  if (copy.scaling == tensor::Scaling::tensor)
+    list.add_scalar(scale_inv, copy.scale_inv);
   else
-    list.add({scale_inv, pieces[1], tensor::block_rows(scaling), tensor::block_cols(scaling)});
+    list.add({scale_inv, copy.scale_inv, tensor::block_rows(copy.scaling), tensor::block_cols(copy.scaling)});
 }
 
-void add_parameter(Lister& list, const Setup& setup, const State& state, int unit, std::size_t parameter) {
-  const fsdp::UnitBuffers& units = state.units;
-  list.add({Content::master, units.master(unit)[parameter]});
-  if (setup.fsdp.master_remainder) list.add({Content::master_remainder, units.remainder(unit)[parameter]});
+void add_parameter(Lister& list, const State& state, int unit, std::size_t parameter) {
+  const fsdp::WeightForms& weight = state.units.weights(unit)[parameter];
+  list.add({Content::master, weight.master});
+  if (state.units.options().master_remainder) list.add({Content::master_remainder, weight.remainder});
   list.add({Content::exp_avg, state.optimizer.first_moment(unit)[parameter]});
   list.add({Content::exp_avg_sq, state.optimizer.second_moment(unit)[parameter]});
-
-  const auto u = static_cast<std::size_t>(unit);
-  const fp8::Site site = setup.weights.site(setup.units[u], setup.units[u].parameters[parameter]);
-  if (!site.on() || !setup.weights.primary_fp8) return;
-  const fp8::Recipe& recipe = setup.weights.recipe;
-  const fsdp::CopyTensors& stored = units.stored(unit)[parameter];
-  const Tensor scalar = recipe.per_tensor() ? state.scaling.weight_scale_inv(site) : Tensor{};
-  add_stored(list, stored.forward, recipe.by_rows(fp8::Role::weight), scalar, Content::fp8_rowwise,
-             Content::fp8_rowwise_scale_inv);
-  add_stored(list, stored.backward, recipe.by_columns(fp8::Role::weight), scalar, Content::fp8_columnwise,
-             Content::fp8_columnwise_scale_inv);
+  if (weight.stored.empty()) return;
+  add_stored(list, weight.stored.forward, Content::fp8_rowwise, Content::fp8_rowwise_scale_inv);
+  if (weight.stored.two())
+    add_stored(list, weight.stored.backward, Content::fp8_columnwise, Content::fp8_columnwise_scale_inv);
 }
 
 /// A tensor (rows, cols) that every rank holds.
@@ -140,9 +131,9 @@ std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
     for (std::size_t p = 0; p < setup.units[u].parameters.size(); ++p) {
       const int unit = static_cast<int>(u);
       const model::ParameterSpec& spec = setup.units[u].parameters[p];
-      Lister lister(list, spec, state.units.layout(unit, static_cast<int>(p)), setup.place.rank(spec.sharing.sharded));
+      Lister lister(list, spec, state.units.weights(unit)[p]);
       const std::size_t begin = list.size();
-      add_parameter(lister, setup, state, unit, p);
+      add_parameter(lister, state, unit, p);
       for (std::size_t i = begin; i < list.size(); ++i) list[i].group = unit;
     }
   }

@@ -67,7 +67,7 @@ class Verifier {
     for (const model::UnitSpec& unit : units) {
       for (const model::ParameterSpec& parameter : unit.parameters) {
         const fp8::Site site = format_.site(unit, parameter);
-        if (site.on() && format_.primary_fp8)
+        if (site.on() && format_.stored())
           check_weight(site, sources_of(parameter));
         else
           for (const Source& source : sources_of(parameter)) check_plain(source);
@@ -116,7 +116,7 @@ class Verifier {
 
   /// Reads the scaling state of all matrices, if the recipe has any.
   void read_state() {
-    if (!recipe_.per_tensor() || !format_.primary_fp8) return;
+    if (!recipe_.per_tensor() || !format_.stored()) return;
     const std::int64_t columns = recipe_.layers * fp8::kLinears;
     const auto roles = recipe_.delayed() ? fp8::kRoles : 1;
     read_whole(Content::fp8_scale, roles, columns, scales_);

@@ -8,7 +8,6 @@
 
 #include "kernels/elementwise.hpp"
 #include "model/initialise.hpp"
-#include "optim/schedule.hpp"
 #include "tensor/transfer.hpp"
 #include "train/state_tensors.hpp"
 
@@ -86,7 +85,7 @@ void Trainer::forward_backward(std::int64_t micro_batch) {
   m.first = micro_batch == 0;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
   m.scale = static_cast<float>(1.0 / static_cast<double>(tokens_per_step()));
-  model_.forward_backward(context_, {weights_, fp8_weights_}, gradients_, m);
+  model_.forward_backward(context_, weights_, gradients_, m);
 }
 
 std::optional<double> Trainer::reduce_and_update(std::int64_t step, double learning_rate) {

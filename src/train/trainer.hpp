@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "comm/mesh.hpp"
 #include "data/batch.hpp"
@@ -14,11 +16,11 @@
 #include "fsdp/weight_store.hpp"
 #include "io/tensor_file.hpp"
 #include "kernels/libraries.hpp"
+#include "model/fp8_weights.hpp"
 #include "model/transformer.hpp"
 #include "optim/gradient_norm.hpp"
 #include "profile/step_timer.hpp"
 #include "train/state.hpp"
-#include "train/update.hpp"
 
 namespace shard8::train {
 
@@ -32,6 +34,24 @@ struct StepResult {
   double seconds = 0;       ///< on this rank
   std::uint64_t asked = 0;  ///< the largest number that a rank gave at the end of the step (Trainer::ask)
 };
+
+/// When a step updates each unit, and when it issues the first gathers of the next step.
+struct UpdatePlan {
+  enum class When : std::uint8_t {
+    as_reduced,  ///< a unit is updated as soon as its own gradients are reduced
+    after_norm,  ///< all units are updated after all gradients are reduced, summed over tensor ranks and normed
+  };
+  When when = When::after_norm;
+  std::vector<int> order;  ///< every unit once
+  /// Position in `order`: the first gathers of the next step are issued just before this update, so that they travel
+  /// while it computes. None: they are issued at the end of the step. No gather reads the shards of a unit that is
+  /// updated at this position or later.
+  std::optional<std::size_t> gather_before;
+};
+
+/// The plan of every step of a run. It is as_reduced without clipping and with one tensor rank: clipping needs the norm
+/// of all gradients first, and tensor ranks sum the gradients of replicated parameters after all reductions.
+UpdatePlan plan_updates(const Setup& setup);
 
 /// Trains on one rank, step by step: the model over this rank's memory, with its weights, gradients and optimizer. What
 /// the constructor is given must outlive the trainer. Assembly makes one. Call initialise(), start(), on a device

@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "train/update.hpp"
-
 #include <algorithm>
 
-#include "model/transformer.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::train {
 
@@ -14,7 +12,7 @@ namespace {
 /// Whether a unit's shards hold the next step's weights as soon as the unit is updated. Otherwise FP8 bytes or scales
 /// of its weights are set after all updates (Fp8Weights::after_update).
 bool complete_when_updated(const model::WeightFormat& weights) {
-  return !weights.recipe.on() || (weights.recipe.delayed() && weights.primary_fp8);
+  return !weights.recipe.on() || (weights.recipe.delayed() && weights.stored());
 }
 
 /// Whether one of the next step's first gathers can be of this unit. The first gathers are those of the first visit and

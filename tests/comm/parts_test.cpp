@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "comm/host_waits.hpp"
 #include "comm/launch.hpp"
 #include "comm/mesh.hpp"
-#include "comm/mpi/scratch.hpp"
+#include "comm/mpi/group.hpp"
 #include "comm/mpi/sums.hpp"
 #include "comm/node.hpp"
-#include "comm/waiting.hpp"
 #include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {

@@ -11,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/call_clock.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/late_peers.hpp"
 #include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {

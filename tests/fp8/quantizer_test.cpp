@@ -8,7 +8,6 @@
 #include <cstring>
 #include <random>
 
-#include "fp8/cast_buffer.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/elementwise.hpp"
 #include "tests/fp8/state.hpp"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fp8/cast_buffer.hpp"
+#include "fp8/quantizer.hpp"
 
 namespace shard8 {
 namespace {

@@ -44,9 +44,9 @@ namespace {
 using fsdp::Options;
 using tensor::DType;
 
-/// The units of tests::piece_units(), with `layers` layers, each with a copy for each pass.
+/// The units of tests::format_units(), with `layers` layers, each with a copy for each pass.
 std::vector<fsdp::UnitShape> units_of(int layers) {
-  const auto few = tests::piece_units(true);
+  const auto few = tests::format_units(true);
   std::vector<fsdp::UnitShape> units(static_cast<std::size_t>(layers), few[2]);
   units.insert(units.begin(), few.front());
   units.push_back(few.back());
@@ -80,7 +80,7 @@ std::size_t bookkeeping(int layers, int prefetch, bool reshard) {
   return live_bytes - before;
 }
 
-// Measured: 17.8 KiB for a layer of five parameters with two copies, 151 bytes for a slot.
+// Measured: 22.8 KiB for a layer of five parameters with two copies, 151 bytes for a slot.
 constexpr std::size_t kBytesPerLayer = 24 << 10, kBytesPerSlot = 256, kBytes = 32 << 10;
 
 TEST(Bookkeeping, GrowsAsLayersPlusPrefetch) {

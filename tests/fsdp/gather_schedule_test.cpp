@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "fsdp/unit_shape.hpp"
+#include "fsdp/weight_forms.hpp"
 #include "tests/fsdp/units.hpp"
 
 namespace shard8 {

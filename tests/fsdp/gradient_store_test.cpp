@@ -76,8 +76,10 @@ void run_step(Units& units, fsdp::GradientStore& store, int step, int micro_batc
 /// With `magnitude` the sums of absolute values.
 std::vector<double> plain_sum(const Units& units, const Place& place, int micro_batches, Contribution contribution,
                               bool magnitude) {
-  const auto& layout = units.buffers.layout(place.unit, static_cast<int>(place.parameter));
-  const std::int64_t cols = units.buffers.gradient(place.unit)[place.parameter].cols();
+  const auto& [layout, cols] = [&] {
+    const fsdp::WeightForms& weight = units.buffers.weights(place.unit)[place.parameter];
+    return std::pair(weight.layout, weight.cols);
+  }();
   std::vector<double> whole(static_cast<std::size_t>(layout.padded_rows() * cols));
   for (std::int64_t i = 0; i < layout.rows * cols; ++i) {
     for (int m = 0; m < micro_batches; ++m) {
@@ -98,11 +100,12 @@ void run(const Options& options, int micro_batches, Contribution contribution, d
   Units units(options, shapes);
   // The result must not depend on what the memory held before.
   for (int u = 0; u < tests::kLayers + 2; ++u) {
-    const int own = units.buffers.own_gradient_slot(u);
-    const int first = own < 0 ? 0 : own, end = own < 0 ? units.buffers.rotating_gradient_slots() : own + 1;
+    const fsdp::GradientSlots& memory = units.buffers.gradients();
+    const int own = memory.own_slot(u);
+    const int first = own < 0 ? 0 : own, end = own < 0 ? memory.rotating_slots() : own + 1;
     for (int slot = first; slot < end; ++slot) {
-      const auto& place = units.buffers.gradient_place(slot, u);
-      for (const auto* tensors : {&place.whole, &place.staged, &place.staged_shard})
+      const auto& place = memory.place(slot, u);
+      for (const auto* tensors : {&place.whole, &place.sent, &place.received})
         for (const Tensor& t : *tensors) std::fill_n(t.data, t.bytes(), std::byte{0x7f});
     }
   }
@@ -110,8 +113,8 @@ void run(const Options& options, int micro_batches, Contribution contribution, d
   for (int step = 0; step < 2; ++step) {
     run_step(units, store, step, micro_batches, contribution);
     for (int u = 0; u < tests::kLayers + 2; ++u) {
-      for (std::size_t p = 0; p < units.buffers.gradient(u).size(); ++p) {
-        const Tensor& shard = units.buffers.gradient(u)[p];
+      for (std::size_t p = 0; p < units.buffers.weights(u).size(); ++p) {
+        const Tensor& shard = units.buffers.weights(u)[p].gradient;
         const std::vector<float> got(shard.as<float>(), shard.as<float>() + shard.count());
         const Place place{step, 0, u, p, 0};
         const auto want = plain_sum(units, place, micro_batches, contribution, false);

@@ -44,14 +44,14 @@ std::vector<Options> all_options() {
 }
 
 TEST(UnitBuffers, AllocatesTheMeasuredBytes) {
-  for (const auto& units : {tests::small_units(), tests::piece_units(false), tests::piece_units(true)}) {
+  for (const auto& units : {tests::small_units(), tests::format_units(false), tests::format_units(true)}) {
     for (const Options& options : all_options()) {
       auto measured = tensor::ArenaSet::measure();
       const UnitBuffers planned(units, options, measured);
       tensor::ArenaSet real(measured.bytes());
       const UnitBuffers buffers(units, options, real);
       ASSERT_EQ(real.bytes(), measured.bytes());
-      for (const auto& t : buffers.master(kRoot)) ASSERT_NE(t.data, nullptr);
+      for (const auto& w : buffers.weights(kRoot)) ASSERT_NE(w.master.data, nullptr);
     }
   }
 }
@@ -94,7 +94,7 @@ TEST(UnitBuffers, SingleUseUnitsShareASlot) {
               2 * layer + (accumulate ? embedding + root : std::max(embedding, root)));
     EXPECT_EQ(buffers.gather().own_slot(kEmbedding) == buffers.gather().own_slot(kRoot), !accumulate);
     EXPECT_EQ(buffers.gather().rotating_slots(), 2);
-    EXPECT_EQ(buffers.own_gradient_slot(kRoot) < 0, !accumulate);
+    EXPECT_EQ(buffers.gradients().own_slot(kRoot) < 0, !accumulate);
     EXPECT_EQ(apart[MemoryKind::gradients].used() - arenas[MemoryKind::gradients].used(),
               accumulate ? 0 : embedding + root - 2 * (std::max(layer, root) - layer));
   }
@@ -135,13 +135,12 @@ TEST(UnitBuffers, OneShardCopiesNothing) {
   const UnitBuffers buffers(tests::small_units(), options, arenas);
   EXPECT_EQ(measured[MemoryKind::gathered].high_water(), 0u);
   for (int u = 0; u < kLayers + 2; ++u) {
-    EXPECT_FALSE(buffers.gathers(u));
     EXPECT_FALSE(buffers.reduces(u));
-    const auto& gathered = buffers.gather().place(buffers.gather().own_slot(u), u).gathered;
-    const auto& gradients = buffers.gradient_place(buffers.own_gradient_slot(u), u);
-    for (std::size_t p = 0; p < buffers.master(u).size(); ++p) {
-      EXPECT_EQ(gathered[p].forward.at(0).data, buffers.master(u)[p].data);
-      EXPECT_EQ(gradients.whole[p].data, buffers.gradient(u)[p].data);
+    const auto& gathered = buffers.gather().place(buffers.gather().own_slot(u), u).read;
+    const auto& gradients = buffers.gradients().place(buffers.gradients().own_slot(u), u);
+    for (std::size_t p = 0; p < buffers.weights(u).size(); ++p) {
+      EXPECT_EQ(gathered[p].forward.data.data, buffers.weights(u)[p].master.data);
+      EXPECT_EQ(gradients.whole[p].data, buffers.weights(u)[p].gradient.data);
     }
   }
 }
@@ -172,9 +171,9 @@ TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
   units[2].parameters[1].granularity = 8;
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(units, options, arenas);
-  EXPECT_EQ(buffers.gradient_place(1, 1).whole[1].shape, (tensor::Shape{16, 6}));
-  EXPECT_EQ(buffers.gradient_place(1, 2).whole[1].shape, (tensor::Shape{32, 6}));
-  EXPECT_EQ(buffers.gather().place(1, 2).parameters[1].travel.forward.at(0).shape, (tensor::Shape{32, 6}));
+  EXPECT_EQ(buffers.gradients().place(1, 1).whole[1].shape, (tensor::Shape{16, 6}));
+  EXPECT_EQ(buffers.gradients().place(1, 2).whole[1].shape, (tensor::Shape{32, 6}));
+  EXPECT_EQ(buffers.gather().place(1, 2).travel[1].forward.data.shape, (tensor::Shape{32, 6}));
   const auto two_buffers = 2 * (block(32 * 6, 4) - block(16 * 6, 4));
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water() - equal[MemoryKind::gathered].high_water(), two_buffers);
   EXPECT_EQ(arenas[MemoryKind::gradients].high_water() - equal[MemoryKind::gradients].high_water(),
@@ -198,14 +197,15 @@ TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
     tensor::ArenaSet arenas(measured.bytes());
     const UnitBuffers buffers(units, options, arenas, lent);
     EXPECT_EQ(arenas.bytes(), measured.bytes());
-    EXPECT_EQ(buffers.gradient(1).front().data == lent[1].data, shards == 4);
+    EXPECT_EQ(buffers.weights(1).front().gradient.data == lent[1].data, shards == 4);
     if (shards == 4) {
-      EXPECT_LE(buffers.gradient(1).back().data + buffers.gradient(1).back().bytes(), lent[1].data + needed);
+      EXPECT_LE(buffers.weights(1).back().gradient.data + buffers.weights(1).back().gradient.bytes(),
+                lent[1].data + needed);
     }
     for (std::size_t p = 0; p < units[1].parameters.size(); ++p)
-      EXPECT_EQ(buffers.gradient(1)[p].shape, plain.gradient(1)[p].shape);
-    EXPECT_NE(buffers.gradient(2).front().data, lent[2].data);
-    EXPECT_NE(buffers.gradient(kEmbedding).front().data, nullptr);
+      EXPECT_EQ(buffers.weights(1)[p].gradient.shape, plain.weights(1)[p].gradient.shape);
+    EXPECT_NE(buffers.weights(2).front().gradient.data, lent[2].data);
+    EXPECT_NE(buffers.weights(kEmbedding).front().gradient.data, nullptr);
   }
 }
 
@@ -213,40 +213,40 @@ TEST(UnitBuffers, ShapesOfShards) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::small_units(),
                             {tests::first_of(4), 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);
-  EXPECT_EQ(buffers.master(kEmbedding)[0].shape, (tensor::Shape{3, 6}));
-  EXPECT_EQ(buffers.master(1)[1].shape, (tensor::Shape{4, 6}));
-  EXPECT_EQ(buffers.master(1)[2].shape, (tensor::Shape{1, 9}));
+  EXPECT_EQ(buffers.weights(kEmbedding)[0].master.shape, (tensor::Shape{3, 6}));
+  EXPECT_EQ(buffers.weights(1)[1].master.shape, (tensor::Shape{4, 6}));
+  EXPECT_EQ(buffers.weights(1)[2].master.shape, (tensor::Shape{1, 9}));
   const auto& place = buffers.gather().place(0, 1);
-  EXPECT_EQ(place.parameters[1].travel.forward.at(0).shape, (tensor::Shape{16, 6}));
-  EXPECT_EQ(place.gathered[1].forward.at(0).shape, (tensor::Shape{13, 6}));
-  EXPECT_EQ(place.gathered[0].forward.at(0).shape, (tensor::Shape{7}));
-  EXPECT_EQ(place.gathered[1].forward.at(0).dtype, DType::bf16);
-  EXPECT_EQ(buffers.master(1)[1].dtype, DType::fp32);
+  EXPECT_EQ(place.travel[1].forward.data.shape, (tensor::Shape{16, 6}));
+  EXPECT_EQ(place.read[1].forward.data.shape, (tensor::Shape{13, 6}));
+  EXPECT_EQ(place.read[0].forward.data.shape, (tensor::Shape{7}));
+  EXPECT_EQ(place.read[1].forward.data.dtype, DType::bf16);
+  EXPECT_EQ(buffers.weights(1)[1].master.dtype, DType::fp32);
   EXPECT_EQ(buffers.gather().own_slot(1), -1);
   EXPECT_GE(buffers.gather().own_slot(kRoot), buffers.gather().rotating_slots());
 }
 
-TEST(UnitBuffers, EveryPieceToTransferHasAStoredShard) {
+TEST(UnitBuffers, EveryCopyThatTravelsHasAStoredShard) {
   auto arenas = tensor::ArenaSet::measure();
-  const UnitBuffers buffers(tests::piece_units(true),
+  const UnitBuffers buffers(tests::format_units(true),
                             {tests::first_of(4), 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);
-  const auto& stored = buffers.stored(2);
-  ASSERT_EQ(stored.size(), 5u);
-  EXPECT_TRUE(stored[0].forward.empty() && stored[0].backward.empty()) << "a norm";
-  ASSERT_EQ(stored[1].forward.size(), 2u);
-  EXPECT_TRUE(stored[1].backward.empty()) << "one copy";
-  EXPECT_EQ(stored[1].forward[0].shape, (tensor::Shape{4, 6}));
-  EXPECT_EQ(stored[1].forward[0].dtype, DType::e4m3);
-  EXPECT_EQ(stored[1].forward[1].shape, (tensor::Shape{1, 2}));
-  ASSERT_EQ(stored[2].backward.size(), 2u);
-  EXPECT_EQ(stored[2].forward[1].shape, (tensor::Shape{4, 3}));
-  EXPECT_EQ(stored[2].backward[1].shape, (tensor::Shape{1, 6}));
-  EXPECT_EQ(stored[2].backward[1].dtype, DType::e8m0);
-  // Each tensor takes one block: eight of stored shards in a layer, and four of the head.
+  const auto& weights = buffers.weights(2);
+  ASSERT_EQ(weights.size(), 5u);
+  EXPECT_TRUE(weights[0].stored.empty()) << "a norm";
+  EXPECT_FALSE(weights[1].stored.two()) << "one copy";
+  EXPECT_EQ(weights[1].stored.forward.data.shape, (tensor::Shape{32, 32}));
+  EXPECT_EQ(weights[1].stored.forward.data.dtype, DType::e4m3);
+  EXPECT_EQ(weights[1].stored.forward.scale_inv.shape, (tensor::Shape{1, 32}));
+  ASSERT_TRUE(weights[2].stored.two());
+  EXPECT_EQ(weights[2].stored.forward.scale_inv.shape, (tensor::Shape{32, 1}));
+  EXPECT_EQ(weights[2].stored.backward.scale_inv.shape, (tensor::Shape{1, 32}));
+  EXPECT_EQ(weights[2].stored.backward.scale_inv.dtype, DType::e8m0);
+  EXPECT_TRUE(weights[3].stored.empty() && weights[4].stored.empty()) << "cast after the gather";
+  // A copy takes 1,024 bytes of elements and a block of scales: three copies in a layer, and two of the head.
   auto without = tensor::ArenaSet::measure();
-  const UnitBuffers plain(tests::piece_units(false), buffers.options(), without);
+  const UnitBuffers plain(tests::format_units(false), buffers.options(), without);
   EXPECT_EQ(arenas[MemoryKind::weights].high_water() - without[MemoryKind::weights].high_water(),
-            256u * ((kLayers - 1) * (2 + 4 + 2) + 4));
+            (1024u + 256u) * ((kLayers - 1) * 3 + 2));
 }
 
 TEST(UnitBuffers, MastersWithARemainder) {
@@ -261,23 +261,21 @@ TEST(UnitBuffers, MastersWithARemainder) {
       const bool alias = shards == 1 && compute == DType::bf16;
       EXPECT_EQ(measured[MemoryKind::gathered].high_water() == 0, alias);
       for (int u = 0; u < kLayers + 2; ++u) {
-        EXPECT_EQ(buffers.gathers(u), !alias);
         const auto& gather = buffers.gather();
         const auto& place = gather.place(std::max(0, gather.own_slot(u)), u);
-        for (std::size_t p = 0; p < buffers.master(u).size(); ++p) {
-          EXPECT_EQ(buffers.master(u)[p].dtype, DType::bf16);
-          EXPECT_EQ(buffers.remainder(u)[p].dtype, DType::i16);
-          EXPECT_EQ(buffers.remainder(u)[p].shape, buffers.master(u)[p].shape);
-          EXPECT_NE(buffers.remainder(u)[p].data, buffers.master(u)[p].data);
-          EXPECT_EQ(place.gathered[p].forward.at(0).data == buffers.master(u)[p].data, alias);
+        for (std::size_t p = 0; p < buffers.weights(u).size(); ++p) {
+          EXPECT_EQ(buffers.weights(u)[p].master.dtype, DType::bf16);
+          EXPECT_EQ(buffers.weights(u)[p].remainder.dtype, DType::i16);
+          EXPECT_EQ(buffers.weights(u)[p].remainder.shape, buffers.weights(u)[p].master.shape);
+          EXPECT_NE(buffers.weights(u)[p].remainder.data, buffers.weights(u)[p].master.data);
+          EXPECT_EQ(place.read[p].forward.data.data == buffers.weights(u)[p].master.data, alias);
         }
       }
     }
   }
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers fp32(tests::small_units(), Options{}, arenas);
-  ASSERT_EQ(fp32.remainder(1).size(), fp32.master(1).size());
-  for (const auto& t : fp32.remainder(1)) EXPECT_EQ(t.count(), 0);
+  for (const auto& w : fp32.weights(1)) EXPECT_EQ(w.remainder.count(), 0);
 }
 
 }  // namespace

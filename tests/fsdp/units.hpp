@@ -6,7 +6,7 @@
 
 #include "base/axes.hpp"
 #include "fsdp/gather_schedule.hpp"
-#include "fsdp/unit_shape.hpp"
+#include "fsdp/weight_forms.hpp"
 
 namespace shard8::tests {
 
@@ -38,37 +38,40 @@ inline std::vector<fsdp::UnitShape> units_of_two_kinds() {
   return units;
 }
 
-/// An embedding, layers and a root whose parameters have pieces of every kind. Their 12 rows in blocks of 4 give short
-/// and empty shards. The first layer has plain rows without blocks. `stored`: parameters with pieces to transfer keep
-/// them as shards.
-inline std::vector<fsdp::UnitShape> piece_units(bool stored) {
-  using fsdp::Copies;
-  using fsdp::Piece;
+/// The inverse scale to which every copy with Scaling::tensor of format_units() refers.
+inline float kScaleInv = 0.5f;
+
+/// An embedding, layers and a root whose parameters have formats of every kind. Their 96 rows in blocks of 32 give
+/// short and empty shards. The first layer has plain rows without blocks. `stored`: parameters that are cast before the
+/// gather keep the cast as shards.
+inline std::vector<fsdp::UnitShape> format_units(bool stored) {
+  using fsdp::Cast;
+  using fsdp::Formats;
   using tensor::DType;
-  const Copies tiles{{Piece{DType::e4m3, 1, 6}, Piece{DType::fp32, 4, 2}}, {}};
-  const Copies rows_columns{{Piece{DType::e4m3, 1, 6}, Piece{DType::e8m0, 1, 3}},
-                            {Piece{DType::e4m3, 1, 6}, Piece{DType::e8m0, 4, 6}}};
-  const Copies one_and_two{{Piece{DType::e5m2, 1, 10}}, {Piece{DType::e4m3, 1, 10}, Piece{DType::fp32, 2, 1}}};
-  const auto parameter = [](const char* name, std::int64_t cols, const Copies& travel, const Copies& compute,
-                            bool keep) {
-    return fsdp::ParameterShape{name, 12, cols, 4, true, false, travel, compute, keep};
+  using tensor::Scaling;
+  const Formats columns{{DType::e4m3, Scaling::column_32}, {DType::e4m3, Scaling::column_32}};
+  const Formats rows_columns{{DType::e4m3, Scaling::row_32}, {DType::e4m3, Scaling::column_32}};
+  const Formats tensor_columns{{DType::e5m2, Scaling::tensor}, {DType::e4m3, Scaling::column_32}};
+  const Cast before = stored ? Cast::stored : Cast::before_gather;
+  const auto parameter = [](const char* name, std::int64_t cols, const Formats& formats, Cast cast) {
+    const tensor::Tensor scale{reinterpret_cast<std::byte*>(&kScaleInv), {1}, DType::fp32};
+    return fsdp::ParameterShape{name, 96, cols, 32, true, false, formats, cast, scale};
   };
   const auto norm = [](std::int64_t rows) { return fsdp::ParameterShape{"norm", rows, 1, 1, false, true}; };
   const auto plain = [](const char* name, std::int64_t cols) {
-    return fsdp::ParameterShape{name, 12, cols, 1, true, false};
+    return fsdp::ParameterShape{name, 96, cols, 1, true, false};
   };
   std::vector<fsdp::UnitShape> units;
   units.push_back({"embedding", {{"table", 11, 6, 1, false, false}}, false});
-  units.push_back({"first", {norm(7), plain("qkv", 6), plain("fc1", 6), plain("fc2", 10), plain("proj", 6)}, true});
+  units.push_back({"first", {norm(7), plain("qkv", 32), plain("fc1", 32), plain("fc2", 64), plain("proj", 32)}, true});
   for (int l = 1; l < kLayers; ++l)
-    units.push_back(
-        {"layer",
-         {norm(7), parameter("qkv", 6, tiles, {}, stored),  // one copy, not converted
-          parameter("fc1", 6, rows_columns, {}, stored),    // two copies
-          parameter("fc2", 10, {}, one_and_two, false),     // plain rows, converted into two copies
-          parameter("proj", 6, tiles, Copies{{Piece{DType::bf16, 1, 6}}, {}}, stored)},  // one copy, converted
-         true});
-  units.push_back({"root", {norm(1), parameter("head", 6, rows_columns, {}, stored)}, false});
+    units.push_back({"layer",
+                     {norm(7), parameter("qkv", 32, columns, before),            // one copy, not converted
+                      parameter("fc1", 32, rows_columns, before),                // two copies
+                      parameter("fc2", 64, tensor_columns, Cast::after_gather),  // converted into two copies
+                      parameter("proj", 32, columns, Cast::after_gather)},       // converted into one copy
+                     true});
+  units.push_back({"root", {norm(1), parameter("head", 32, rows_columns, before)}, false});
   return units;
 }
 

@@ -39,9 +39,9 @@ std::vector<float> values(const Tensor& t) {
 void write_masters(const Units& units, int step) {
   for (int u = 0; u < static_cast<int>(units.buffers.units().size()); ++u) {
     const int rank = units.mesh.place.rank(units.buffers.sharing(u).sharded);
-    for (std::size_t p = 0; p < units.buffers.master(u).size(); ++p) {
-      const Tensor& master = units.buffers.master(u)[p];
-      const auto& layout = units.buffers.layout(u, static_cast<int>(p));
+    for (std::size_t p = 0; p < units.buffers.weights(u).size(); ++p) {
+      const Tensor& master = units.buffers.weights(u)[p].master;
+      const auto& layout = units.buffers.weights(u)[p].layout;
       for (std::int64_t i = 0; i < master.count(); ++i) {
         const bool padding = i / master.cols() >= layout.owned_rows(rank);
         const std::int64_t element = layout.first_row(rank) * master.cols() + i;
@@ -51,14 +51,12 @@ void write_masters(const Units& units, int step) {
   }
 }
 
-void expect_weights(const Units& units, const fsdp::GatheredUnit& weights, int step, int unit) {
-  EXPECT_TRUE(weights.stamp.current());
+void expect_weights(const Units& units, std::span<const fsdp::GatheredWeight> weights, int step, int unit) {
   std::vector<Tensor> got;
-  for (const fsdp::Gathered& parameter : weights.parameters) {
-    ASSERT_EQ(parameter.forward.size(), 1u);
-    ASSERT_EQ(parameter.backward.size(), 1u);
-    ASSERT_EQ(parameter.forward[0].data, parameter.backward[0].data);
-    got.push_back(parameter.of(Pass::backward)[0]);
+  for (const fsdp::GatheredWeight& weight : weights) {
+    EXPECT_TRUE(weight.stamp.current());
+    ASSERT_EQ(weight.forward.data.data, weight.backward.data.data);
+    got.push_back(weight.plain());
   }
   const auto& parameters = units.buffers.units()[static_cast<std::size_t>(unit)].parameters;
   ASSERT_EQ(got.size(), parameters.size());
@@ -78,11 +76,10 @@ fsdp::GatherHooks hooks_of(const Units& units) {
   fsdp::GatherHooks hooks;
   hooks.before = [&units](int unit, std::span<const fsdp::GatherHooks::Own> own) {
     for (const auto& [p, travel] : own)
-      kernels::cast(units.exec, travel.forward.at(0), units.buffers.master(unit)[static_cast<std::size_t>(p)]);
+      kernels::cast(units.exec, travel.forward.data, units.buffers.weights(unit)[static_cast<std::size_t>(p)].master);
   };
   hooks.after = [&units](int, std::span<const fsdp::GatherHooks::Arrived> arrived) {
-    for (const auto& [p, travel, compute] : arrived)
-      kernels::cast(units.exec, compute.forward.at(0), travel.forward.at(0));
+    for (const auto& [p, travel, read] : arrived) kernels::cast(units.exec, read.forward.data, travel.forward.data);
   };
   return hooks;
 }
@@ -169,9 +166,9 @@ TEST(WeightStore, PaddingIsGatheredAsZeros) {
   store.begin_step(std::vector{fsdp::Visit{1, Pass::forward}});
   store.acquire(1, Pass::forward);
   const auto& place = units.buffers.gather().place(store.schedule().slot_of(1), 1);
-  for (std::size_t p = 0; p < place.parameters.size(); ++p) {
-    const auto& layout = units.buffers.layout(1, static_cast<int>(p));
-    const Tensor& travel = place.parameters[p].travel.forward.at(0);
+  for (std::size_t p = 0; p < place.travel.size(); ++p) {
+    const auto& layout = units.buffers.weights(1)[p].layout;
+    const Tensor& travel = place.travel[p].forward.data;
     const auto padding = values(travel.slice(layout.rows, layout.padded_rows() - layout.rows));
     EXPECT_TRUE(tests::same_bits(padding, std::vector<float>(padding.size(), 0.0f)));
   }

@@ -36,10 +36,10 @@ struct Products {
     const Tensor x = m.put_tokens(tests::Matrix(m.dims.tokens(), m.dims.hidden, 1));
     const Tensor y = m.put(tests::Matrix(m.dims.tokens(), m.dims.qkv_width(), 1));
     run(Linear::qkv, x, y, [&](const auto& dw, const auto& input, const auto& dy, const auto& scratch) {
-      if (forward)
-        column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv().forward);
-      else
-        column_linear_backward(m.context, x, dw, dy, input, {w, {}}, scratch, model::Overlap().qkv());
+      if (forward) return column_linear_forward(m.context, y, input, {w, {}}, scratch, model::Overlap().qkv().forward);
+      const auto gradient = output_gradient(m.context, Fp8Module::site(Linear::qkv, Role::input), dy, scratch);
+      auto sum = column_linear_backward(m.context, x, dw, gradient, input, {w, {}}, scratch, model::Overlap().qkv());
+      EXPECT_EQ(sum.wait(m.context).count(), 1);
     });
   }
   void row(const model::Weight& w, bool forward) {
@@ -51,9 +51,9 @@ struct Products {
             row_linear_forward(m.context, y, input, {w, {}}, y, scratch, model::Overlap().proj().forward).made());
         return;
       }
-      model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj().gather);
-      backward.dgrad(m.context, x, dw, {w, {}});
-      backward.wgrad(m.context, dw, input);
+      const model::LinearInput saved(input, Fp8Module::site(Linear::proj, Role::input));
+      model::RowBackward backward(m.context, saved, dy, scratch, model::Overlap().proj().gather);
+      std::move(backward).dgrad(m.context, x, dw, {w, {}}).wgrad(m.context, dw);
     });
   }
 
@@ -66,9 +66,8 @@ struct Products {
     const auto scratch = m.linear_scratch();
     const auto input = m.copies(Role::input, x.rows(), x.cols());
     m.context.quantizer->cast(site, input, x, m.share(site).tokens());
-    const auto dy = output_gradient(m.context, site, y, m.share(site.with(Role::output_gradient)).tokens(), scratch);
     const auto sums = m.gradients(Fp8Module::kLayer);
-    f(model::AffineGradient{{sums[static_cast<std::size_t>(m.weight_of(linear))], {}}, false}, input, dy, scratch);
+    f(model::AffineGradient{{sums[static_cast<std::size_t>(m.weight_of(linear))], {}}, false}, input, y, scratch);
   }
 };
 

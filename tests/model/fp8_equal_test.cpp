@@ -71,20 +71,20 @@ void run_fused(const Fp8Setting& setting) {
   const model::LayernormMlp mlp{{{m.model.arch, m.dims.norm_eps}}};
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const Tensor dx = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 2));
-  mlp.forward(m.context, m.output(x.rows(), x.cols()), saved, x, layer.weights.mlp, scratch);
-  expect_unfused(m, kFc1, saved.fc1.input.by_rows, normed(m, x, layer.weights.mlp.fc1.norm));
+  EXPECT_TRUE(mlp.forward(m.context, m.output(x.rows(), x.cols()), saved, x, layer.weights.mlp, scratch).made());
+  expect_unfused(m, kFc1, saved.fc1.input.copies.by_rows, normed(m, x, layer.weights.mlp.fc1.norm));
   const Tensor inside = copy_of(m, saved.preactivation);
   const Tensor active = m.output(m.dims.tokens(), m.dims.ffn);
   llama ? kernels::swiglu_forward(m.context.executor.exec(), active, inside)
         : kernels::gelu_forward(m.context.executor.exec(), active, inside);
-  expect_unfused(m, kFc2, saved.fc2_input.by_rows, active);
+  expect_unfused(m, kFc2, saved.fc2.copies.by_rows, active);
 
   auto fc2 = mlp.begin_backward(m.context, dx, saved, scratch);
-  mlp.backward(m.context, fc2, dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch);
+  EXPECT_FALSE(mlp.backward(m.context, std::move(fc2), dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch));
   const Tensor gradient = m.output(inside.rows(), inside.cols());
   llama ? kernels::swiglu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside)
         : kernels::gelu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside);
-  const auto cast = scratch.linear.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols(), false);
+  const auto cast = scratch.fc1.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols(), false);
   expect_unfused(m, kFc1.with(Role::output_gradient), cast.by_rows, gradient);
   if (llama)
     expect_same_bytes(saved.preactivation, inside, "what fc1 made, which nobody needs to overwrite");
@@ -100,14 +100,15 @@ void run_gather(const Fp8Setting& setting) {
   const fp8::Site site = Fp8Module::site(Linear::qkv, Role::input);
   const model::LayernormLinear module{{m.model.arch, m.dims.norm_eps}};
   const auto& saved = layer.saved.attention.qkv;
-  const auto& scratch = layer.scratch.attention.linear;
+  const auto& scratch = layer.scratch.attention.qkv;
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   module.forward(m.context, layer.saved.attention.rotated, saved, x, layer.weights.attention.qkv, scratch);
 
-  tensor::Operand read = saved.input.by_rows;
+  tensor::Operand read = saved.input.copies.by_rows;
   if (m.group.size() > 1) {
     read = scratch.gathered_cast.view(m.dims.tokens(), m.dims.hidden, read.data.dtype, read.scaling);
-    if (m.recipe.per_tensor()) read.scale_inv = saved.input.by_rows.scale_inv;  // one scale for the group: not gathered
+    if (m.recipe.per_tensor())
+      read.scale_inv = saved.input.copies.by_rows.scale_inv;  // one scale for the group: not gathered
   }
   const auto got = Fp8Module::see({read, read}).by_rows;
   const auto want =

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <tuple>
+#include <utility>
 
 #include "kernels/rope.hpp"
 
@@ -26,19 +26,19 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
     kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
   }
   const auto linear = model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena());
-  std::tie(shared, scratch) =
-      TransformerLayer::allocate_scratch(m.dims, recompute, m.recipe, m.model.layers, table, linear, linear, m.arena());
-  saved = TransformerLayer::allocate_saved(m.dims, recompute, m.recipe, 0, shared, m.arena());
+  model::LayerMemory memory(m.dims, recompute, m.recipe, m.model.layers);
+  scratch = memory.allocate_scratch(table, linear, linear, m.arena());
+  saved = memory.allocate_saved(0, m.arena());
 }
 
 void Fp8Layer::keep_all_inputs(Fp8Module& m) {
   const auto own = [&](fp8::Operands& copies) {
     copies = m.copies(Role::input, copies.by_rows.rows(), copies.by_rows.cols());
   };
-  own(saved.attention.qkv.input);
-  own(saved.attention.proj_input);
-  own(saved.mlp.fc1.input);
-  own(saved.mlp.fc2_input);
+  own(saved.attention.qkv.input.copies);
+  own(saved.attention.proj.copies);
+  own(saved.mlp.fc1.input.copies);
+  own(saved.mlp.fc2.copies);
 }
 
 Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
@@ -61,24 +61,27 @@ Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
   };
   const Tensor middle = parts.attention && parts.mlp ? layer.saved.middle : parts.mlp ? my_x : y;
   if (parts.attention) {
-    attention.forward(m.context, middle, layer.saved.attention, my_x, attention_weights, layer.scratch.attention);
-    inputs_[at(Linear::qkv)] = Fp8Module::see(layer.saved.attention.qkv.input);
-    inputs_[at(Linear::proj)] = Fp8Module::see(layer.saved.attention.proj_input);
+    EXPECT_TRUE(
+        attention.forward(m.context, middle, layer.saved.attention, my_x, attention_weights, layer.scratch.attention)
+            .made());
+    inputs_[at(Linear::qkv)] = Fp8Module::see(layer.saved.attention.qkv.input.copies);
+    inputs_[at(Linear::proj)] = Fp8Module::see(layer.saved.attention.proj.copies);
   }
   if (parts.mlp) {
-    mlp.forward(m.context, y, layer.saved.mlp, middle, mlp_weights, layer.scratch.mlp);
-    inputs_[at(Linear::fc1)] = Fp8Module::see(layer.saved.mlp.fc1.input);
-    inputs_[at(Linear::fc2)] = Fp8Module::see(layer.saved.mlp.fc2_input);
+    EXPECT_TRUE(mlp.forward(m.context, y, layer.saved.mlp, middle, mlp_weights, layer.scratch.mlp).made());
+    inputs_[at(Linear::fc1)] = Fp8Module::see(layer.saved.mlp.fc1.input.copies);
+    inputs_[at(Linear::fc2)] = Fp8Module::see(layer.saved.mlp.fc2.copies);
     auto fc2 = mlp.begin_backward(m.context, dx, layer.saved.mlp, layer.scratch.mlp);
-    mlp.backward(m.context, fc2, dx, layer.gradients.mlp, middle, layer.saved.mlp, mlp_weights, layer.scratch.mlp);
-    gradients_[at(Linear::fc1)] = last_gradient(layer.scratch.mlp.linear, m.dims.fc1_width());
+    EXPECT_FALSE(mlp.backward(m.context, std::move(fc2), dx, layer.gradients.mlp, middle, layer.saved.mlp, mlp_weights,
+                              layer.scratch.mlp));
+    gradients_[at(Linear::fc1)] = last_gradient(layer.scratch.mlp.fc1, m.dims.fc1_width());
   }
   middle_gradient_ = m.whole_tokens(dx);
   if (parts.attention) {
     auto proj = attention.begin_backward(m.context, dx, layer.saved.attention, layer.scratch.attention);
-    attention.backward(m.context, proj, false, dx, layer.gradients.attention, my_x, layer.saved.attention,
-                       attention_weights, layer.scratch.attention);
-    gradients_[at(Linear::qkv)] = last_gradient(layer.scratch.attention.linear, m.dims.qkv_width());
+    EXPECT_FALSE(attention.backward(m.context, std::move(proj), dx, layer.gradients.attention, my_x,
+                                    layer.saved.attention, attention_weights, layer.scratch.attention));
+    gradients_[at(Linear::qkv)] = last_gradient(layer.scratch.attention.qkv, m.dims.qkv_width());
   }
 }
 

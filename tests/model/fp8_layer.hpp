@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "model/transformer_layer.hpp"
+#include "model/activations.hpp"
 #include "tests/model/fp8_module.hpp"
 #include "tests/model/reference/layer.hpp"
 
@@ -20,9 +20,8 @@ struct Fp8Layer {
   model::TransformerLayer::Weights weights;
   std::vector<tensor::Tensor> gradient_tensors;
   model::TransformerLayer::Gradients gradients;
-  model::TransformerLayer::Shared shared;
-  model::TransformerLayer::Saved saved;
   model::TransformerLayer::Scratch scratch;
+  model::TransformerLayer::Saved saved;
 };
 
 /// The modules of a layer that run: one of them, or both one after the other.

@@ -39,27 +39,29 @@ void run_parts(Parts parts, bool and_bf16) {
 void poison(const Tensor& t) {
   if (!t.empty()) std::memset(t.data, 0xff, t.bytes());
 }
-void poison(const fp8::Operands& copies) {
-  for (const auto& operand : {copies.by_rows, copies.by_columns}) {
-    poison(operand.data);
-    poison(operand.scale_inv);
-  }
+void poison(const tensor::Operand& cast) {
+  poison(cast.data);
+  if (cast.scaling != tensor::Scaling::tensor) poison(cast.scale_inv);  // both copies have the scale of a matrix
 }
-void poison_shared(const Fp8Module& m, const Fp8Layer& layer, Recompute recompute) {
-  poison(layer.shared.normed);
-  poison(layer.shared.activation);
-  if (!layer.shared.input.by_rows.empty())
-    poison(layer.shared.input.view(m.recipe, fp8::Role::input, m.dims.tokens(), m.dims.ffn, false));
-  if (recompute != Recompute::full) return;
+void poison(const model::LinearInput& input) {
+  poison(input.copies.by_rows);
+  poison(input.copies.by_columns);
+}
+void poison_shared(const Fp8Layer& layer, Recompute recompute) {
   const auto& [attention, middle, mlp] = layer.saved;
-  for (const Tensor& t : {attention.rotated, attention.lse, attention.heads, middle, mlp.preactivation}) poison(t);
+  poison(attention.qkv.input.plain);
+  poison(mlp.fc2.plain);
+  if (recompute == Recompute::selective) poison(mlp.fc2);
+  if (recompute == Recompute::none && !mlp.fc2.copies.one()) poison(mlp.fc2.copies.by_rows);
+  if (recompute != Recompute::full) return;
+  for (const Tensor& t : {attention.rotated, attention.lse, attention.proj.plain, middle, mlp.preactivation}) poison(t);
   for (const auto& norm : {attention.qkv, mlp.fc1}) {
     poison(norm.statistics.rstd);
     poison(norm.statistics.mean);
     poison(norm.input);
   }
-  poison(attention.proj_input);
-  poison(mlp.fc2_input);
+  poison(attention.proj);
+  poison(mlp.fc2);
 }
 
 void expect_same_bits(const Tensor& got, const Tensor& want, const std::string& what) {
@@ -78,8 +80,8 @@ void run_recompute(const Fp8Setting& setting) {
   for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     const Fp8Layer layer(m, recompute);
     const Tensor y = m.output(m.dims.tokens_local(), m.dims.hidden), dx = m.put_tokens(run.dy);
-    module.forward(m.context, y, layer.saved, run.my_x, layer.weights, layer.scratch);
-    poison_shared(m, layer, recompute);
+    EXPECT_TRUE(module.forward(m.context, y, layer.saved, run.my_x, layer.weights, layer.scratch).made());
+    poison_shared(layer, recompute);
     if (recompute == Recompute::full) module.recompute(m.context, layer.saved, run.my_x, layer.weights, layer.scratch);
     auto begun = module.begin_backward(m.context, dx, layer.saved, layer.scratch);
     module.backward(m.context, std::move(begun), dx, layer.gradients, run.my_x, layer.saved, layer.weights,

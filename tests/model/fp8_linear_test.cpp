@@ -103,15 +103,17 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
   else
     EXPECT_TRUE(row_linear_forward(m.context, y, x.copies, w, y, scratch, model::Overlap().proj().forward).made());
   const Tensor my_dy = m.put(m.part(m.share(gradient), g.dy));
-  const auto dy = output_gradient(m.context, site, my_dy, m.share(gradient).tokens(), scratch);
-  expect_cast_of_whole(m, gradient, dy.copies, g.dy);
   const Tensor dx = m.output(x.plain.rows(), x.plain.cols());
   if (column) {
-    column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch, model::Overlap().qkv());
+    const auto dy = output_gradient(m.context, site, my_dy, scratch);
+    expect_cast_of_whole(m, gradient, dy.copies, g.dy);
+    auto sum = column_linear_backward(m.context, dx, dw, dy, x.copies, w, scratch, model::Overlap().qkv());
+    EXPECT_EQ(sum.wait(m.context).count(), 1);
   } else {
-    model::RowBackward backward(m.context, dy, scratch, model::Overlap().proj().gather);
-    backward.dgrad(m.context, dx, dw, w);
-    backward.wgrad(m.context, dw, x.copies);
+    const model::LinearInput input(x.copies, site);
+    model::RowBackward backward(m.context, input, my_dy, scratch, model::Overlap().proj().gather);
+    expect_cast_of_whole(m, gradient, backward.gradient(), g.dy);
+    std::move(backward).dgrad(m.context, dx, dw, w).wgrad(m.context, dw);
   }
 
   return {y, dx, dw.sum};

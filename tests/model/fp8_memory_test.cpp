@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "model/transformer_layer.hpp"
+#include "model/activations.hpp"
 #include "tests/model/fp8_module.hpp"
 
 // What a layer keeps between forward and backward, counted by arenas that only measure.
@@ -15,24 +15,25 @@ namespace {
 
 using deck::Recompute;
 using model::Dims;
-using model::TransformerLayer;
+using model::LayerMemory;
 using tensor::Arena;
 using tests::Fp8Setting;
 
 std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layer = 0) {
   Arena once = Arena::measure("shared", tensor::MemoryKind::activations);
   Arena arena = Arena::measure("saved", tensor::MemoryKind::activations);
-  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, {}, once).first;
-  TransformerLayer::allocate_saved(d, recompute, recipe, layer, shared, arena);
+  LayerMemory memory(d, recompute, recipe, 2);
+  memory.allocate_scratch({}, {}, {}, once);
+  memory.allocate_saved(layer, arena);
   return static_cast<std::int64_t>(arena.used());
 }
 
-/// TransformerLayer::kept_bytes: {inputs of linears, attention's result that is kept in addition to its cast}.
+/// LayerMemory::kept_bytes: {inputs of linears, attention's result that is kept in addition to its cast}.
 std::array<std::int64_t, 2> kept_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe) {
   Arena arena = Arena::measure("layer", tensor::MemoryKind::activations);
-  const auto shared = TransformerLayer::allocate_scratch(d, recompute, recipe, 2, {}, {}, {}, arena).first;
-  const auto kept =
-      TransformerLayer::kept_bytes(TransformerLayer::allocate_saved(d, recompute, recipe, 0, shared, arena), recompute);
+  LayerMemory memory(d, recompute, recipe, 2);
+  memory.allocate_scratch({}, {}, {}, arena);
+  const auto kept = LayerMemory::kept_bytes(memory.allocate_saved(0, arena), recompute);
   return {static_cast<std::int64_t>(kept.linear_inputs), static_cast<std::int64_t>(kept.attention_results)};
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "model/affine.hpp"
 #include "model/linear.hpp"
 #include "tests/model/module.hpp"
 #include "tests/model/reference/cast.hpp"

@@ -32,21 +32,22 @@ struct Results {
 Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, const Matrix& residual, bool recompute) {
   const model::LayernormLinear module{{m.model.arch, m.dims.norm_eps}};
   model::LayernormLinear::Saved& saved = layer.saved.attention.qkv;
-  saved.recompute = recompute;
+  saved.input.recomputed = recompute;
   const auto& w = layer.weights.attention.qkv;
   const auto& scratch = layer.scratch.attention;
   const Tensor my_x = m.put_tokens(x);
   Results r{m.output(m.dims.tokens(), m.dims.qkv_width()), m.put_tokens(residual), {}};
-  module.forward(m.context, r.y, saved, my_x, w, scratch.linear);
-  std::memset(saved.normed.data, 0xff, saved.normed.bytes());
+  module.forward(m.context, r.y, saved, my_x, w, scratch.qkv);
+  std::memset(saved.input.plain.data, 0xff, saved.input.plain.bytes());
   if (recompute)
-    for (const Tensor& t : {saved.input.by_columns.data, saved.input.by_columns.scale_inv})
+    for (const Tensor& t : {saved.input.copies.by_columns.data, saved.input.copies.by_columns.scale_inv})
       std::memset(t.data, 0xff, t.bytes());
   const Tensor my_dy = m.put(m.part(m.share(kGradient), dy));
-  const auto gradient = output_gradient(m.context, kInput, my_dy, m.share(kGradient).tokens(), scratch.linear);
+  const auto gradient = output_gradient(m.context, kInput, my_dy, scratch.qkv);
   module.backward(m.context, r.dx, layer.gradients.attention.qkv, gradient, my_x, saved, w, scratch.dnormed,
-                  scratch.linear);
-  r.input = Fp8Module::see(saved.input);  // after backward, which with `recompute` writes the copies that it reads
+                  scratch.qkv);
+  r.input =
+      Fp8Module::see(saved.input.copies);  // after backward, which with `recompute` writes the copies that it reads
   return r;
 }
 

@@ -102,12 +102,12 @@ void expect_read(const io::TensorFile& file, const Stores& tensors, const deck::
     for (std::size_t u = 0; u < units.size(); ++u)
       for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
         const model::ParameterSpec& parameter = units[u].parameters[p];
-        const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
+        const auto& layout = buffers.weights(static_cast<int>(u))[p].layout;
         std::vector<float> whole = expected(parameter, tensors);
         whole.resize(static_cast<std::size_t>(layout.padded_rows() * parameter.cols));
         const auto first = whole.begin() + layout.first_row(options.place[base::Axis::shard]) * parameter.cols;
         const std::vector<float> mine(first, first + layout.rows_per_shard * parameter.cols);
-        EXPECT_EQ(tensor::to_host<float>(exec, buffers.master(static_cast<int>(u))[p]), mine)
+        EXPECT_EQ(tensor::to_host<float>(exec, buffers.weights(static_cast<int>(u))[p].master), mine)
             << parameter.name << ", rank " << rank << " of " << shards << " x " << tensor_ranks;
       }
   }

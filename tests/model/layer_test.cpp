@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "kernels/rope.hpp"
-#include "model/transformer_layer.hpp"
+#include "model/activations.hpp"
 #include "tests/model/module.hpp"
 #include "tests/model/reference/layer.hpp"
 #include "tests/support/compare.hpp"
@@ -37,11 +36,10 @@ struct Layer {
       table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, DType::fp32);
       kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
     }
-    TransformerLayer::Shared shared;
     const auto linear = model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena());
-    std::tie(shared, scratch) =
-        TransformerLayer::allocate_scratch(m.dims, recompute, {}, m.model.layers, table, linear, linear, m.arena());
-    saved = TransformerLayer::allocate_saved(m.dims, recompute, {}, 0, shared, m.arena());
+    model::LayerMemory memory(m.dims, recompute, {}, m.model.layers);
+    scratch = memory.allocate_scratch(table, linear, linear, m.arena());
+    saved = memory.allocate_saved(0, m.arena());
   }
   static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {
     return TransformerLayer::bind(arch, std::vector<model::Weight>(plain.begin(), plain.end()));
@@ -88,11 +86,12 @@ void run_attention(const Setting& setting) {
   module.attention.shape = {m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim};
   const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden),
                dx = m.put_tokens(c.dy);
-  module.forward(m.context, out, layer.saved.attention, x, layer.weights.attention, layer.scratch.attention);
+  EXPECT_TRUE(module.forward(m.context, out, layer.saved.attention, x, layer.weights.attention, layer.scratch.attention)
+                  .made());
   m.expect_close("y", m.whole_tokens(out), y->value);
   auto proj = module.begin_backward(m.context, dx, layer.saved.attention, layer.scratch.attention);
-  module.backward(m.context, proj, false, dx, layer.gradients.attention, x, layer.saved.attention,
-                  layer.weights.attention, layer.scratch.attention);
+  EXPECT_FALSE(module.backward(m.context, std::move(proj), dx, layer.gradients.attention, x, layer.saved.attention,
+                               layer.weights.attention, layer.scratch.attention));
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
   expect_gradients(m, c, layer, 0, c.leaves.size() / 2);
 }
@@ -107,10 +106,11 @@ void run_mlp(const Setting& setting) {
   const model::LayernormMlp module{{{setting.arch, m.dims.norm_eps}}};
   const Tensor x = m.put_tokens(c.x->value), out = m.output(m.dims.tokens_local(), m.dims.hidden),
                dx = m.put_tokens(c.dy);
-  module.forward(m.context, out, layer.saved.mlp, x, layer.weights.mlp, layer.scratch.mlp);
+  EXPECT_TRUE(module.forward(m.context, out, layer.saved.mlp, x, layer.weights.mlp, layer.scratch.mlp).made());
   m.expect_close("y", m.whole_tokens(out), y->value);
   auto fc2 = module.begin_backward(m.context, dx, layer.saved.mlp, layer.scratch.mlp);
-  module.backward(m.context, fc2, dx, layer.gradients.mlp, x, layer.saved.mlp, layer.weights.mlp, layer.scratch.mlp);
+  EXPECT_FALSE(module.backward(m.context, std::move(fc2), dx, layer.gradients.mlp, x, layer.saved.mlp,
+                               layer.weights.mlp, layer.scratch.mlp));
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
   expect_gradients(m, c, layer, c.leaves.size() / 2, c.leaves.size());
 }
@@ -149,11 +149,11 @@ Results run_layer(Module& m, const Case& c, Recompute recompute) {
   const TransformerLayer module(m.dims);
   const Tensor x = m.put_tokens(c.x->value);
   const Results r{m.output(m.dims.tokens_local(), m.dims.hidden), m.put_tokens(c.dy), layer.gradient_tensors};
-  module.forward(m.context, r.y, layer.saved, x, layer.weights, layer.scratch);
+  EXPECT_TRUE(module.forward(m.context, r.y, layer.saved, x, layer.weights, layer.scratch).made());
   if (recompute == Recompute::full) {
     // Other layers use the same buffers in between.
-    for (const Tensor& t : {layer.saved.attention.rotated, layer.saved.middle, layer.saved.mlp.activation,
-                            layer.saved.mlp.preactivation, layer.saved.attention.heads, layer.saved.attention.lse})
+    for (const Tensor& t : {layer.saved.attention.rotated, layer.saved.middle, layer.saved.mlp.fc2.plain,
+                            layer.saved.mlp.preactivation, layer.saved.attention.proj.plain, layer.saved.attention.lse})
       std::fill_n(t.data, t.bytes(), std::byte{0xff});
     module.recompute(m.context, layer.saved, x, layer.weights, layer.scratch);
   }

@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
 #include <numeric>
+#include <string>
+#include <type_traits>
 
 #include "tests/model/module.hpp"
 #include "tests/model/reference/operations.hpp"
@@ -63,7 +67,12 @@ void run_column(const Setting& setting) {
   const auto dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   const auto my_dy = m.put(Module::columns(dy, which));
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv());
+  const auto backward = [&] {
+    auto sum =
+        model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv());
+    EXPECT_EQ(sum.wait(m.context).count(), 1);
+  };
+  backward();
   m.expect_close("dx", m.whole_tokens(dx), x->gradient);
   m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
@@ -71,7 +80,7 @@ void run_column(const Setting& setting) {
 
   // A second micro-batch with the same numbers adds the same gradients once more.
   gradient.accumulate = true;
-  model::column_linear_backward(m.context, dx, gradient, my_dy, mine, weights, scratch, model::Overlap().qkv());
+  backward();
   Matrix twice = at(leaves, place.weight)->gradient;
   for (double& v : twice.values) v *= 2;
   m.expect_close("dw twice", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), twice);
@@ -112,13 +121,74 @@ void run_row(const Setting& setting) {
   const auto dx = m.output(m.dims.tokens(), m.dims.q_width());
   const auto my_dy = m.put_tokens(dy);
   model::AffineGradient gradient{{at(dw, place.weight), at(dw, place.bias)}, false};
-  model::RowBackward backward(m.context, my_dy, scratch, model::Overlap().proj().gather);
-  backward.dgrad(m.context, dx, gradient, weights);
-  backward.wgrad(m.context, gradient, mine);
+  model::RowBackward backward(m.context, mine, my_dy, scratch, model::Overlap().proj().gather);
+  std::move(backward).dgrad(m.context, dx, gradient, weights).wgrad(m.context, gradient);
   m.expect_close("dx", m.whole_columns(dx, which, m.dims.hidden), x->gradient);
   m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
     m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
+}
+
+// No step of a row-parallel linear's backward can be left out, or come twice, and what it reads has one holder.
+template <class Step>
+concept EndsByWgrad = requires(Step step, const model::Context& c, const model::AffineGradient& dw) {
+  std::move(step).wgrad(c, dw);
+};
+template <class Step>
+concept StaysAfterWgrad = requires(Step& step, const model::Context& c, const model::AffineGradient& dw) {
+  step.wgrad(c, dw);
+};
+static_assert(!EndsByWgrad<model::RowBackward> && EndsByWgrad<model::RowWgrad> && !StaysAfterWgrad<model::RowWgrad>);
+static_assert(!std::is_copy_constructible_v<model::RowWgrad> && !std::is_copy_constructible_v<model::Gathering> &&
+              !std::is_copy_constructible_v<model::Pending> && !std::is_copy_constructible_v<model::OutputGradient>);
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Lease, HoldsItsBytesUntilItsEnd) {
+  std::array<std::byte, 64> memory{};
+  const auto bytes = [&](std::int64_t first, std::int64_t count) {
+    return tensor::Tensor{memory.data() + first, {count}, tensor::DType::u8};
+  };
+  model::Leases leases;
+  const auto take = [&](const char* what, std::int64_t first, std::int64_t count) {
+    return model::Lease(leases, what, {bytes(first, count)});
+  };
+  model::Lease last;
+  {
+    model::Lease a = take("a", 8, 8);
+    const model::Lease before = take("before", 0, 8), behind = take("behind", 16, 8);
+    const std::string text = "b would overwrite a, which is still in use";
+    for (const auto& [first, count] : {std::pair{8, 8}, {9, 1}, {15, 1}})
+      EXPECT_EQ(error_of([&] { take("b", first, count); }), text) << first;
+    EXPECT_NE(error_of([&] { take("b", 0, 64); }).find("b would overwrite"), std::string::npos);
+    last = std::move(a);  // the object that may read the bytes, from now on
+    EXPECT_EQ(error_of([&] { take("b", 12, 8); }), text);
+  }
+  EXPECT_NE(error_of([&] { take("b", 0, 64); }), "");
+  last = {};
+  // The same tensor twice is held once, and one without bytes not at all.
+  const model::Lease all(leases, "all", {bytes(0, 64), bytes(0, 64), bytes(8, 0), {}});
+  EXPECT_NE(error_of([&] { take("b", 63, 1); }), "");
+}
+
+/// A lease that could not be taken as a whole holds nothing.
+TEST(Lease, HoldsAllOrNothing) {
+  std::array<std::byte, 16> memory{};
+  const tensor::Tensor one{memory.data(), {8}, tensor::DType::u8}, two{memory.data() + 8, {8}, tensor::DType::u8};
+  model::Leases leases;
+  {
+    const model::Lease held(leases, "held", {two});
+    EXPECT_NE(error_of([&] { model::Lease(leases, "both", {one, two}); }), "");
+    EXPECT_EQ(error_of([&] { model::Lease(leases, "one", {one}); }), "");
+  }
+  EXPECT_EQ(error_of([&] { model::Lease(leases, "both", {one, two}); }), "");
 }
 
 TEST(Linear, ColumnParallel) {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "train/workspace.hpp"
+#include "train/state.hpp"
 
 namespace shard8::tests {
 

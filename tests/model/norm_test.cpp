@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/layernorm_linear.hpp"
+#include "model/linear.hpp"
 #include "tests/model/module.hpp"
 #include "tests/model/reference/layer.hpp"
 
@@ -89,9 +89,8 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   scratch.partial = m.output(m.dims.tokens(), m.dims.hidden);
   model::LayernormLinear::Saved saved;
   saved.statistics = model::NormStatistics::allocate(setting.arch, m.dims.tokens_local(), m.arena());
-  saved.normed = m.output(m.dims.tokens_local(), m.dims.hidden);
-  saved.input = saved.normed;
-  saved.recompute = recompute;
+  saved.input = m.output(m.dims.tokens_local(), m.dims.hidden);
+  saved.input.recomputed = recompute;
 
   const auto which = m.rows_of(kLayer, gpt2 ? 2 : 1);
   const auto mine = m.put_tokens(x->value);
@@ -99,7 +98,7 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   module.forward(m.context, out, saved, mine, weights, scratch);
   m.expect_close("y", m.whole_columns(out, which, y->value.cols), y->value);
 
-  if (recompute) std::fill_n(saved.normed.data, saved.normed.bytes(), std::byte{0xff});
+  if (recompute) std::fill_n(saved.input.plain.data, saved.input.plain.bytes(), std::byte{0xff});
   const auto dx = m.put_tokens(residual);
   const auto dnormed = m.output(m.dims.tokens_local(), m.dims.hidden);
   module.backward(m.context, dx, gradients, m.put(Module::columns(dy, which)), mine, saved, weights, dnormed, scratch);

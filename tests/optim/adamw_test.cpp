@@ -30,11 +30,11 @@ struct Fixture {
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers units(of, options(), arenas);
-    const Adamw adamw(config, units, arenas);
+    const Adamw adamw(config, units, arenas, tensor::kDevice);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
-      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas) {
+      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas, tensor::kDevice) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
@@ -59,18 +59,18 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
   Fixture f(config());
   std::vector<std::vector<double>> p(2), m(2), v(2);
   for (std::size_t i = 0; i < 2; ++i) {
-    const auto n = static_cast<std::size_t>(f.units.master(0)[i].count());
+    const auto n = static_cast<std::size_t>(f.units.weights(0)[i].master.count());
     m[i].assign(n, 0.0);
     v[i].assign(n, 0.0);
     for (std::size_t k = 0; k < n; ++k) {
-      f.units.master(0)[i].as<float>()[k] = static_cast<float>(std::sin(1.0 + static_cast<double>(k)));
-      p[i].push_back(f.units.master(0)[i].as<float>()[k]);
+      f.units.weights(0)[i].master.as<float>()[k] = static_cast<float>(std::sin(1.0 + static_cast<double>(k)));
+      p[i].push_back(f.units.weights(0)[i].master.as<float>()[k]);
     }
   }
   for (int step = 0; step < 7; ++step) {
     const double lr = 1e-2 / (1 + step), scale = step % 2 == 0 ? 1.0 : 0.5;
     for (std::size_t i = 0; i < 2; ++i) {
-      float* const g = f.units.gradient(0)[i].as<float>();
+      float* const g = f.units.weights(0)[i].gradient.as<float>();
       for (std::size_t k = 0; k < p[i].size(); ++k) {
         g[k] = static_cast<float>(std::cos(static_cast<double>(k) + 0.7 * step));
         const double x = scale * g[k];
@@ -84,7 +84,7 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
     f.adamw.step(f.executor, 0, step, lr, scale, nothing);
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < p[i].size(); ++k)  // a few roundings of values up to 1
-        EXPECT_NEAR(f.units.master(0)[i].as<float>()[k], p[i][k], 5e-7)
+        EXPECT_NEAR(f.units.weights(0)[i].master.as<float>()[k], p[i][k], 5e-7)
             << "step " << step << ", tensor " << i << ", " << k;
   }
 }
@@ -99,7 +99,7 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   for (std::int64_t k = 0; k < 17; ++k) {
     const bool matrix = k < 12;
     const float g = std::cos(static_cast<float>(k));
-    f.units.gradient(0)[matrix ? 0 : 1].as<float>()[matrix ? k : k - 12] = g;
+    f.units.weights(0)[matrix ? 0 : 1].gradient.as<float>()[matrix ? k : k - 12] = g;
     if (matrix) expected += static_cast<double>(g) * static_cast<double>(g);
   }
   f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
@@ -112,15 +112,16 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
 /// Step `seed` of `f`, with gradients that differ with the seed.
 void step(const Fixture& f, int seed, const Adamw::Outputs& outputs) {
   for (std::size_t i = 0; i < 2; ++i)
-    for (std::int64_t k = 0; k < f.units.gradient(0)[i].count(); ++k)
-      f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k + 3 * seed) + static_cast<float>(i));
+    for (std::int64_t k = 0; k < f.units.weights(0)[i].gradient.count(); ++k)
+      f.units.weights(0)[i].gradient.as<float>()[k] =
+          std::cos(static_cast<float>(k + 3 * seed) + static_cast<float>(i));
   f.adamw.step(f.executor, 0, seed, 1e-2, 1, outputs);
 }
 
 void begin(const Fixture& f) {
   for (std::size_t i = 0; i < 2; ++i)
-    for (std::int64_t k = 0; k < f.units.master(0)[i].count(); ++k)
-      f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
+    for (std::int64_t k = 0; k < f.units.weights(0)[i].master.count(); ++k)
+      f.units.weights(0)[i].master.as<float>()[k] = std::sin(static_cast<float>(k + 1));
 }
 
 TEST(Adamw, WritesTheOutputsOfEachParameter) {
@@ -151,12 +152,12 @@ TEST(Adamw, WritesTheOutputsOfEachParameter) {
   });
   EXPECT_EQ(asked, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}}));
   for (std::size_t i = 0; i < 2; ++i) {
-    const tensor::Tensor got = f.units.master(0)[i], want = plain.units.master(0)[i];
+    const tensor::Tensor got = f.units.weights(0)[i].master, want = plain.units.weights(0)[i].master;
     EXPECT_EQ(std::memcmp(got.data, want.data, want.bytes()), 0) << "the updated parameter " << i;
     kernels::amax(f.exec, scalar(amax_alone, i), want, {});
   }
   EXPECT_EQ(amax, amax_alone);
-  kernels::quantize(f.exec, fp8(cast_alone, 2), {}, plain.units.master(0)[0], scalar(scale, 0), {});
+  kernels::quantize(f.exec, fp8(cast_alone, 2), {}, plain.units.weights(0)[0].master, scalar(scale, 0), {});
   EXPECT_EQ(cast, cast_alone);
   EXPECT_EQ(scale[1], 1 / 100.0f);
 }
@@ -172,13 +173,13 @@ TEST(Adamw, UpdatesUnitsOfManyParameters) {
   step(few, 0, nothing);
   for (std::size_t i = 0; i < many; ++i)
     for (std::int64_t k = 0; k < 12; ++k) {
-      f.units.master(0)[i].as<float>()[k] = std::sin(static_cast<float>(k + 1));
-      f.units.gradient(0)[i].as<float>()[k] = std::cos(static_cast<float>(k));
+      f.units.weights(0)[i].master.as<float>()[k] = std::sin(static_cast<float>(k + 1));
+      f.units.weights(0)[i].gradient.as<float>()[k] = std::cos(static_cast<float>(k));
     }
   f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
-  const tensor::Tensor want = few.units.master(0)[0];
+  const tensor::Tensor want = few.units.weights(0)[0].master;
   for (std::size_t i = 0; i < many; ++i)
-    EXPECT_EQ(std::memcmp(f.units.master(0)[i].data, want.data, want.bytes()), 0) << "parameter " << i;
+    EXPECT_EQ(std::memcmp(f.units.weights(0)[i].master.data, want.data, want.bytes()), 0) << "parameter " << i;
 }
 
 TEST(Adamw, ComputesWithMomentsInBf16) {
@@ -193,8 +194,9 @@ TEST(Adamw, ComputesWithMomentsInBf16) {
   }
   bool differs = false;
   for (std::size_t i = 0; i < 2; ++i)
-    for (std::int64_t k = 0; k < f.units.master(0)[i].count(); ++k) {
-      const float got = f.units.master(0)[i].as<float>()[k], want = fp32.units.master(0)[i].as<float>()[k];
+    for (std::int64_t k = 0; k < f.units.weights(0)[i].master.count(); ++k) {
+      const float got = f.units.weights(0)[i].master.as<float>()[k],
+                  want = fp32.units.weights(0)[i].master.as<float>()[k];
       // Three updates of about lr. Each rounding of m and v before an update changes it by up to 2^-9 of lr.
       EXPECT_NEAR(got, want, 3 * 1e-2 * 3 * 0x1p-9) << i << ", " << k;
       differs = differs || got != want;

@@ -36,11 +36,11 @@ void check(const base::Extents& shape) {
   tensor::ArenaSet arenas(measured.bytes());
   const fsdp::UnitBuffers units(shapes, options, arenas);
 
-  const auto& matrix = units.gradient(0)[0];
+  const auto& matrix = units.weights(0)[0].gradient;
   for (std::int64_t r = 0; r < matrix.rows(); ++r)
     for (std::int64_t c = 0; c < kCols; ++c)
       matrix.as<float>()[r * kCols + c] = matrix_value(tensor * (kRows / tensors) + shard * matrix.rows() + r, c);
-  const auto& vector = units.gradient(0)[1];
+  const auto& vector = units.weights(0)[1].gradient;
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     vector.as<float>()[r] = vector_part(shard * vector.rows() + r, tensor);
 

@@ -192,5 +192,26 @@ TEST(Processor, of_a_program_beside_this_one) {
   EXPECT_LE(others_s, wall * static_cast<double>(use.end.cpus.cpus.size()));
 }
 
+TEST(PeakFlops, of_devices_by_their_names) {
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp8), 1978.9e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::bf16), 989.4e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp32), 67e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200 NVL", Products::bf16), 835.5e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", Products::bf16), 989.4e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", Products::bf16), 756e12);
+  EXPECT_EQ(peak_flops("NVIDIA GH200 480GB", Products::fp8), 1978.9e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::bf16), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::fp8), 0);
+  EXPECT_EQ(peak_flops("NVIDIA B200", Products::bf16), 2250e12);
+  EXPECT_EQ(peak_flops("NVIDIA GB200", Products::fp8), 5000e12);
+}
+
+TEST(PeakFlops, of_others_are_not_guessed) {
+  for (const char* device :
+       {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H200 MIG 7g.141gb"})
+    EXPECT_EQ(peak_flops(device, Products::bf16), 0) << device;
+}
+
 }  // namespace
 }  // namespace shard8::profile::tests

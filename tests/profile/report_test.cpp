@@ -39,6 +39,35 @@ TEST(CollectiveLog, adds_up_by_kind) {
   EXPECT_EQ(stats.exposed_s, 1.5);
 }
 
+// The counts of experts change with every step.
+TEST(CollectiveLog, one_entry_for_all_sizes_where_data_decide_them) {
+  CollectiveLog log;
+  std::vector<std::uint64_t> told;
+  log.set_watcher({nullptr, [&](const CollectiveKey& call) { told.push_back(call.bytes); }});
+  const auto call = [](Collective op, const char* dtype, std::uint64_t bytes) {
+    return CollectiveKey{op, "expert", 4, dtype, bytes};
+  };
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    log.record(call(Collective::all_to_all, "bf16", i), 1, 0.5);
+    log.record(call(Collective::all_to_all, "e4m3", 2 * i), 1, 0.5);
+    log.record(call(Collective::send_receive, "bf16", 3 * i), 1, 0.5);
+  }
+  ASSERT_EQ(log.entries().size(), 3u);
+  for (const auto& [kind, stats] : log.entries()) {
+    EXPECT_EQ(stats.calls, 1000u);
+    EXPECT_EQ(stats.total_s, 1000);
+    EXPECT_EQ(stats.exposed_s, 500);
+  }
+  EXPECT_EQ(log.entries().at(kind_of(call(Collective::all_to_all, "bf16", 7))).bytes, 500500u);
+  EXPECT_EQ(log.entries().at(kind_of(call(Collective::send_receive, "bf16", 7))).bytes, 1501500u);
+  ASSERT_EQ(told.size(), 3000u);
+  EXPECT_EQ(told[2997], 1000u) << "the watcher is told the bytes of the call";
+
+  log.record(call(Collective::all_gather, "bf16", 64), 1, 0.5);
+  log.record(call(Collective::all_gather, "bf16", 128), 1, 0.5);
+  EXPECT_EQ(log.entries().size(), 5u);
+}
+
 InFlight::Clock::time_point at(int ms) { return InFlight::Clock::time_point(std::chrono::milliseconds(ms)); }
 
 // gathers     |10----30|   |40-50|        |60----------
@@ -104,6 +133,22 @@ TEST(CollectiveLog, no_step_is_shorter_than_its_time_in_flight) {
   EXPECT_NEAR(r.in_flight[2].exposed_s, 0.016, kTolerance);
 }
 
+TEST(Reports, a_row_of_calls_of_many_sizes_shows_the_mean_call) {
+  CollectiveLog log;
+  StepRecord steps;
+  for (const std::uint64_t bytes : {100u, 301u}) {
+    steps.add(synthetic_step(0, 0));
+    log.record({Collective::all_to_all, "expert", 4, "bf16", bytes}, 0.5, 0.1);
+  }
+  const Report r = make_report(steps, log, {}, one_rank());
+  ASSERT_EQ(r.collectives.size(), 1u);
+  EXPECT_EQ(r.collectives[0].key.bytes, 201u);
+  EXPECT_DOUBLE_EQ(r.collectives[0].calls_per_step, 1);
+  EXPECT_DOUBLE_EQ(r.collectives[0].algbw, 402);
+  EXPECT_DOUBLE_EQ(r.collectives[0].busbw, 402 * 0.75);
+  EXPECT_EQ(r.in_flight[0].operation, "all_to_all");
+}
+
 // The factors are those of nccl-tests, doc/PERFORMANCE.md.
 TEST(CollectiveLog, bandwidths_as_nccl_tests) {
   const double s = 0.001;  // 1 MB in 1 ms: 1 GB/s
@@ -115,27 +160,6 @@ TEST(CollectiveLog, bandwidths_as_nccl_tests) {
   EXPECT_DOUBLE_EQ(busbw(key(Collective::all_to_all, 4), s), 0.75e9);
   EXPECT_DOUBLE_EQ(busbw(key(Collective::send_receive, 4), s), 1e9);
   EXPECT_EQ(algbw(key(Collective::all_gather, 4), 0), 0);
-}
-
-TEST(PeakFlops, of_devices_by_their_names) {
-  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp8), 1978.9e12);
-  EXPECT_EQ(peak_flops("NVIDIA H200", Products::bf16), 989.4e12);
-  EXPECT_EQ(peak_flops("NVIDIA H200", Products::fp32), 67e12);
-  EXPECT_EQ(peak_flops("NVIDIA H200 NVL", Products::bf16), 835.5e12);
-  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", Products::bf16), 989.4e12);
-  EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", Products::bf16), 756e12);
-  EXPECT_EQ(peak_flops("NVIDIA GH200 480GB", Products::fp8), 1978.9e12);
-  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::bf16), 312e12);
-  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", Products::fp8), 0);
-  EXPECT_EQ(peak_flops("NVIDIA B200", Products::bf16), 2250e12);
-  EXPECT_EQ(peak_flops("NVIDIA GB200", Products::fp8), 5000e12);
-}
-
-TEST(PeakFlops, of_others_are_not_guessed) {
-  for (const char* device :
-       {"", "NVIDIA H100", "NVIDIA RTX A1000", "NVIDIA H20", "NVIDIA H2000", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
-        "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H200 MIG 7g.141gb"})
-    EXPECT_EQ(peak_flops(device, Products::bf16), 0) << device;
 }
 
 TEST(Reports, are_the_same_on_every_rank_but_for_lists_by_rank) {

@@ -93,8 +93,8 @@ std::uint64_t hash_of_weights(Training& training) {
   const auto& units = training.trainer().state().units;
   std::uint64_t hash = base::mix64(static_cast<std::uint64_t>(training.mesh().world.rank()));
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u) {
-    for (const auto& t : units.master(u)) hash = hash_of(hash, t);
-    for (const auto& t : units.remainder(u)) hash = hash_of(hash, t);
+    for (const auto& weight : units.weights(u)) hash = hash_of(hash, weight.master);
+    for (const auto& weight : units.weights(u)) hash = hash_of(hash, weight.remainder);
   }
   training.mesh().world.all_reduce({&hash, 1}, comm::Communicator::Reduce::sum);
   return hash;

@@ -50,13 +50,12 @@ std::vector<Weights> weights_of(const deck::Config& config) {
   for (std::size_t u = 0; u < training.setup().units.size(); ++u) {
     const auto& unit = training.setup().units[u];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
-      const auto& master = buffers.master(static_cast<int>(u))[p];
-      const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
+      const fsdp::WeightForms& weight = buffers.weights(static_cast<int>(u))[p];
       for (const auto& source : unit.parameters[p].sources) {
-        const auto part = model::shard_part(source, layout.first_row(0), layout.owned_rows(0));
+        const auto part = model::shard_part(source, weight.first_row(), weight.owned_rows());
         const io::Box& box = part.stored.box;
         const std::int64_t rows = source.stored_rows(), cols = source.stored_cols();
-        const auto ours = tensor::to_host<float>(training.exec(), master.slice(part.row, part.rows));
+        const auto ours = tensor::to_host<float>(training.exec(), weight.master.slice(part.row, part.rows));
         Weights& w = all[source.name];
         w.name = source.name;
         w.shape = unit.parameters[p].vector ? std::vector{rows * cols} : std::vector{rows, cols};

@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <vector>
 
 #include "tensor/overlay.hpp"
+#include "tensor/transfer.hpp"
+#include "tests/support/execution.hpp"
 
 namespace shard8::tensor {
 namespace {
@@ -38,6 +42,22 @@ TEST(Arena, HandsOutAlignedMemoryOfItsOwn) {
   EXPECT_EQ(b.data - a.data, static_cast<std::ptrdiff_t>(tensor::kAlignment));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data) % 16, 0u);
   for (int i = 0; i < 10; ++i) a.data[i] = b.data[i] = std::byte{1};
+}
+
+// On hosts in place, without a copy.
+TEST(Arena, TensorsAreWrittenAndReadOnTheHost) {
+  Arena arena("test", MemoryKind::weights, 4096);
+  const Tensor t = arena.allocate({3, 2}, DType::fp32);
+  write_on_host(shard8::tests::exec(), t, [&](const Tensor& host) {
+    EXPECT_EQ(host.data, t.data);
+    EXPECT_EQ(host.shape, t.shape);
+    for (int i = 0; i < 6; ++i) host.as<float>()[i] = static_cast<float>(i);
+  });
+  std::vector<std::byte> copy;
+  const auto bytes = read_on_host(shard8::tests::exec(), t, copy);
+  EXPECT_TRUE(copy.empty());
+  ASSERT_EQ(bytes.size(), 24u);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(reinterpret_cast<const float*>(bytes.data())[i], static_cast<float>(i));
 }
 
 TEST(Arena, OverlaidThingsTakeTheLargest) {

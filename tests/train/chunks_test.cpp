@@ -86,17 +86,14 @@ struct Result {
   std::vector<float> gradient;  ///< this rank's shards after the first step
 };
 
-/// The elements of this rank's shards of all units, which `shards` returns, without rows of padding.
-template <class Shards>
-std::vector<float> elements_of(test::Training& training, const Shards& shards) {
+/// The elements of this rank's shards of all weights, `form` of each, without rows of padding.
+std::vector<float> elements_of(test::Training& training, tensor::Tensor fsdp::WeightForms::*form) {
   std::vector<float> all;
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()); ++u)
-    for (std::size_t p = 0; p < shards(u).size(); ++p) {
-      const std::int64_t rows =
-          units.layout(u, static_cast<int>(p)).owned_rows(training.mesh().place[base::Axis::shard]);
-      if (rows == 0) continue;
-      const auto elements = tensor::to_host<float>(training.exec(), shards(u)[p].slice(0, rows));
+    for (const fsdp::WeightForms& weight : units.weights(u)) {
+      if (weight.owned_rows() == 0) continue;
+      const auto elements = tensor::to_host<float>(training.exec(), (weight.*form).slice(0, weight.owned_rows()));
       all.insert(all.end(), elements.begin(), elements.end());
     }
   return all;
@@ -121,15 +118,14 @@ Result train(const Case& c, const Cut& cut, int steps) {
   EXPECT_EQ(tokens, expected);
 
   Result result;
-  const auto& units = training.trainer().state().units;
-  result.gradient = elements_of(training, [&](int unit) { return units.gradient(unit); });
+  result.gradient = elements_of(training, &fsdp::WeightForms::gradient);
   if (steps > 1)
     for (const auto& r : training.run(1, steps - 1)) results.push_back(r);
   for (const auto& r : results) {
     result.curve.losses.push_back(r.loss);
     result.curve.norms.push_back(r.gradient_norm);
   }
-  result.curve.weights = elements_of(training, [&](int unit) { return units.master(unit); });
+  result.curve.weights = elements_of(training, &fsdp::WeightForms::master);
   return result;
 }
 

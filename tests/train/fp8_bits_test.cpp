@@ -110,7 +110,7 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
         for (const auto& p : unit.parameters) in_fp8 += setup.weights.site(unit, p).on() ? 1 : 0;
         EXPECT_EQ(in_fp8, expected[static_cast<std::size_t>(l)] ? 4 : 0) << "layer " << l;
         const auto& saved = training.trainer().state().activations.layers[static_cast<std::size_t>(l)];
-        EXPECT_EQ(saved.mlp.fc2_input.by_columns.data.dtype == tensor::DType::e4m3,
+        EXPECT_EQ(saved.mlp.fc2.copies.by_columns.data.dtype == tensor::DType::e4m3,
                   expected[static_cast<std::size_t>(l)]);
       }
     }
@@ -201,14 +201,16 @@ TEST(Fp8Storage, NoTwoTensorsShareScales) {
            {&layer.attention.qkv.input, &layer.attention.proj_input, &layer.mlp.fc1.input, &layer.mlp.fc2_input})
         put(input->by_columns.scale_inv);
     for (int u = 0; u < static_cast<int>(state.units.units().size()); ++u)
-      for (const auto& stored : state.units.stored(u))
-        for (const auto* copy : {&stored.forward, &stored.backward})
-          if (copy->size() > 1) put(copy->back());
+      for (const auto& weight : state.units.weights(u))
+        weight.stored.for_each_tensor([&](const tensor::Tensor& t) {
+          if (t.data != weight.stored.forward.data.data && t.data != weight.stored.backward.data.data) put(t);
+        });
     const auto& gather = state.units.gather();
     for (int slot = 0; slot < gather.rotating_slots() && v.mesh[1] > 1;
          ++slot)  // with one shard they are the stored ones
-      for (const auto& p : gather.place(slot, gather.copy_of(model::layer_unit(0), fsdp::Pass::forward)).parameters)
-        if (p.compute.forward.size() > 1) put(p.compute.forward.back());
+      for (const auto& w : gather.place(slot, gather.copy_of(model::layer_unit(0), fsdp::Pass::forward)).read)
+        if (w.forward.scaling != tensor::Scaling::none && w.forward.scaling != tensor::Scaling::tensor)
+          put(w.forward.scale_inv);
     for (int layer = 0; training.setup().weights.recipe.per_tensor() && layer < kLayers; ++layer)
       for (int l = 0; l < fp8::kLinears; ++l)
         put(state.scaling.weight_scale_inv({layer, static_cast<fp8::Linear>(l), fp8::Role::weight}));

@@ -57,13 +57,11 @@ Figures measure(const std::string& recipe) {
   const auto& parameters = setup.units[static_cast<std::size_t>(unit)].parameters;
   std::uint64_t norms = 0;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const auto bytes = place.parameters[p].travel.forward;
-    for (const auto& t : bytes) (parameters[p].linear ? f.layer : norms) += t.bytes();
-    for (int l = 0; l < kLayers && parameters[p].linear; ++l) {
-      const auto& stored = state.units.stored(model::layer_unit(l))[p];
-      for (const auto* pieces : {&stored.forward, &stored.backward})
-        for (const auto& t : *pieces) f.kept += t.bytes();
-    }
+    place.travel[p].for_each_tensor(
+        [&](const tensor::Tensor& t) { (parameters[p].linear ? f.layer : norms) += t.bytes(); });
+    for (int l = 0; l < kLayers && parameters[p].linear; ++l)
+      state.units.weights(model::layer_unit(l))[p].stored.for_each_tensor(
+          [&](const tensor::Tensor& t) { f.kept += t.bytes(); });
   }
   // In BF16 the log counts a layer's norms together with its linears.
   for (const auto& [key, stats] : training.log().entries()) {

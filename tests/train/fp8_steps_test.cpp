@@ -114,7 +114,7 @@ class Scales {
     const float before = model.scale();
     model.see(amax);
     model.end_step();
-    const bool kept = training.setup().weights.primary_fp8;
+    const bool kept = training.setup().weights.stored();
     float scale = !recipe.delayed() ? model.scale_of(amax, 1.0f) : kept && !initial ? before : model.scale();
     if (recipe.power_of_2) scale = std::exp2(std::floor(std::log2(scale)));
     EXPECT_EQ(*w.weight.forward.scale_inv.as<float>(), 1.0f / scale) << w.name;

@@ -61,7 +61,6 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
   const auto& trainer = training.trainer();
   const auto& setup = training.setup();
   const auto& buffers = trainer.state().units;
-  const int shard = training.mesh().place[base::Axis::shard];
   profile::StepTimer timer;
   operation::Executor executor(training.exec(), timer);
   fsdp::WeightStore store(executor, buffers, training.mesh(), trainer.fp8_weights().hooks());
@@ -70,21 +69,20 @@ void for_each_weight(Training& training, const std::function<void(const Gathered
   const auto visits = model::visits(model, setup.weights.recipe, 1);
   store.begin_step(visits);
   for (const auto& visit : visits) {
-    std::array<model::Weight, model::kMostParameters> memory;
-    const auto weights = trainer.fp8_weights().bind(memory, visit.unit, store.acquire(visit.unit, visit.pass));
+    const auto weights = store.acquire(visit.unit, visit.pass);
     const auto& unit = setup.units[static_cast<std::size_t>(visit.unit)];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
       GatheredWeight w;
       w.site = setup.weights.site(unit, unit.parameters[p]);
       if (!w.site.on()) continue;
-      const auto& layout = buffers.layout(visit.unit, static_cast<int>(p));
+      const fsdp::WeightForms& forms = buffers.weights(visit.unit)[p];
       w.name = unit.parameters[p].name;
       w.spec = &unit.parameters[p];
       w.weight = weights[p];
       w.through_bf16 = setup.weights.recipe.through_bf16;
-      w.master = buffers.master(visit.unit)[p].as<float>();
-      w.first_row = layout.first_row(shard);
-      w.rows = layout.owned_rows(shard);
+      w.master = forms.master.as<float>();
+      w.first_row = forms.first_row();
+      w.rows = forms.owned_rows();
       w.cols = unit.parameters[p].cols;
       f(w, visit.pass);
     }

@@ -105,6 +105,43 @@ TEST(Waits, AreForEveryCollectiveOnce) {
 }
 
 // docs/step.txt lists a step for readers: two layers in FP8 on two shards of two tensor ranks.
+/// The error of recording a step in which an exchange overlaps whether or not the deck's rules allow it; empty if there
+/// is none.
+std::string error_with(const std::string& recipe, const std::string& recompute, profile::Exchange overlapped) {
+  const auto config =
+      load("fp8/block.yaml", {"fp8.recipe=" + recipe, "model.recompute=" + recompute, "mesh.shard=1", "mesh.tensor=2",
+                              "overlap.enable=false", "model.hidden=256", "model.ffn=512", "data.micro_batch=2"});
+  auto setup = train::Setup::make(config, 0, 1);
+  setup.dims.overlap.methods[overlapped] = profile::ExchangeMethod::bulk;
+  try {
+    train::record_step(setup);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::failed);
+    return error.what();
+  }
+  return {};
+}
+
+/// The rules of deck/overlap.cpp say when a wgrad may wait. Where it may not, what it reads would be overwritten.
+TEST(Lifetimes, OfWhatAWgradReadsAreTheRulesOfOverlap) {
+  using profile::Exchange;
+  for (const char* recipe : {"none", "current", "block"}) {
+    SCOPED_TRACE(recipe);
+    const bool fp8 = recipe != std::string("none");
+    const std::string overwritten = "would overwrite the input of a row-parallel linear, which is still in use";
+    for (const Exchange exchange : {Exchange::proj_dgrad, Exchange::fc2_dgrad}) {
+      EXPECT_EQ(error_with(recipe, "none", exchange), "");
+      const std::string selective = error_with(recipe, "selective", exchange);
+      EXPECT_EQ(selective.find(overwritten) != std::string::npos, fp8) << selective;
+      EXPECT_EQ(selective.empty(), !fp8) << selective;
+    }
+    EXPECT_EQ(error_with(recipe, "full", Exchange::proj_dgrad), "");
+    // The layer below is recomputed after its gather of dy has begun.
+    const std::string full = error_with(recipe, "full", Exchange::fc2_dgrad);
+    EXPECT_EQ(full, "qkv_fprop would overwrite fc2_dgrad, which is still in use");
+  }
+}
+
 TEST(Listing, IsInTheDocuments) {
   const auto config = deck::load_text(R"(
 model: {arch: llama, hidden: 256, ffn: 512, layers: 2, heads: 4, kv_heads: 2, vocab: 512, seq: 256}

@@ -14,9 +14,8 @@
 #include "base/error.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
-#include "model/overlap.hpp"
+#include "model/dims.hpp"
 #include "train/overlap/choice.hpp"
-#include "train/overlap/measurement.hpp"
 #include "train/saved_choices.hpp"
 
 namespace shard8::train {

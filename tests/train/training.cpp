@@ -117,21 +117,19 @@ std::vector<Difference> compare(Training& training, What what, const io::TensorF
                                 const Skip& skip) {
   std::map<std::string, std::array<double, 2>> sums;
   const auto& buffers = training.trainer().state().units;
-  const int rank = training.mesh().place[base::Axis::shard];
   for (std::size_t u = 0; u < training.setup().units.size(); ++u) {
     const auto& unit = training.setup().units[u];
     for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
-      const auto& layout = buffers.layout(static_cast<int>(u), static_cast<int>(p));
-      const auto& shards =
-          what == What::master ? buffers.master(static_cast<int>(u)) : buffers.gradient(static_cast<int>(u));
+      const fsdp::WeightForms& weight = buffers.weights(static_cast<int>(u))[p];
+      const tensor::Tensor& shard = what == What::master ? weight.master : weight.gradient;
       for (const auto& source : unit.parameters[p].sources) {
         auto& sum = sums[source.name];
-        const auto part = model::shard_part(source, layout.first_row(rank), layout.owned_rows(rank));
+        const auto part = model::shard_part(source, weight.first_row(), weight.owned_rows());
         if (part.rows == 0) continue;
         const io::Box& box = part.stored.box;
         std::vector<float> reference(static_cast<std::size_t>(box.count()));
         file.read_box(source.name, box, reference.data(), box.cols);
-        const auto ours = tensor::to_host<float>(training.exec(), shards[p].slice(part.row, part.rows));
+        const auto ours = tensor::to_host<float>(training.exec(), shard.slice(part.row, part.rows));
         for (std::int64_t r = 0; r < box.rows; ++r) {
           for (std::int64_t c = 0; c < box.cols; ++c) {
             const std::int64_t out = source.stored_transposed ? box.col0 + c : box.row0 + r;
@@ -177,8 +175,8 @@ Curve train_curve(const deck::Config& config) {
   }
   const auto& units = training.trainer().state().units;
   for (int u = 0; u < static_cast<int>(units.units().size()) && !units.options().master_remainder; ++u)
-    for (const auto& t : units.master(u)) {
-      const auto elements = tensor::to_host<float>(training.exec(), t);
+    for (const auto& weight : units.weights(u)) {
+      const auto elements = tensor::to_host<float>(training.exec(), weight.master);
       curve.weights.insert(curve.weights.end(), elements.begin(), elements.end());
     }
   return curve;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "train/update.hpp"
+#include "train/trainer.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

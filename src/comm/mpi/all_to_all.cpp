@@ -14,7 +14,6 @@
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
 #include "comm/mpi/pending.hpp"
-#include "comm/rows.hpp"
 
 namespace shard8::comm {
 namespace {

@@ -15,7 +15,7 @@
 #include "comm/mpi/group.hpp"
 #include "comm/mpi/host_parts.hpp"
 #include "comm/mpi/shared_window.hpp"
-#include "comm/placement.hpp"
+#include "comm/node.hpp"
 
 namespace shard8::comm {
 namespace {

@@ -10,7 +10,6 @@
 #include "comm/mpi/group.hpp"
 #include "comm/mpi/pending.hpp"
 #include "comm/mpi/sums.hpp"
-#include "comm/rows.hpp"
 
 namespace shard8::comm {
 namespace {

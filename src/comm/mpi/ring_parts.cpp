@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "comm/describe.hpp"
 #include "comm/mpi/host_parts.hpp"
 #include "comm/mpi/sums.hpp"
-#include "comm/rows.hpp"
 
 namespace shard8::comm {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "comm/nccl/check.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
@@ -25,6 +24,19 @@ ncclUniqueId agree_on_id(const Communicator& group, const GroupInfo& info) {
 }
 
 }  // namespace
+
+std::string where(const GroupInfo& group) {
+  return fmt::format("in group '{}' on its rank {} of {}", group.name, group.rank, group.size);
+}
+
+void check(ncclResult_t status, const char* expression, std::string_view purpose, const GroupInfo& group,
+           ncclComm_t communicator, const char* file, int line) {
+  if (status == ncclSuccess) return;
+  const char* const last = ncclGetLastError(communicator);
+  base::fail(base::ExitCode::failed, "{} {}: nccl: {} gave {} ({}) at {}:{}: {}; NCCL_DEBUG=WARN says more", purpose,
+             where(group), expression, static_cast<int>(status), ncclGetErrorString(status), base::short_path(file),
+             line, last == nullptr || *last == '\0' ? "it says no more" : last);
+}
 
 ncclUniqueId Identities::take(const Communicator& group, const GroupInfo& info, const Ranks& ranks) {
   std::vector<ncclUniqueId>& kept = kept_[ranks];

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/nccl/nccl_device.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,17 +55,8 @@ void require_own_devices(const Communicator& world, int index) {
 }  // namespace
 
 std::string_view name_of(Gather gather) {
-  switch (gather) {
-    case Gather::automatic:
-      return "auto";
-    case Gather::nccl:
-      return "nccl";
-    case Gather::zero_cta:
-      return "zero_cta";
-    case Gather::push:
-      return "push";
-  }
-  return "?";
+  constexpr std::string_view names[] = {"auto", "nccl", "zero_cta", "push"};
+  return names[static_cast<int>(gather)];
 }
 
 std::shared_ptr<Device> make_device(const Communicator& world, cudaStream_t compute, Settings settings) {
@@ -118,7 +108,7 @@ void NcclDevice::set_trace_origin() {
   trace_origin_.record(stream_);
   trace_origin_.synchronize();
   const std::int64_t now = profile::trace_now();
-  for (Lane* lane : lanes()) lane->set_trace_origin(trace_origin_, now);
+  for (Lane* lane : lanes()) lane->set_trace_origin({&trace_origin_, now});
 }
 
 void NcclDevice::first_step_over() {

@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/nccl/check.hpp"
-#include "comm/nccl/window_memory.hpp"
-#include "comm/peer/sum_item.hpp"
-#include "comm/rows.hpp"
+#include "comm/describe.hpp"
+#include "comm/peer/push_sums.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::nccl {
@@ -66,8 +64,7 @@ NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes 
   if (lanes.reduce)
     reduce_ = all_reduce_ = {&device_.reduce_lane(lanes.apart), make("reductions", settings.reduce_ctas, false)};
   if (lanes.compute) {
-    const bool peers = settings.gather == Gather::automatic || settings.gather == Gather::push;
-    const bool small = peers && problem_with_peers(group, device_.compute_lane().stream()).empty();
+    const bool small = may_use_peers() && problem_with_peers(group, device_.compute_lane().stream()).empty();
     const Route compute{&device_.compute_lane(),
                         device_.on_compute_lane(group, *info_, ranks, small ? settings.small_ctas : 0)};
     if (!lanes.gather) gather_ = compute;
@@ -80,73 +77,6 @@ NcclGroup::~NcclGroup() {
   for (const Route& route : {gather_, reduce_, all_reduce_}) {
     if (route.lane != nullptr) route.lane->drain();
   }
-}
-
-/// Why peers cannot use each other's memory on a stream; empty if they can. Collective.
-std::string NcclGroup::problem_with_peers(const Communicator& group, cudaStream_t stream) {
-  if (group.size() > peer::kMostRanks) return fmt::format("the group has more than {} ranks", peer::kMostRanks);
-  return peer::PeerBlock::problem(group, stream).value_or("");
-}
-
-std::shared_ptr<DeviceMemory> NcclGroup::gather_memory(const Communicator& group, std::size_t bytes) {
-  const HostWaits::Wait wait(group.waits(), subject_of("making gather memory", *info_));
-  const Route& route = route_of(gather_, "gather memory");
-  const Gather asked = device_.settings().gather;
-  if (asked == Gather::zero_cta && !exchanges(route)) return window_memory(group, bytes);
-  if (asked == Gather::automatic || asked == Gather::push) {
-    const std::string problem = problem_with_peers(group, route.lane->stream());
-    if (problem.empty()) {
-      if (exchanges(route)) {
-        device_.state(fmt::format("group '{}': gathers and sums by kernels that write and read peers' memory: active",
-                                  info_->name));
-        auto memory = std::make_shared<peer::ExchangeMemory>(group, bytes, route.lane->stream());
-        exchange_memories_.push_back(memory);
-        return memory;
-      }
-      device_.state(fmt::format("group '{}': gathers by copy engines, pushed to peers: active", info_->name));
-      auto memory = std::make_shared<peer::PeerMemory>(group, bytes, route.lane->stream());
-      peer_memories_.push_back(memory);
-      return memory;
-    }
-    device_.state(fmt::format("group '{}': gathers by NCCL; by {} is not active: {}", info_->name,
-                              exchanges(route) ? "kernels that write peers' memory" : "copy engines", problem));
-  } else {
-    device_.state(fmt::format("group '{}': gathers by NCCL", info_->name));
-  }
-  return std::make_shared<PlainMemory>(bytes);
-}
-
-std::shared_ptr<DeviceMemory> NcclGroup::window_memory(const Communicator& group, std::size_t bytes) {
-  auto memory = std::make_shared<WindowMemory>(group, *info_, gather_.communicator, bytes);
-  device_.state(memory->symmetric()
-                    ? fmt::format("group '{}': gathers by copy engines of NCCL: active", info_->name)
-                    : fmt::format("group '{}': gathers by NCCL; by its copy engines is not active: it has no symmetric "
-                                  "memory here (devices of one node with peer access are needed)",
-                                  info_->name));
-  return memory;
-}
-
-std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group, std::size_t bytes) {
-  const HostWaits::Wait wait(group.waits(), subject_of("making reduce memory", *info_));
-  if (reduce_.lane == nullptr || exchanges(reduce_)) return nullptr;
-  const cudaStream_t stream = reduce_.lane->stream();
-  const std::string problem = problem_with_peers(group, stream);
-  if (!problem.empty()) {
-    device_.state(fmt::format("group '{}': sums by NCCL; of parts that copy engines push is not active: {}",
-                              info_->name, problem));
-    return nullptr;
-  }
-  auto memory = std::make_shared<peer::PushSums>(group, bytes, stream);
-  push_sums_ = memory;
-  device_.state(fmt::format("group '{}': sums of parts that copy engines push to peers: active", info_->name));
-  return memory;
-}
-
-bool NcclGroup::uses_memory_of_peers(const Communicator& group) {
-  const HostWaits::Wait wait(group.waits(), subject_of("trying memory of peers", *info_));
-  const Gather asked = device_.settings().gather;
-  if (asked != Gather::automatic && asked != Gather::push) return false;
-  return problem_with_peers(group, device_.compute_lane().stream()).empty();
 }
 
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
@@ -306,6 +236,39 @@ DeviceCall* NcclGroup::all_reduce(std::span<const Tensor> items, Communicator::R
                       "all_reduce", *info_, route.communicator->get());
   }
   end_group("all_reduce", route);
+  return route.lane->end(call);
+}
+
+DeviceCall* NcclGroup::exchange(profile::Collective op, std::span<const tensor::Tensor> sent,
+                                std::span<const PeerPart> parts, std::string_view label) {
+  const char* const name = name_of(op).data();  // of a literal
+  const Route& route = route_of(gather_, name);
+  const auto memory = slots_.lock();
+  if (memory != nullptr) memory->require_room(parts);
+  Call& call = route.lane->next(info_, op, label);
+  for (const tensor::Tensor& t : sent) call.count(t);
+  if (memory != nullptr) {
+    route.lane->start(call, memory->next_call());
+    memory->exchange(parts);
+    return route.lane->end(call);
+  }
+  route.lane->start(call);
+  begin_group(name, route);
+  const cudaStream_t stream = route.lane->stream();
+  const ncclComm_t communicator = route.communicator->get();
+  for (const auto& [to, from, out, in] : parts) {
+    if (to == info_->rank) continue;
+    if (!in.empty())
+      SHARD8_NCCL_CHECK(ncclSend(in.data, in.bytes(), ncclUint8, to, communicator, stream), name, *info_, communicator);
+    if (!out.empty())
+      SHARD8_NCCL_CHECK(ncclRecv(out.data, out.bytes(), ncclUint8, from, communicator, stream), name, *info_,
+                        communicator);
+  }
+  end_group(name, route);
+  for (const auto& [to, from, out, in] : parts) {
+    if (to == info_->rank && !in.empty())
+      SHARD8_CUDA_CHECK(cudaMemcpyAsync(out.data, in.data, in.bytes(), cudaMemcpyDeviceToDevice, stream));
+  }
   return route.lane->end(call);
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "comm/peer/part_sums.hpp"
+#include "comm/peer/sum_parts.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::peer {

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,11 +15,51 @@
 #include "comm/communicator.hpp"
 #include "comm/peer/addresses.hpp"
 #include "comm/peer/handshake.hpp"
-#include "comm/peer/stream_flags.hpp"
 #include "comm/peer/words_reader.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm::peer {
+
+/// A 32-bit word in device memory.
+using FlagAddress = std::uint32_t*;
+
+/// Writes and waits of a stream on words in this rank's memory. No multiprocessor takes part. The words of other ranks
+/// must not be given here: since CUDA 13.1 a stream cannot write to memory of another device (NVIDIA/nccl#2052).
+class StreamFlags {
+ public:
+  StreamFlags();
+
+  /// The stream writes `number` to the word, behind all that the stream wrote before.
+  void write(FlagAddress flag, std::uint32_t number);
+  /// The stream waits until the word has reached `number`, cyclically.
+  void await(FlagAddress flag, std::uint32_t number);
+  /// Gives the writes and waits so far to the stream, in their order. At most 255.
+  void enqueue(cudaStream_t stream);
+
+ private:
+  using BatchMemOp = CUresult (*)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned);
+  BatchMemOp batch_;
+  std::vector<CUstreamBatchMemOpParams> operations_;
+};
+
+/// Device memory of every rank of a group, which all ranks of the group can read and write (CUDA IPC). The ranks must
+/// be on one node, with devices that reach each other.
+class IpcBlock final : public PeerAddresses {
+ public:
+  /// Collective, with the same bytes on every rank, which are cleared on `stream`. Throws AgreedError(environment) with
+  /// the reason on every rank when one rank cannot have the memory.
+  IpcBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
+  /// Collective. All ranks' writes must be complete. During an exception it frees nothing: the process ends.
+  ~IpcBlock() override;
+
+ private:
+  void allocate(cudaIpcMemHandle_t& handle, cudaStream_t stream);
+  void open(const std::vector<std::string>& handles);
+  void close() noexcept;
+
+  Communicator group_;
+  std::byte* own_ = nullptr;
+};
 
 /// Collectives in memory of every rank of a group, which the other ranks can read and write. Ranks push into it by copy
 /// engines, all copies of a call at once, so that no multiprocessor is taken from kernels; or kernels with a Handshake

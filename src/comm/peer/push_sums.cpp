@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/peer/sum_item.hpp"
-#include "comm/rows.hpp"
+#include "comm/describe.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::comm::peer {

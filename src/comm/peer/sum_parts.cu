@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include "comm/peer/part_sums.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::comm::peer {

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "comm/peer/addresses.hpp"
 #include "tensor/dtype.hpp"
@@ -23,5 +25,117 @@ struct Parts {
 /// out (count) = the sum of the parts in their order, in fp32, rounded once. The dtype is fp32 or bf16. out may be one
 /// of the parts.
 void sum_parts(cudaStream_t stream, void* out, tensor::DType dtype, std::int64_t count, const Parts& parts);
+
+#if defined(__CUDACC__)
+
+/// 16 bytes of T.
+template <class T>
+struct Vector {
+  static constexpr int kN = 16 / static_cast<int>(sizeof(T));
+  T at[kN];
+};
+
+template <class T>
+__device__ __forceinline__ Vector<T> load_vector(const std::byte* from, std::int64_t i) {
+  const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(from) + i);  // read once: not for the caches
+  Vector<T> v;
+  memcpy(&v, &raw, sizeof(v));
+  return v;
+}
+
+/// Loads kVectors vectors, first, first + step, ..., of each part, as far as they are below `vectors`. Begins with part
+/// kFirst.
+template <class T, int kFirst, int kParts, int kVectors>
+__device__ __forceinline__ void load_parts(Vector<T> (&v)[kParts][kVectors], const Parts& parts, std::int64_t first,
+                                           int step, std::int64_t vectors) {
+#pragma unroll
+  for (int k = 0; k < kParts; ++k) {
+    const int r = (k + kFirst) % kParts;
+#pragma unroll
+    for (int u = 0; u < kVectors; ++u)
+      if (first + u * step < vectors) v[r][u] = load_vector<T>(parts.data[r], first + u * step);
+  }
+}
+/// The same with the first part `start`, which must be the same for all threads of a block.
+template <class T, int kParts, int kVectors, int kFirst = 0>
+__device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts][kVectors], const Parts& parts,
+                                                std::int64_t first, int step, std::int64_t vectors) {
+  if constexpr (kFirst < kParts) {
+    if (start == kFirst) return load_parts<T, kFirst>(v, parts, first, step, vectors);
+    load_parts_from<T, kParts, kVectors, kFirst + 1>(start, v, parts, first, step, vectors);
+  }
+}
+
+/// Writes the sums of kVectors vectors, first, first + step, ..., as far as they are below `vectors`. Parts are added
+/// in their order. With kParts > 0 there are kParts parts, and part `start` is loaded first; with 0 there are
+/// parts.count.
+template <class T, int kParts, int kVectors>
+__device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int start, std::int64_t first, int step,
+                                            std::int64_t vectors) {
+  float sum[kVectors][Vector<T>::kN] = {};
+  const auto add = [&](int r, int u, const Vector<T>& v) {
+#pragma unroll
+    for (int j = 0; j < Vector<T>::kN; ++j) {
+      const auto x = static_cast<float>(v.at[j]);
+      sum[u][j] = r == 0 ? x : sum[u][j] + x;
+    }
+  };
+  if constexpr (kParts > 0) {
+    Vector<T> v[kParts][kVectors];
+    load_parts_from<T>(start, v, parts, first, step, vectors);
+#pragma unroll
+    for (int r = 0; r < kParts; ++r) {
+#pragma unroll
+      for (int u = 0; u < kVectors; ++u) add(r, u, v[r][u]);
+    }
+  } else {
+    for (int r = 0; r < parts.count; ++r) {
+#pragma unroll
+      for (int u = 0; u < kVectors; ++u)
+        if (first + u * step < vectors) add(r, u, load_vector<T>(parts.data[r], first + u * step));
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const std::int64_t i = first + u * step;
+    if (i >= vectors) continue;
+    Vector<T> v;
+#pragma unroll
+    for (int j = 0; j < Vector<T>::kN; ++j) v.at[j] = static_cast<T>(sum[u][j]);
+    uint4 raw;
+    memcpy(&raw, &v, sizeof(v));
+    reinterpret_cast<uint4*>(out)[i] = raw;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int64_t i) {
+  float total = static_cast<float>(reinterpret_cast<const T*>(parts.data[0])[i]);
+  for (int r = 1; r < parts.count; ++r) total += static_cast<float>(reinterpret_cast<const T*>(parts.data[r])[i]);
+  out[i] = static_cast<T>(total);
+}
+
+/// Returns of(std::integral_constant<int, count>()) if `count` is one of kOwn, the counts that have a kernel of their
+/// own, else of(0).
+template <int... kOwn, class F>
+auto for_count(int count, const F& of) {
+  auto chosen = of(std::integral_constant<int, 0>());
+  (static_cast<void>(count == kOwn && (chosen = of(std::integral_constant<int, kOwn>()), true)), ...);
+  return chosen;
+}
+template <class F>
+auto for_part_count(int parts, const F& of) {
+  return for_count<2, 3, 4, 5, 8>(parts, of);
+}
+
+/// The number of whole vectors in `count` elements, or 0 if out or a part does not begin at a multiple of 16 bytes.
+template <class T>
+std::int64_t whole_vectors(const T* out, const Parts& parts, std::int64_t count) {
+  auto all = reinterpret_cast<std::uintptr_t>(out);
+  for (int r = 0; r < parts.count; ++r) all |= reinterpret_cast<std::uintptr_t>(parts.data[r]);
+  return all % 16 == 0 ? count / Vector<T>::kN : 0;
+}
+
+#endif
 
 }  // namespace shard8::comm::peer

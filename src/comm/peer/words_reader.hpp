@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/late_peers.hpp"
+#include "comm/watchdog.hpp"
 
 namespace shard8::comm::peer {
 

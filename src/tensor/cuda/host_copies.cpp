@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tensor/host_copies.hpp"
+#include "tensor/transfer.hpp"
 
 #include <vector>
 
 #include "base/error.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/event.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::tensor {
@@ -19,10 +18,11 @@ struct HostCopies::Memory {
     const cudaError_t status = cudaMallocHost(&data, bytes);
     if (status != cudaSuccess) {
       static_cast<void>(cudaGetLastError());  // reported here; later calls must not see it
-      base::fail(base::ExitCode::environment,
-                 "{} bytes of pinned host memory for copies of the training state cannot be had ({}): ask for more memory "
-                 "for this job (Slurm: --mem), use more ranks in mesh.shard, or write no checkpoints",
-                 bytes, cudaGetErrorName(status));
+      base::fail(
+          base::ExitCode::environment,
+          "{} bytes of pinned host memory for copies of the training state cannot be had ({}): ask for more memory "
+          "for this job (Slurm: --mem), use more ranks in mesh.shard, or write no checkpoints",
+          bytes, cudaGetErrorName(status));
     }
   }
   ~Memory() { cudaFreeHost(data); }
@@ -40,6 +40,7 @@ struct HostCopies::Memory {
 HostCopies::HostCopies(std::size_t bytes, int groups) : memory_(std::make_unique<Memory>(bytes, groups)) {}
 HostCopies::~HostCopies() = default;
 
+bool HostCopies::concurrent() { return true; }
 std::byte* HostCopies::data() const { return static_cast<std::byte*>(memory_->data); }
 std::size_t HostCopies::bytes() const { return memory_->bytes; }
 

@@ -35,14 +35,14 @@ struct Run {
   int ranks() const { return context->tensor_group.size(); }
   model::Gathering start_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local,
                                 bool hidden) const {
-    return model::start_gather_tokens(*context, e.name, scratch.gathered, scratch.gathered_cast, local, hidden);
+    return model::start_gather_tokens(*context, e.name, scratch.gathered, scratch.gathered_cast, local, hidden, {});
   }
   Operand gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local) const {
     return start_gather(e, scratch, local, false).wait(*context);
   }
   void fprop_of_tokens(const Tensor& y, const Operand& x, const model::Weight& w, std::int64_t first,
                        std::int64_t tokens) const {
-    model::fprop(*context, y.slice(first, tokens), x.slice(first, tokens), w.forward, {});
+    model::fprop(*context, y.slice(first, tokens), x.slice(first, tokens), w, {});
   }
   void fprop_of_rank(const Tensor& y, const Operand& x, const model::Weight& w, int rank, std::int64_t tokens) const {
     fprop_of_tokens(y, x, w, rank * tokens, tokens);
@@ -61,12 +61,13 @@ struct Run {
   }
   /// The products of a chunk in the plain order, without an exchange.
   void head_chunk(const OverlapMemory& m, std::int64_t first) const {
-    const std::int64_t n = m.head_chunks.size(first), tokens = tensor::kDevice ? n : m.head_chunks.of_a_rank(n);
+    const std::int64_t n = m.head_chunks.size(first),
+                       tokens = context->executor.device() ? n : m.head_chunks.of_a_rank(n);
     for (std::int64_t row = 0; row < n; row += tokens) head(m, row, m.first.gathered.slice(first + row, tokens));
   }
   /// The products of the plain order, without an exchange: one on a device, one for each rank's tokens on hosts.
   void fprop_of_ranks(const Tensor& y, const Operand& x, const model::Weight& w) const {
-    if (tensor::kDevice) return model::fprop(*context, y, x, w.forward, {});
+    if (context->executor.device()) return model::fprop(*context, y, x, w, {});
     for (int rank = 0; rank < ranks(); ++rank) fprop_of_rank(y, x, w, rank, y.rows() / ranks());
   }
 };
@@ -115,7 +116,7 @@ class Cases {
       model::column_linear_forward(*run.context, l.y, l.x, {l.w, {}}, scratch, e);
     };
     c.flags = [=, run = run_, &l, &least = m_.least] {
-      model::GatheringByParts gathering(*run.context, e, least.gathered, least.gathered_cast, token);
+      model::GatheringByParts gathering(*run.context, e, least.gathered, least.gathered_cast, token, {});
       const std::int64_t tokens = x.rows() / run.ranks();
       gathering.in_order_of_arrival(*run.context, e.splits, run.ranks(), [&](int rank, const Operand& some) {
         run.fprop_of_tokens(l.y, x, l.w, rank * tokens, some.rows() * tokens);
@@ -145,7 +146,7 @@ class Cases {
     c.sequential = [=] { forward(off); };
     c.overlapped = [=] { forward(e); };
     c.flags = [=, run = run_, &m = m_] {
-      model::GatheringByParts gathering(*run.context, e, m.least.gathered, {}, token);
+      model::GatheringByParts gathering(*run.context, e, m.least.gathered, {}, token, {});
       const std::int64_t tokens = m.head_chunks.gathered_first();
       const auto ranks = static_cast<int>(m.head_chunks.size(0) / tokens);
       gathering.in_order_of_arrival(*run.context, e.splits, ranks, [&](int rank, const Operand& some) {
@@ -172,7 +173,9 @@ class Cases {
       run.norm_forward(m, l.y);
     };
     const auto forward = [=, run = run_, &m = m_, &l, &scratch](const TensorExchange& exchange) {
-      run.norm_forward(m, model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange));
+      const model::Pending y =
+          model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange);
+      run.norm_forward(m, y.sum);
     };
     c.sequential = [=] { forward({e.name}); };
     c.overlapped = [=] { forward(e); };
@@ -196,9 +199,7 @@ class Cases {
     if (!e.hidden()) return;
     const Operand& dy = l.dy.by_rows;
     Partner dgrad{dy.rows(), scratch.partial.cols(), dy.cols(), dy.data.dtype, [] {}, {}};
-    dgrad.product = [run = run_, &l, &scratch] {
-      model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w.backward);
-    };
+    dgrad.product = [run = run_, &l, &scratch] { model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w); };
     bulk_gather(e, scratch, l.x.by_columns, dgrad);
   }
 

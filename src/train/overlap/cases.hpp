@@ -7,11 +7,75 @@
 #include <string>
 #include <vector>
 
-#include "model/context.hpp"
+#include "model/head_input.hpp"
+#include "model/linear.hpp"
 #include "profile/collective_log.hpp"
-#include "train/overlap/memory.hpp"
+#include "tensor/arena.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
+
+/// What the products of one linear of a layer read and write on one rank, in FP8 if the layer is in FP8.
+struct LinearOperands {
+  fp8::Operands x, dy;
+  model::Weight w;
+  tensor::Tensor y;   ///< what forward writes
+  tensor::Tensor dw;  ///< fp32, of the shape of w
+};
+
+/// What a norm's forward and backward use beside x, y and dy: its input, its output and the gradient of its output.
+struct NormOperands {
+  model::Norm norm;
+  model::NormStatistics statistics, forward_statistics;  ///< that backward reads, that forward writes
+  model::Affine w, dw;
+  tensor::Tensor dx;  ///< (T_local, H), also the residual
+};
+
+/// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
+/// model::Activations.
+struct OverlapMemory {
+  tensor::ArenaSet arenas;
+  model::LinearScratch first;   ///< exchanged, of qkv and fc2
+  model::LinearScratch second;  ///< exchanged, of proj and fc1
+  model::LinearScratch least;   ///< exchanged, for one token of each rank
+  LinearOperands qkv, proj, fc1, fc2;
+  tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
+  NormOperands norm;               ///< its input is `residual`
+  tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
+  model::HeadChunks head_chunks;
+  tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32
+  tensor::Tensor logits;           ///< (tokens of the head's largest chunk, vocab_local) fp32
+  std::int64_t head_first = 0;     ///< the first token of the head's last chunk
+  tensor::Tensor workspace;        ///< u8, for model::Context
+  tensor::Tensor zero;             ///< (1) fp32, 0: summed over ranks to align them
+
+  /// Lays everything out in `arenas`. Nothing is filled. Exchanged matrices lie in MemoryKind::exchanged.
+  OverlapMemory(const Setup& setup, tensor::ArenaSet arenas);
+  OverlapMemory(const OverlapMemory&) = delete;
+  OverlapMemory& operator=(const OverlapMemory&) = delete;
+  static tensor::MemoryBytes bytes(const Setup& setup);
+
+  /// Writes normal numbers to all matrices that are read, cast to FP8 with the scale kScale where they are in FP8. If
+  /// the gradients of proj and fc2 lie where they are gathered (LinearScratch::casts_in_place), cases that gather
+  /// inputs there overwrite them: later cases gather the bytes of those inputs as gradients, which takes the same time.
+  void fill(const tensor::Exec& exec);
+
+  /// Chosen: E4M3 holds seven standard deviations.
+  static constexpr float kScale = 64;
+
+ private:
+  fp8::Operands operands(fp8::Role role, std::int64_t rows, std::int64_t cols, bool gathered);
+  LinearOperands column(std::int64_t out);
+  LinearOperands row(std::int64_t in, const model::LinearScratch& scratch);
+  model::Weight weight(std::int64_t out, std::int64_t in);
+  void fill(const tensor::Exec& exec, const fp8::Operands& out);
+  void fill(const tensor::Exec& exec, const tensor::Tensor& out);
+
+  const Setup& setup_;
+  fp8::Recipe recipe_;  ///< of the layer; off if no layer is in FP8
+  tensor::Tensor numbers_, scale_;
+  std::uint64_t filled_ = 0;
+};
 
 /// One exchange of the tensor group and the product that hides it, in every order in which they are timed. All
 /// functions are collective over the tensor group and do the same at each call.

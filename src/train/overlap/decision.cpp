@@ -16,7 +16,6 @@
 #include "train/conditions.hpp"
 #include "train/device.hpp"
 #include "train/overlap/choice.hpp"
-#include "train/overlap/measurement.hpp"
 #include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 

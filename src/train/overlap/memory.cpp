@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/overlap/memory.hpp"
+#include "train/overlap/cases.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
 #include "tensor/transfer.hpp"
-#include "train/workspace.hpp"
+#include "train/state.hpp"
 
 namespace shard8::train {
 

@@ -47,9 +47,9 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
       executor_(exec, timer_, [this] { world_.progress(); }) {
   SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.dims.tensor);
   memory_ = std::make_unique<Memory>(setup, mesh);
-  if (tensor::kDevice) libraries_ = std::make_unique<kernels::Libraries>();
-  context_ = std::make_unique<model::Context>(
-      model::Context{executor_, tensor_group_, {memory_->layer->workspace, libraries_.get()}});
+  if (executor_.device()) libraries_ = std::make_unique<kernels::Libraries>();
+  const kernels::Workspace workspace{memory_->layer->workspace, libraries_.get()};
+  context_.reset(new model::Context{executor_, tensor_group_, workspace});
   timer_.begin_step();
   memory_->layer->fill(exec);
   cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, setup.fsdp.accumulate);
@@ -89,7 +89,7 @@ std::vector<double> OverlapTiming::in_turns(std::span<const std::function<void()
       align();
       clock_->mark();
       (*variant)();
-      if (!tensor::kDevice) tensor::finish(exec_);
+      if (!executor_.device()) tensor::finish(exec_);
       clock_->mark();
     }
   }
@@ -112,7 +112,7 @@ std::vector<double> OverlapTiming::largest(std::vector<double> values) const {
 /// What this rank does next begins when all ranks are here: on hosts all of the mesh; on a device those of the tensor
 /// group, by a small all-reduce on the compute stream, for which the host does not wait.
 void OverlapTiming::align() const {
-  if (!tensor::kDevice) return world_.barrier();
+  if (!executor_.device()) return world_.barrier();
   const std::array<tensor::Tensor, 1> zero{memory_->layer->zero};
   tensor_group_.all_reduce(zero, comm::Communicator::Reduce::sum).wait();
 }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fsdp/unit_buffers.hpp"
-#include "model/transformer_layer.hpp"
+#include "model/activations.hpp"
 #include "operation/operation.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/arena.hpp"
@@ -34,9 +34,9 @@ double model_flops_per_token(const deck::ModelConfig& model);
 /// What a run of a deck needs. Memory is found by the code that lays out the run's memory, traffic and FLOPs from the
 /// list of a step's operations (train/record.hpp).
 struct Plan {
-  bool device = false;                        ///< of devices, not of hosts
-  tensor::MemoryBytes memory{};               ///< bytes of the arenas of rank 0, by kind; no rank needs more
-  model::TransformerLayer::KeptBytes kept{};  ///< part of the activations, summed over the layers
+  bool device = false;                   ///< of devices, not of hosts
+  tensor::MemoryBytes memory{};          ///< bytes of the arenas of rank 0, by kind; no rank needs more
+  model::LayerMemory::KeptBytes kept{};  ///< part of the activations, summed over the layers
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
   /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory.
   std::size_t reduction_buffers = 0;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "comm/peer/slot_memory.hpp"
+#include "comm/peer/peer_memory.hpp"
 #include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {

@@ -14,7 +14,7 @@
 #include "comm/peer/words_reader.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 #include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {

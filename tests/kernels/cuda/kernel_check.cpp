@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "kernels/cuda/gemm_operands.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 #include "tensor/tensor.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"
 #include "tests/kernels/cuda/totals.hpp"

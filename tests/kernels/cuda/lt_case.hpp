@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/lt_gemm.hpp"
 #include "tensor/cuda/check.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"
 #include "tests/kernels/cuda/numbers.hpp"
 

@@ -17,7 +17,7 @@
 #include "kernels/cuda/sdpa.hpp"
 #include "tensor/bfloat16.hpp"
 #include "tensor/cuda/check.hpp"
-#include "tensor/cuda/event.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace shard8::tests {
 

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// The commands that look at what runs have left, and at this program.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "app/commands.hpp"
+#include "app/device.hpp"
+#include "app/job.hpp"
+#include "app/process.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/version.hpp"
+#include "checkpoint/inspect.hpp"
+#include "checkpoint/masters.hpp"
+#include "comm/launch.hpp"
+#include "io/io_thread.hpp"
+#include "kernels/libraries.hpp"
+#include "model/huggingface_config.hpp"
+#include "profile/compare/comparison.hpp"
+#include "profile/output_file.hpp"
+#include "tensor/runtime.hpp"
+#include "trace/outputs.hpp"
+#include "trace/rank_trace.hpp"
+#include "train/saved_config.hpp"
+#include "train/stored_weights.hpp"
+
+namespace shard8::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using base::ExitCode;
+using checkpoint::Checkpoint;
+
+int list(const std::string& path) {
+  fmt::print("{}", checkpoint::list_text(checkpoint::directory_at(path)));
+  return 0;
+}
+
+int show(const CkptArguments& arguments) {
+  const Checkpoint found = checkpoint::open_checkpoint(arguments.paths.front(), warn);
+  const auto tensors = checkpoint::summarise(found, !arguments.no_hashes);
+  fmt::print("{}", arguments.json ? checkpoint::show_json(found, tensors, arguments.boxes)
+                                  : checkpoint::show_text(found, tensors, arguments.boxes));
+  return 0;
+}
+
+/// Everything that is wrong with one checkpoint.
+std::vector<std::string> problems_of(const Checkpoint& found) {
+  auto problems = checkpoint::problems_of_files(found);
+  if (!problems.empty()) return problems;  // values that cannot be read are not compared
+  try {
+    return train::problems_of_values(found, checkpoint::Masters(found), train::saved_config(found));
+  } catch (const base::Error& error) {
+    return {error.what()};
+  }
+}
+
+/// The checkpoints that a path names: itself, or all in a folder. Those that cannot be opened are problems.
+std::vector<std::string> folders_of(const std::string& path) {
+  if (checkpoint::is_checkpoint(path)) return {path};
+  const checkpoint::Directory directory = checkpoint::directory_at(path);
+  std::vector<std::string> folders;
+  for (const std::int64_t step : directory.steps()) folders.push_back(directory.folder_of(step));
+  return folders;
+}
+
+bool is_good(const std::string& folder) {
+  std::vector<std::string> problems;
+  try {
+    const Checkpoint found = checkpoint::open_checkpoint(folder, warn);
+    problems = problems_of(found);
+    if (problems.empty()) {
+      fmt::print("{}: good: step {}, {} tensors in {}\n", folder, found.manifest.step, found.manifest.tensors.size(),
+                 base::count(static_cast<std::int64_t>(found.manifest.files.size()), "file", "files"));
+      return true;
+    }
+  } catch (const base::Error& error) {
+    problems = {error.what()};
+  }
+  fmt::print("{}: not good: {} problem{}\n", folder, problems.size(), problems.size() == 1 ? "" : "s");
+  std::fflush(stdout);
+  for (const std::string& text : problems) fmt::print(stderr, "shard8: {}\n", text);
+  return false;
+}
+
+int verify(const std::vector<std::string>& paths) {
+  bool good = true;
+  for (const std::string& path : paths)
+    for (const std::string& folder : folders_of(path)) good = is_good(folder) && good;
+  return base::to_int(good ? ExitCode::ok : ExitCode::checkpoint);
+}
+
+int export_weights(const CkptArguments& arguments) {
+  const Checkpoint found = checkpoint::open_checkpoint(arguments.paths.front(), warn);
+  checkpoint::ExportOptions options;
+  options.dtype = arguments.dtype == "bf16" ? tensor::DType::bf16 : tensor::DType::fp32;
+  options.replace = arguments.force;
+  const std::string config = model::huggingface_config(train::saved_config(found).model, options.dtype);
+  const auto exported = checkpoint::export_weights(checkpoint::Masters(found), arguments.to, config, options);
+  fmt::print("{}: {} tensors of step {}, {:.1f} MB in {}:", arguments.to, exported.tensors, found.manifest.step,
+             1e-6 * static_cast<double>(exported.bytes), arguments.dtype);
+  for (const std::string& name : exported.files) fmt::print(" {}", name);
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace
+
+int ckpt_command(const CkptArguments& arguments) {
+  if (arguments.action == "list") return list(arguments.paths.front());
+  if (arguments.action == "show") return show(arguments);
+  if (arguments.action == "verify") return verify(arguments.paths);
+  return export_weights(arguments);
+}
+
+namespace {
+
+/// Writes a file and says its name. `option` names the file.
+void write(const fs::path& path, const std::string& text, const std::string& option) {
+  profile::write_output(path, text, fmt::format("give {}", option));
+  fmt::print("{}\n", path.string());
+}
+
+trace::TimelineChoice choice_of(const TraceArguments& arguments, const trace::RunTrace& run) {
+  if (arguments.rank >= static_cast<int>(run.ranks.size()))
+    base::fail(base::ExitCode::deck, "--rank {}: the trace has ranks 0 to {}", arguments.rank, run.ranks.size() - 1);
+  return {.layer = arguments.layer, .step = arguments.step};
+}
+
+}  // namespace
+
+int trace_command(const TraceArguments& arguments) {
+  const trace::RunTrace run = trace::read_run(arguments.folder, arguments.name);
+  const bool merge =
+      !arguments.output.empty() || (arguments.ranks.empty() && arguments.chakra.empty() && arguments.timeline.empty());
+  if (merge)
+    write(arguments.output.empty() ? fs::path(arguments.folder) / run.name : fs::path(arguments.output),
+          trace::kineto_of_all(run.ranks), "--output a file in");
+  if (!arguments.ranks.empty())
+    for (const trace::RankTrace& rank : run.ranks)
+      write(fs::path(arguments.ranks) / fmt::format("rank{:04}.json", rank.rank), trace::kineto_of(rank), "--ranks");
+  if (!arguments.chakra.empty()) {
+    const fs::path folder = arguments.chakra;
+    for (const trace::RankTrace& rank : run.ranks)
+      write(folder / fmt::format("chakra.{}.et", rank.rank), trace::chakra_of(rank), "--chakra");
+    write(folder / "groups.json", trace::chakra_groups(run.ranks.front()), "--chakra");
+  }
+  if (!arguments.timeline.empty()) {
+    const trace::TimelineChoice choice = choice_of(arguments, run);
+    write(arguments.timeline, trace::timeline(run.ranks[static_cast<std::size_t>(arguments.rank)], choice),
+          "--timeline a file in");
+  }
+  fmt::print("\n{}", trace::overlap_text(run.ranks));
+  return base::to_int(base::ExitCode::ok);
+}
+
+int compare_command(const CompareArguments& arguments) {
+  profile::CompareLimits limits{.percent = arguments.percent};
+  if (arguments.loss >= 0) limits.loss = arguments.loss;
+  std::vector<profile::RecordedRun> runs;
+  for (const std::string& path : arguments.paths) runs.push_back(profile::read_run(path));
+  std::vector<profile::Comparison> comparisons;
+  bool exceeded = false;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    comparisons.push_back(profile::compare_runs(runs[0], runs[i], limits));
+    exceeded = exceeded || !comparisons.back().exceeded.empty();
+    if (!arguments.json) fmt::print("{}{}", i > 1 ? "\n" : "", profile::to_text(comparisons.back(), limits));
+  }
+  if (arguments.json) fmt::print("{}\n", profile::to_json(comparisons, limits));
+  return base::to_int(exceeded ? base::ExitCode::verification : base::ExitCode::ok);
+}
+
+namespace {
+
+void line(std::string_view name, std::string_view value) { fmt::print("{:<12} {}\n", name, value); }
+
+}  // namespace
+
+int info_command() {
+  const base::Version v = base::version();
+  line("shard8", fmt::format("{} ({})", v.number, v.git_hash));
+  line("build", build_text());
+  line("backends", describe_backends());
+  for (const std::string& text : describe_devices()) line("devices", text);
+  line("Kokkos", tensor::kokkos_description());
+  line("MPI", comm::library_version());
+  line("HDF5", io::hdf5_version());
+  line("BLAS", kernels::blas_description());
+  line("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100));
+  for (const auto& [name, value] : relevant_environment()) line("environment", fmt::format("{}={}", name, value));
+  return 0;
+}
+
+}  // namespace shard8::app

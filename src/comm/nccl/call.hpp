@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "comm/describe.hpp"
+#include "comm/device.hpp"
+#include "comm/nccl/communicator.hpp"
+#include "tensor/cuda/stream.hpp"
+
+/// One collective on a device: what it is, its events, and what its events say in the log and the trace.
+///
+/// Threads: the program's thread, which issues collectives, calls every function here. While a call is in
+/// CallsUnderWay, the watchdog's thread reads its subject(), and asks begin() and done() whether they happened.
+
+namespace shard8::comm::nccl {
+
+/// The streams of a lane. They are one stream if the lane's collectives run on the compute stream.
+struct Streams {
+  cudaStream_t collectives = nullptr, compute = nullptr;
+  bool apart() const { return collectives != compute; }
+};
+
+/// The beginning of time in traces: `at` happened at `ns` of the host's clock.
+struct TraceOrigin {
+  const tensor::cuda::Event* at = nullptr;  ///< null: there are no traces
+  std::int64_t ns = 0;
+};
+
+/// A collective, from Lane::next until the lane takes it back. Its events are kept, and are used again by later calls.
+class Call final : public DeviceCall {
+ public:
+  /// What logs, traces and messages say of the call. It does not change while the call is under way.
+  struct Subject {
+    std::shared_ptr<const GroupInfo> group;
+    profile::Collective op{};
+    std::string_view label;         ///< the matrix product; may be empty
+    std::vector<DTypeBytes> sizes;  ///< of this call
+    std::uint64_t number = 0;       ///< of the lane's calls, from 1 on
+  };
+
+  explicit Call(const Streams& streams);
+
+  /// Makes it another call, without tensors, that is not issued yet.
+  void begin_new(const std::shared_ptr<const GroupInfo>& group, profile::Collective op, std::string_view label);
+  /// Adds a tensor whose bytes count. Before issued().
+  void count(const tensor::Tensor& t) { add_bytes(subject_.sizes, t); }
+  /// The host begins to issue the call, which is the lane's `number`-th. Tells the trace.
+  void issued(std::uint64_t number);
+  const Subject& subject() const { return subject_; }
+
+  /// Happens when the stream comes to the call. The lane records it.
+  const tensor::cuda::Event& begin() const { return timed_ ? times_->begin : begin_; }
+  /// Happens when the call is complete. The lane records it.
+  const tensor::cuda::Event& done() const { return timed_ ? times_->end : done_; }
+
+  void wait() override;
+  bool test() override { return done().happened(); }
+  /// No caller uses the call any more. wait() calls it. A call on the compute stream, which nobody waits for, is
+  /// released when all of it is issued.
+  void release();
+  /// It was released, and all events that log and trace need have happened.
+  bool over() const;
+
+  /// The stream has come to the end of the call's next part. After begin() was recorded, before done() is.
+  void end_part();
+  /// What the compute stream is given from now on waits for the i-th part that ended. Before wait().
+  void await_part(std::size_t i);
+
+  /// Writes the times of a call that is over to its group's log, if the log was measuring when the call was released,
+  /// and to the log's trace, if that traces the call.
+  void report(const TraceOrigin& origin) const;
+
+  /// Makes the events of a call that is `timed` or not, and has `parts` parts, so that none is made later.
+  void prepare(bool timed, std::size_t parts);
+  std::size_t parts() const { return parts_.size(); }
+  bool timed() const { return times_.has_value(); }
+
+ private:
+  using Event = tensor::cuda::Event;
+  struct Times {
+    Event begin{Event::Times::yes}, end{Event::Times::yes}, wait{Event::Times::yes};
+  };
+  struct Part {
+    explicit Part(Event::Times times) : there(times), wait(times) {}
+    Event there, wait;  ///< when the part was there, and when the compute stream came to wait for it
+    bool awaited = false;
+  };
+  /// Whether its times are read.
+  bool recorded() const { return measured_ || traced_ != 0; }
+  void add_part() { parts_.emplace_back(parts_timed_ ? Event::Times::yes : Event::Times::no); }
+  void trace(const TraceOrigin& origin, double total_s, double exposed_s) const;
+
+  Streams streams_;
+  Subject subject_;
+  bool timed_ = false;  ///< its group has a log
+  bool released_ = false;
+  bool measured_ = false;     ///< the log was measuring when the call was released
+  std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced
+  Event begin_, done_;        ///< of calls that are not timed, which cost the device less
+  std::optional<Times> times_;
+  std::vector<Part> parts_;
+  bool parts_timed_ = false;
+  std::size_t parts_ended_ = 0;
+};
+
+/// Owns the calls of a lane. A call that was given back is taken again, with its events. The program's thread alone
+/// uses it.
+class CallPool {
+ public:
+  explicit CallPool(const Streams& streams) : streams_(streams) {}
+  /// A free call, or a new one if none is free.
+  Call& take();
+  /// Nobody uses the call any more, the watchdog included.
+  void give_back(Call& call) { free_.push_back(&call); }
+  /// Makes calls until there are `count`, each with the events that the calls so far have needed.
+  void grow_to(std::size_t count);
+
+ private:
+  Call& make();
+
+  Streams streams_;
+  std::vector<std::unique_ptr<Call>> all_;
+  std::vector<Call*> free_;  ///< has room for all
+};
+
+}  // namespace shard8::comm::nccl

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "checkpoint/snapshot.hpp"
+#include "comm/mpi/group.hpp"
+#include "train/plan/plan.hpp"
+#include "train/record.hpp"
+#include "train/state.hpp"
+#include "train/state_tensors.hpp"
+
+namespace shard8::train {
+
+using comm::Communicator;
+using operation::Collective;
+
+namespace {
+
+/// The memory in which a host's communicators receive what they sum. It is found with pools of the same class as the
+/// communicators have.
+class Pools {
+ public:
+  /// Takes the memory of a collective. Without an index the collective is waited for at once, and its memory is given
+  /// back; otherwise it is held until an operation waits for the collective with this index.
+  void issue(const Collective& c, std::optional<int> index = {}) {
+    const std::size_t bytes = scratch_bytes(c);
+    if (bytes == 0 || (c.by_parts && !c.ring)) return;
+    auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
+    if (index) under_way_.emplace(*index, std::move(block));
+  }
+  void step(const Setup& setup, const StepOfRun& kind) {
+    int index = 0;
+    record_step(setup, kind, [&](const operation::Operation& operation) {
+      for (const int waited : operation.waits) under_way_.erase(waited);
+      if (const auto* c = operation.collective(); c != nullptr && !c->host_values)
+        issue(*c, operation.stream == operation::Stream::compute ? std::nullopt : std::optional(index));
+      ++index;
+    });
+    under_way_.clear();  // gathers for the next step, which receive in place and hold no memory
+  }
+  std::size_t bytes() const {
+    std::size_t all = 0;
+    for (const auto& [group, pool] : pools_) all += pool.bytes();
+    return all;
+  }
+
+ private:
+  static std::size_t scratch_bytes(const Collective& c) {
+    const auto bytes = static_cast<std::size_t>(c.bytes());
+    if (c.op == profile::Collective::reduce_scatter && c.ring)
+      return Communicator::ring_scratch_bytes(bytes, c.ranks, c.parts.front().dtype);
+    if (c.op == profile::Collective::reduce_scatter)
+      return Communicator::reduce_scatter_scratch_bytes(bytes, c.ranks, c.items);
+    if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
+    return 0;
+  }
+  std::map<operation::Group, comm::ScratchPool> pools_;
+  std::map<int, comm::ScratchPool::Block> under_way_;
+};
+
+/// Bytes of the communicators' memory in a run on hosts.
+std::size_t reduction_buffers(Setup setup) {
+  // The second micro-batch and all later ones but the last have the same collectives: two micro-batches are enough.
+  setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
+  Pools pools;
+  if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
+    Collective amaxes{profile::Collective::all_reduce, operation::Group::model,
+                      setup.mesh.ranks(operation::Group::model)};
+    amaxes.parts.push_back(
+        {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
+    pools.issue(amaxes);
+  }
+  pools.step(setup, {.first = true});
+  std::size_t before = 0;
+  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, {});  // they only grow
+  return pools.bytes();
+}
+
+}  // namespace
+
+Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state) {
+  const auto tensors = state_tensors(setup, state);
+  Plan::Checkpoint bytes;
+  bytes.copies = checkpoint::Snapshot::bytes(tensors, setup.place);
+  for (const checkpoint::StateTensor& t : tensors) {
+    bytes.state += tensor::bytes_of(t.dtype, t.shape.count());
+    if (!t.counts(setup.place)) continue;
+    for (const checkpoint::LocalPart& part : t.parts) bytes.rank_file += part.local.bytes();
+  }
+  return bytes;
+}
+
+Traffic traffic(const Setup& setup) {
+  Traffic traffic;
+  record_step(setup, {}, [&](const operation::Operation& operation) {
+    const auto* c = operation.collective();
+    if (c == nullptr || c->host_values) return;
+    for (const auto& part : c->parts)
+      ++traffic[{c->op, std::string(name_of(c->group)), c->ranks, std::string(tensor::name_of(part.dtype)),
+                 part.bytes}];
+  });
+  return traffic;
+}
+
+namespace {
+
+/// FLOPs of the products of attention, over the causal half of the square. Forward has two products. Backward has four,
+/// and a fifth one, which recomputes the scores and is not counted.
+std::uint64_t attention_flops(const operation::Attention& a) {
+  const auto of = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+  const auto product = of(a.shape.batch) * of(a.shape.heads) * of(a.shape.seq) * of(a.shape.seq) * of(a.shape.head_dim);
+  return (a.backward ? 4 : 2) * product;
+}
+
+}  // namespace
+
+std::uint64_t model_flops(const operation::Operation& operation) {
+  if (operation.recomputed) return 0;
+  if (const auto* p = operation.product())
+    return 2 * static_cast<std::uint64_t>(p->rows) * static_cast<std::uint64_t>(p->cols) *
+           static_cast<std::uint64_t>(p->inner);
+  if (const auto* a = operation.attention()) return attention_flops(*a);
+  return 0;
+}
+
+double model_flops_per_token(const deck::ModelConfig& model) {
+  deck::Config one_sequence;
+  one_sequence.model = model;
+  one_sequence.data.batch = one_sequence.data.micro_batch = 1;
+  one_sequence.fsdp.gather = deck::Gather::bf16;
+  const auto flops_with = [&](std::int64_t layers) {
+    one_sequence.model.layers = layers;
+    std::uint64_t flops = 0;
+    record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
+                [&](const operation::Operation& operation) { flops += model_flops(operation); });
+    return flops;
+  };
+  const std::uint64_t one = flops_with(1), of_a_layer = flops_with(2) - one;  // all layers are alike
+  const std::uint64_t flops = one + static_cast<std::uint64_t>(model.layers - 1) * of_a_layer;
+  return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
+}
+
+Plan make_plan(const deck::Config& config, int threads) {
+  const Setup setup = Setup::make(config, 0, threads);
+  State state(setup, tensor::ArenaSet::measure());
+  Plan plan;
+  plan.device = setup.dims.device;
+  plan.memory = state.arenas.bytes();
+  for (const auto& layer : state.activations.layers) {
+    const auto kept = model::LayerMemory::kept_bytes(layer, config.model.recompute);
+    plan.kept.linear_inputs += kept.linear_inputs;
+    plan.kept.attention_results += kept.attention_results;
+  }
+  plan.traffic = traffic(setup);
+  plan.reduction_buffers = setup.dims.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
+  plan.user_buffers = user_buffers(setup).bytes();
+  if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
+  plan.parameters = model::parameter_count(config.model);
+  plan.tokens_per_step = config.data.batch * config.model.seq;
+  plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);
+  return plan;
+}
+
+}  // namespace shard8::train
