@@ -31,8 +31,7 @@ stand_in_names() {
   (cd "$SHARD8_PAGE_SOURCES" && find scripts -type f -perm -u+x -not -path 'scripts/lib/*')
   printf '%s\n' {bin,P/bin,build/cpu/bin,build/cuda/bin}/shard8 bin/mpiexec bin/ctest hta_venv/bin/{pip,python} \
     "${page_outside[@]/#/outside/}"
-  ctest --test-dir "$SHARD8_PAGE_BUILD" -N |
-    sed -nE 's|^ +Test +#[0-9]+: ([a-z0-9_]+\.[a-z0-9_]+).*|build/cpu/tests/\1\nbuild/cuda/tests/\1|p' | sort -u
+  sed -nE 's,^build (tests/[a-z0-9_.]+):.*,build/cpu/\1\nbuild/cuda/\1,p' "$SHARD8_PAGE_BUILD/build.ninja"
 }
 
 # make_folder PAGE FOLDER: the folder, made anew, and the stand-ins in it.
