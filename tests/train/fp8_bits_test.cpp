@@ -198,8 +198,8 @@ TEST(Fp8Storage, NoTwoTensorsShareScales) {
     };
     for (const auto& layer : state.activations.layers)
       for (const auto* input :
-           {&layer.attention.qkv.input, &layer.attention.proj_input, &layer.mlp.fc1.input, &layer.mlp.fc2_input})
-        put(input->by_columns.scale_inv);
+           {&layer.attention.qkv.input, &layer.attention.proj, &layer.mlp.fc1.input, &layer.mlp.fc2})
+        put(input->copies.by_columns.scale_inv);
     for (int u = 0; u < static_cast<int>(state.units.units().size()); ++u)
       for (const auto& weight : state.units.weights(u))
         weight.stored.for_each_tensor([&](const tensor::Tensor& t) {
