@@ -113,7 +113,10 @@ TEST_P(Parts, of_scatters_are_summed) {
           for (std::int64_t i = 0; i < pieces; ++i) {
             const std::int64_t first = rows * i / pieces, count = rows * (i + 1) / pieces - first;
             copy(j, parts.whole().slice(to * rows + first, count), source.slice(to * rows + first, count));
-            parts.give(to, first, count);
+            if (n > 1)
+              parts.give(to, first, count);
+            else
+              parts.give(to);
           }
         }
         parts.finish();
