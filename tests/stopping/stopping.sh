@@ -35,6 +35,7 @@ long=(data.batch=4000000 data.micro_batch=4)
 fail() {
   echo "stopping $case${job:+, $(basename "$job")}: $*" >&2
   if [[ -n ${job:-} ]]; then sed 's/^/    /' "$job/out" "$job/err" >&2 || true; fi
+  pkill -KILL -f -- "$folder/deck.yaml" || true  # its steps are so long that it would take a core for hours
   exit 1
 }
 
@@ -265,7 +266,7 @@ later() {
 # A second signal ends a run in the middle of a step.
 case_second() {
   start one_rank program 1 "${long[@]}"
-  wait_for 20 "the first step" test -e "$job/results/metrics.jsonl"
+  wait_for 60 "the first step" test -e "$job/results/metrics.jsonl"
   sleep 0.2
   kill -TERM "$(pid_of 0)"
   later "$(pid_of 0)"
