@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report in a real browser: no error in its console, no request, every picture drawn and inside of the window.
 Skipped without Chromium: SHARD8_BROWSER, chromium, chromium-browser or google-chrome."""
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import unittest
 
 import samples
 
+sys.path.insert(0, os.path.join(os.environ["SHARD8_SOURCES"], "tests", "support"))
+import chromium  # noqa: E402  its folder is named first
+
 PLOT = os.path.join(os.environ["SHARD8_SOURCES"], "scripts", "plot")
-NAMES = [os.environ.get("SHARD8_BROWSER", ""), "chromium", "chromium-browser", "google-chrome"]
-BROWSER = next((path for name in NAMES if name and (path := shutil.which(name))), None)
+BROWSER = chromium.find()
 PROBE = """<script>
 const shown = [...document.querySelectorAll("svg")].filter(s => s.getClientRects().length);
 const bad = shown.filter(s => s.getBBox().width < 50 || s.getBBox().height < 20 || s.getBBox().x < -1 ||
@@ -29,22 +29,7 @@ FRAME = """<body style="margin:0"><script>onmessage = e => document.title = e.da
 
 def browse(path, width, *options):
     """The DOM, the lines of the console, and the addresses of the page's requests."""
-    log = os.path.abspath("net.json")
-    done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", f"--log-net-log={log}",
-         f"--user-data-dir={os.path.abspath('profile')}", f"--window-size={width},900", *options, "--dump-dom",
-         f"file://{os.path.abspath(path)}"], text=True, capture_output=True, timeout=120, check=False)
-    console = re.findall(r"CONSOLE\S*\] (.*)", done.stderr)
-    with open(log, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    try:
-        events = json.loads(text)["events"]
-    except ValueError:  # a browser that was ended leaves the list open
-        events = json.loads(text.rstrip().rstrip(",") + "]}")["events"]
-    requests = {e["params"]["url"] for e in events if e.get("params", {}).get("url", "").startswith("http") and
-                "file" in str(e["params"].get("initiator", "")) + str(e["params"].get("network_isolation_key", ""))}
-    return done.stdout, console, requests
+    return chromium.browse(BROWSER, path, ".", width, *options, timeout=120)[:3]
 
 
 def with_probe(path, width):

@@ -8,11 +8,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
-NAMES = [os.environ.get("SHARD8_BROWSER", ""), "chromium", "chromium-browser", "google-chrome"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import chromium  # noqa: E402  its folder is named first
+
 WIDTHS = (1280, 400)
 # In each page: waits for it, searches on one page, and sends what is wrong to the frame around it.
 PROBE = """<script>
@@ -64,25 +65,13 @@ def pages_below(folder):
                   for name in names if name.endswith(".html"))
 
 
-def browse(browser, site, log):
+def browse(browser, site, folder):
     """The faults, the lines of the console, and the requests to a network."""
-    done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", f"--log-net-log={log}",
-         f"--user-data-dir={site}.profile", "--window-size=1400,900", "--virtual-time-budget=300000", "--dump-dom",
-         f"file://{site}/frame.html"], text=True, capture_output=True, timeout=240, check=False)
-    console = re.findall(r"CONSOLE\S*\] (.*)", done.stderr)
-    with open(log, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    try:
-        events = json.loads(text)["events"]
-    except ValueError:  # a browser that was ended leaves the list open
-        events = json.loads(text.rstrip().rstrip(",") + "]}")["events"]
-    requests = {e["params"]["url"] for e in events if e.get("params", {}).get("url", "").startswith(("http", "ws")) and
-                "file" in str(e["params"].get("initiator", "")) + str(e["params"].get("network_isolation_key", ""))}
-    body = re.search(r"<title>done</title>.*?<body[^>]*>(.*)</body>", done.stdout, re.S)
+    dom, console, requests, messages = chromium.browse(browser, os.path.join(site, "frame.html"), folder, 1400,
+                                                       "--virtual-time-budget=300000", timeout=240)
+    body = re.search(r"<title>done</title>.*?<body[^>]*>(.*)</body>", dom, re.S)
     if not body:
-        sys.exit(f"the pages did not all load:\n{done.stdout[-500:]}\n{done.stderr[-2000:]}")
+        sys.exit(f"the pages did not all load:\n{dom[-500:]}\n{messages[-2000:]}")
     return json.loads(html.unescape(body[1])), console, requests
 
 
@@ -101,12 +90,12 @@ def faults(browser, site):
         views.append({"page": "index.html", "width": WIDTHS[0], "hash": "#search"})
         with open(os.path.join(copy, "frame.html"), "w", encoding="utf-8") as file:
             file.write(FRAME.replace("VIEWS", json.dumps(views)))
-        found, console, requests = browse(browser, copy, os.path.join(folder, "net.json"))
+        found, console, requests = browse(browser, copy, folder)
     return found + [f"console: {line}" for line in console] + [f"a request to {address}" for address in sorted(requests)]
 
 
 def main():
-    browser = next((path for name in NAMES if name and (path := shutil.which(name))), None)
+    browser = chromium.find()
     if browser is None:
         print("skipped: there is no Chromium: set SHARD8_BROWSER, or install one (Debian: apt-get install chromium)")
         return 1 if os.environ.get("CI") == "true" else 77
