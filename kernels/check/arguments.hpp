@@ -9,7 +9,7 @@
 #include "kernels/quantize.hpp"
 #include "tensor/tensor.hpp"
 
-/// Which forms of a result Outputs asks for, and whether its tensors fit.
+// Checks of the arguments of kernels: dtypes, numbers of elements, and whether the tensors of Outputs fit the result.
 
 namespace shard8::kernels {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-/// What decides that a rank hangs: limits, the thread that looks, when a call of a device takes too long, and which
-/// peers are late.
+// The watchdog decides whether a rank hangs. This file has its limits, its thread, the clock that decides whether a
+// call on a device takes too long, and the list of the peers that are late.
 
 namespace shard8::comm {
 

@@ -60,8 +60,9 @@ struct CompareOff {
 
   bool measured() const { return !with.empty(); }
   std::int64_t blocks() const { return static_cast<std::int64_t>(with.size() + without.size()); }
-  /// The median of the steps of all blocks. There must be blocks.
+  /// The median time in seconds of the steps of all blocks with hidden exchanges. The caller guarantees measured().
   double with_s() const;
+  /// As with_s(), for the blocks without.
   double without_s() const;
   double ratio() const { return with_s() / without_s(); }
 };
