@@ -95,8 +95,8 @@ struct GatheredWeight : Copies {
 
   GatheredWeight() = default;
   GatheredWeight(const tensor::Tensor& plain) : Copies{plain, plain} {}  // NOLINT: plain serves both
-  GatheredWeight(const tensor::Operand& by_rows, const tensor::Operand& by_columns, const CopyStamp& gathered)
-      : Copies{by_rows, by_columns}, stamp(gathered) {}
+  GatheredWeight(const tensor::Operand& rowwise, const tensor::Operand& columnwise, const CopyStamp& gathered)
+      : Copies{rowwise, columnwise}, stamp(gathered) {}
   /// The tensor of a parameter that is never in FP8: a norm, a bias, a table.
   const tensor::Tensor& plain() const { return forward.data; }
   /// The copy for a pass. Throws Error(failed) if it was not gathered for this pass in this step. A weight without a

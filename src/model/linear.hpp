@@ -34,7 +34,7 @@ namespace shard8::model {
 
 /// Memory for both copies of a matrix in FP8 (fp8::Operands). Matrices of different shapes use it one after the other.
 struct CastScratch {
-  fp8::CastBuffer by_rows, by_columns;  ///< the same memory if one copy serves both
+  fp8::CastBuffer rowwise, columnwise;  ///< the same memory if one copy serves both
 
   /// For matrices of this role of up to `elements` elements; empty without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
@@ -47,7 +47,7 @@ struct CastScratch {
 /// The input of a linear layer, which forward writes and wgrad reads.
 struct LinearInput {
   tensor::Tensor plain;  ///< in the compute dtype; in backward of an input in FP8 only its recomputation may write it
-  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.by_columns
+  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.columnwise
   fp8::Site site;        ///< off where the linear is not in FP8
   /// Whether backward recomputes what wgrad reads, in memory that other layers use in between. Otherwise this layer
   /// keeps it.
@@ -144,14 +144,14 @@ class RowBackward {
 
  private:
   friend class RowWgrad;
-  void gather_by_columns(const Context& context);
+  void gather_columnwise(const Context& context);
 
   fp8::Operands x_;
   Lease input_;
   OutputGradient dy_;
   const LinearScratch* scratch_;
   TensorExchange gather_;
-  std::optional<Gathering> gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
+  std::optional<Gathering> gathering_;  ///< of the rowwise copy; after dgrad(), of the copy that wgrad reads
 };
 
 /// The last step of a row-parallel linear's backward. See RowBackward.

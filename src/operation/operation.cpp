@@ -34,8 +34,8 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
 }
 
 std::uint64_t bytes_of(const kernels::Outputs& outputs) {
-  const std::uint64_t by_rows = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
-  return bytes_of(outputs.plain) + by_rows + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
+  const std::uint64_t rowwise = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
+  return bytes_of(outputs.plain) + rowwise + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
 }
 
 std::uint64_t bytes_of(const tensor::Summands& summands) {

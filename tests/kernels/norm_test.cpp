@@ -285,7 +285,7 @@ TEST_P(Rmsnorm, ForwardMakesItsInput) {
         const auto w = Buffer::normal({shape[1]}, dtype_, 2);
         const Buffer plain(shape, dtype_), rstd({shape[0]}, DType::fp32);
         const Buffer scale({1}, DType::fp32, 200.0), scale_inv({1}, DType::fp32), amax({1}, DType::i32);
-        const Buffer codes(shape, DType::e4m3), by_columns({shape[1], shape[0]}, DType::e4m3);
+        const Buffer codes(shape, DType::e4m3), columnwise({shape[1], shape[0]}, DType::e4m3);
         const Buffer counts = Buffer::bytes(sizeof(kernels::CastCounts));  // many elements saturate
         kernels::Outputs y = plain.tensor();
         if (casts) {
@@ -294,11 +294,11 @@ TEST_P(Rmsnorm, ForwardMakesItsInput) {
           y.scale = scale;
           y.amax = amax;
           y.counts = reinterpret_cast<kernels::CastCounts*>(counts.tensor().data);
-          if (transposes) y.transposed = by_columns;
+          if (transposes) y.transposed = columnwise;
         }
         kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
         Doubles results;
-        for (const Buffer* more : {&plain, &rstd, &codes, &by_columns, &amax, &counts}) {
+        for (const Buffer* more : {&plain, &rstd, &codes, &columnwise, &amax, &counts}) {
           const Doubles values = more->get();
           results.insert(results.end(), values.begin(), values.end());
         }
