@@ -17,7 +17,7 @@
 #include "comm/request.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/over_ranks.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm {
@@ -159,13 +159,14 @@ class Communicator {
   /// Tensors are fp32 or bf16. They must live until the request is complete. `label`: see all_gather_in_place.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
 
-  /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `summands` become
-  /// item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as many ranks
-  /// as tensor::Summands can have, they become every rank's summand of this rank's rows, in rank order, and item.out is
-  /// not written. Once the request is complete, the compute stream may read the summands until it is given the group's
-  /// next reduce-scatter. The caller must not change item.whole before it has read them. Error(failed) with an addend.
-  [[nodiscard]] Request reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
-                                                std::string_view label = {}) const;
+  /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `partial_sums`
+  /// become item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as
+  /// many ranks as tensor::PartialSums can have, they become every rank's partial sum of this rank's rows, in rank
+  /// order, and item.out is not written. Once the request is complete, the compute stream may read the partial sums
+  /// until it is given the group's next reduce-scatter. The caller must not change item.whole before it has read them.
+  /// Error(failed) with an addend.
+  [[nodiscard]] Request reduce_scatter_partial_sums(const ReduceScatterItem& item, tensor::PartialSums& partial_sums,
+                                                    std::string_view label = {}) const;
 
   /// One item of a grouped all-to-all. `in` (S, ...) has, in rank order, send_rows[r] rows for each rank r. `out`
   /// (R, ...) receives, in rank order, receive_rows[r] rows of each rank r. This rank's own rows are copied. Rows
@@ -199,7 +200,7 @@ class Communicator {
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, Route route = Route::direct,
                                              bool own_too = true) const;
-  /// As reduce_scatter of one item, with summands that are given rank by rank. It is called before the whole is
+  /// As reduce_scatter of one item, with partial sums that are given rank by rank. It is called before the whole is
   /// written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through parts_memory
   /// item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r (modulo the
   /// ranks), in fp32, then the addend; bf16 is rounded once. `label` and errors as for all_gather_parts.

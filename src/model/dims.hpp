@@ -46,7 +46,7 @@ struct RowExchanges {
 };
 
 /// How the exchanges of the tensor group overlap with matrix products. Results do not depend on it: the same products
-/// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' summands in another
+/// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' partial sums in another
 /// order.
 ///
 /// The backward of a model meets row-parallel linears in the order fc2, proj of the last layer, fc2, proj of the layer

@@ -58,10 +58,10 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
-/// `may_pend`: the returned sum may be pending.
-Pending fprop_and_scatter(const Context& context, const Tensor& local, const Operand& x, const LinearWeights& w,
+/// `may_stay_partial`: the result may be returned as partial sums.
+HeldSum fprop_and_scatter(const Context& context, const Tensor& local, const Operand& x, const LinearWeights& w,
                           const Tensor& addend, const LinearScratch& scratch, const TensorExchange& scatter,
-                          bool may_pend) {
+                          bool may_stay_partial) {
   Partial partial(context, scatter.name, scratch.partial, local);
   if (!scatter.hidden()) {
     fprop_of_ranks(context, partial.matrix, x, {w.weight, {}});
@@ -72,7 +72,7 @@ Pending fprop_and_scatter(const Context& context, const Tensor& local, const Ope
   scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
     fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
   });
-  if (may_pend) return std::move(scattering).finish_pending(context);
+  if (may_stay_partial) return std::move(scattering).finish_partial_sums(context);
   scattering.finish(context);
   return local;
 }
@@ -174,14 +174,14 @@ Scattering column_linear_backward(const Context& context, const Tensor& dx, cons
   if (!exchanges.gather.hidden()) gathering.wait(context);
   if (!exchanges.bulk()) wgrad(context, dw, dy.copies.columnwise, gathering.wait(context));
   dgrad(context, partial.matrix, dy.copies.rowwise, w.weight);
-  Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, std::move(partial));
+  Scattering scattering = start_scatter_partial_sums(context, exchanges.scatter, dx, std::move(partial));
   if (!exchanges.scatter.hidden()) scattering.wait(context);
   if (exchanges.bulk()) wgrad(context, dw, dy.copies.columnwise, gathering.wait(context));
   scattering.wait(context);
   return scattering;
 }
 
-Pending row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
+HeldSum row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
   const bool one_rank = context.tensor_group.size() == 1;
   if (context.device() && one_rank) {
@@ -242,7 +242,7 @@ void RowWgrad::wgrad(const Context& context, const AffineGradient& dw) && {
   model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_.columnwise, dw.accumulate);
 }
 
-void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x,
+void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::SumOfPartials& x,
                                 const Affine& w, Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& y) {
     if (purpose == Purpose::recomputed)
@@ -255,7 +255,7 @@ void LayernormLinear::normalise(const Context& context, const Saved& saved, cons
   context.quantizer->produce_and_cast(to.site, to.copies, to.plain, false, fp8::Quantizer::Tokens::part, make, purpose);
 }
 
-void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x, const Weights& w,
+void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x, const Weights& w,
                               const LinearScratch& scratch) const {
   const Lease input = saved.input.hold(context, "the input of a column-parallel linear", fsdp::Pass::forward);
   normalise(context, saved, x.sum, w.norm, saved.input.purpose());

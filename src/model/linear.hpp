@@ -25,8 +25,8 @@
 //   LinearInput, in backward        from its recomputation              until RowWgrad or the module's backward ends
 //   LinearScratch::gathered,        from the gather of x or dy          until the Gathering ends, which a RowBackward
 //     gathered_cast                                                     or a RowWgrad has
-//   LinearScratch::partial          from the product that writes        until the Scattering or Pending ends: the sum
-//                                   summands                            has been read
+//   LinearScratch::partial          from the product that writes        until the Scattering or HeldSum ends: the sum
+//                                   partial sums                        has been read
 //   LinearScratch::gradient         from the cast of dy                 until the OutputGradient, RowBackward or
 //                                                                       RowWgrad ends
 
@@ -108,17 +108,17 @@ void column_linear_forward(const Context& context, const tensor::Tensor& y, cons
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
 /// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
-/// says. The returned sum is written to dx, or lies as summands elsewhere (start_scatter_summands): the next kernel
-/// must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange runs beside a
-/// product, dgrad comes before wgrad.
+/// says. The returned sum is written to dx, or lies as partial sums elsewhere (start_scatter_partial_sums): the next
+/// kernel must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange runs
+/// beside a product, dgrad comes before wgrad.
 [[nodiscard]] Scattering column_linear_backward(const Context& context, const tensor::Tensor& dx,
                                                 const AffineGradient& dw, const OutputGradient& dy,
                                                 const fp8::Operands& x, const LinearWeights& w,
                                                 const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
 /// Computes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring. The
-/// returned y is written, or without a bias it may be pending, as ScatteringByParts::finish_pending says.
-[[nodiscard]] Pending row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
+/// returned y is written, or without a bias it may be partial sums, as ScatteringByParts::finish_partial_sums says.
+[[nodiscard]] HeldSum row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                                          const LinearWeights& w, const tensor::Tensor& residual,
                                          const LinearScratch& scratch, const TensorExchange& scatter);
 
@@ -185,8 +185,8 @@ struct LayernormLinear {
     LinearInput input;  ///< (T_local, H)
   };
 
-  /// Writes y and `saved`, and the sum of a pending x.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x, const Weights& w,
+  /// Writes y and `saved`, and the sum of x if x is still partial sums.
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x, const Weights& w,
                const LinearScratch& scratch) const;
   /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and
   /// `saved` are those of forward; dnormed (T_local, H) is scratch.
@@ -195,7 +195,7 @@ struct LayernormLinear {
                 const LinearScratch& scratch) const;
 
  private:
-  void normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Affine& w,
+  void normalise(const Context& context, const Saved& saved, const tensor::SumOfPartials& x, const Affine& w,
                  fp8::Quantizer::Purpose purpose) const;
 };
 

@@ -56,16 +56,17 @@ operation::Call call_of_parts(const Context& context, profile::Collective op, st
   return call;
 }
 
-/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many summands as
+/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many partial sums as
 /// ranks, and the addend. Their addresses are never read. Nothing on hosts, and where they are too many.
-std::optional<tensor::Summands> planned_summands(const Context& context, const Tensor& local, const Tensor& addend) {
+std::optional<tensor::PartialSums> planned_partial_sums(const Context& context, const Tensor& local,
+                                                        const Tensor& addend) {
   const int ranks = context.tensor_group.size();
   if (context.executor.runs() || !context.device()) return std::nullopt;
-  if (ranks + (addend.empty() ? 0 : 1) > tensor::Summands::kMost) return std::nullopt;
-  tensor::Summands summands;
-  for (int rank = 0; rank < ranks; ++rank) summands.add(local);
-  if (!addend.empty()) summands.add(addend);
-  return summands;
+  if (ranks + (addend.empty() ? 0 : 1) > tensor::PartialSums::kMost) return std::nullopt;
+  tensor::PartialSums partial_sums;
+  for (int rank = 0; rank < ranks; ++rank) partial_sums.add(local);
+  if (!addend.empty()) partial_sums.add(addend);
+  return partial_sums;
 }
 
 /// Begins reduce_scatter_tokens.
@@ -174,7 +175,7 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
   finish_parts(context);
 }
 
-const tensor::Summands& Scattering::wait(const Context& context) {
+const tensor::PartialSums& Scattering::wait(const Context& context) {
   wait_for(context, name_, scatter_);
   return sum_;
 }
@@ -191,14 +192,14 @@ void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& 
   start_reduce_scatter(context, name, local, std::move(partial), addend).wait(context);
 }
 
-Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const Tensor& local,
-                                  Partial partial) {
+Scattering start_scatter_partial_sums(const Context& context, const TensorExchange& exchange, const Tensor& local,
+                                      Partial partial) {
   const Exchange name = exchange.name;
   if (!exchange.hidden()) return start_reduce_scatter(context, name, local, std::move(partial), {});
   auto part = context.timer().exchange(name, "start");
-  tensor::Summands sum = planned_summands(context, local, {}).value_or(local);
+  tensor::PartialSums sum = planned_partial_sums(context, local, {}).value_or(local);
   auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial.matrix, 1}, true), [&] {
-    return context.tensor_group.reduce_scatter_summands({local, partial.matrix}, sum, name_of(name));
+    return context.tensor_group.reduce_scatter_partial_sums({local, partial.matrix}, sum, name_of(name));
   });
   return {name, sum, std::move(scatter), std::move(partial.memory)};
 }
@@ -241,14 +242,14 @@ void ScatteringByParts::finish(const Context& context) {
   context.executor.waited(parts_.number);
 }
 
-Pending ScatteringByParts::finish_pending(const Context& context) && {
+HeldSum ScatteringByParts::finish_partial_sums(const Context& context) && {
   auto part = context.timer().exchange(exchange_.name, "finish");
-  const std::optional<tensor::Summands> summands =
-      context.executor.runs() ? parts_.under_way.finish_summands() : planned_summands(context, local_, addend_);
+  const std::optional<tensor::PartialSums> partial_sums =
+      context.executor.runs() ? parts_.under_way.finish_partial_sums() : planned_partial_sums(context, local_, addend_);
   context.executor.waited(parts_.number);
-  if (!summands) return local_;
+  if (!partial_sums) return local_;
   memory_.hold(context.leases, "a residual", addend_);
-  return {tensor::PendingSum(*summands, local_), std::move(memory_)};
+  return {tensor::SumOfPartials(*partial_sums, local_), std::move(memory_)};
 }
 
 }  // namespace shard8::model

@@ -68,7 +68,7 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
 
 void Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
-  Pending x = [&] {
+  HeldSum x = [&] {
     auto phase = context.timer().phase(Phase::forward);
     forward_embedding(context, weights);
     return forward_layers(context, weights);
@@ -95,10 +95,10 @@ void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& w
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-/// The result of the last layer, which may be pending. With Recompute::full it is made: its residual lies in memory of
-/// the layers that the head uses, too.
-Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
-  Pending x = activations_.residual.front();
+/// The result of the last layer, which may be partial sums. With Recompute::full the sum is written: its residual lies
+/// in memory of the layers that the head uses, too.
+HeldSum Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
+  HeldSum x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const At at(context.executor, layer_unit(l));
@@ -111,13 +111,13 @@ Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& w
   if (model_.recompute != deck::Recompute::full || x.made()) return x;
   const Tensor& sum = x.sum.sum;
   context.issue(
-      operation::Kernel{"make_sum", sum.rows(), sum.cols(), sum.dtype, sum.dtype}.reads(x.sum.summands).writes(sum),
+      operation::Kernel{"make_sum", sum.rows(), sum.cols(), sum.dtype, sum.dtype}.reads(x.sum.partial_sums).writes(sum),
       [&](const tensor::Exec& exec) { kernels::make_sum(exec, x.sum); });
   return x.read();
 }
 
 void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
-                       const MicroBatch& micro_batch, Pending x) {
+                       const MicroBatch& micro_batch, HeldSum x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
   const auto slots = root_slots(dims_.arch);

@@ -55,9 +55,9 @@ TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, st
   });
 }
 
-Pending TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x,
+HeldSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x,
                                   const Weights& w, const Scratch& scratch) const {
-  Pending middle =
+  HeldSum middle =
       attention_.forward(context, saved.middle, saved.attention, std::move(x), w.attention, scratch.attention);
   return mlp_.forward(context, y, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
@@ -65,7 +65,7 @@ Pending TransformerLayer::forward(const Context& context, const Tensor& y, const
 void TransformerLayer::recompute(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
   const operation::Recomputing again(context.executor);
-  Pending middle = attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
+  HeldSum middle = attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
   mlp_.forward_saved(context, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
 

@@ -43,9 +43,10 @@ class TransformerLayer {
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
-  /// Returns y (T_local, H) of x (T_local, H), written or pending as row_linear_forward says, and writes `saved`.
-  /// Writes the sum of a pending x. Collective over the tensor group, as are the other two.
-  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+  /// Returns y (T_local, H) of x (T_local, H), written or as partial sums, as row_linear_forward says.
+  /// Writes `saved`, and the sum of x if x is still partial sums. Collective over the tensor group, as are the other
+  /// two.
+  [[nodiscard]] HeldSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x,
                                 const Weights& w, const Scratch& scratch) const;
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,

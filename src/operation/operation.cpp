@@ -38,9 +38,9 @@ std::uint64_t bytes_of(const kernels::Outputs& outputs) {
   return bytes_of(outputs.plain) + rowwise + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
 }
 
-std::uint64_t bytes_of(const tensor::Summands& summands) {
+std::uint64_t bytes_of(const tensor::PartialSums& partial_sums) {
   std::uint64_t all = 0;
-  for (int i = 0; i < summands.count(); ++i) all += bytes_of(summands[i]);
+  for (int i = 0; i < partial_sums.count(); ++i) all += bytes_of(partial_sums[i]);
   return all;
 }
 

@@ -15,7 +15,7 @@
 #include "profile/collective_log.hpp"
 #include "profile/phase.hpp"
 #include "tensor/operand.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 
 namespace shard8::operation {
 
@@ -55,7 +55,7 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements);
 inline std::uint64_t bytes_of(const tensor::Tensor& t) { return t.empty() ? 0 : t.bytes(); }
 inline std::uint64_t bytes_of(const tensor::Operand& m) { return bytes_of(m.data) + bytes_of(m.scale_inv); }
 std::uint64_t bytes_of(const kernels::Outputs& outputs);
-std::uint64_t bytes_of(const tensor::Summands& summands);
+std::uint64_t bytes_of(const tensor::PartialSums& partial_sums);
 /// The dtype of what is written: of the cast, if there is one.
 tensor::DType dtype_of(const kernels::Outputs& outputs);
 
@@ -91,7 +91,7 @@ struct Kernel {
   tensor::DType in = tensor::DType::fp32, out = tensor::DType::fp32;
   std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory
 
-  /// The same kernel, which also reads or writes these tensors, operands, outputs or summands.
+  /// The same kernel, which also reads or writes these tensors, operands, outputs or partial sums.
   template <class... T>
   Kernel reads(const T&... of) const {
     Kernel k = *this;

@@ -89,7 +89,7 @@ class RingScatter final : public HostScatter {
   void hand_over(int peer) override {
     if (peer == to(1)) send_aside(sends_, rows_of(item_, peer), item_.out.bytes(), from(1));
   }
-  const std::byte* summands(int rank) const override { return rows_of(item_, rank); }
+  const std::byte* partial_sums(int rank) const override { return rows_of(item_, rank); }
 
   int chunk() const override { return ended_ ? HostWaits::kNoPeer : to(hop_ + 1); }
   bool ready() override { return finishing() || (staged() && can_pass_on()); }
@@ -100,7 +100,7 @@ class RingScatter final : public HostScatter {
   void add(std::byte* out, DType dtype, const std::byte* addend) {
     sources_.clear();
     if (!summed(hop_)) sources_.push_back(incoming(hop_));
-    sources_.push_back(summands(to(hop_ + 1)));
+    sources_.push_back(partial_sums(to(hop_ + 1)));
     if (addend != nullptr) sources_.push_back(addend);
     const auto* const begin = summed(hop_) ? reinterpret_cast<const float*>(incoming(hop_)) : nullptr;
     add_in_order(out, dtype, begin, sources_, item_.out.count(), item_.out.dtype);

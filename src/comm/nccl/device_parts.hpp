@@ -61,7 +61,7 @@ class DeviceScatter final : public ScatterExchange {
   void give(int rank) override;
   void give(int rank, std::int64_t first, std::int64_t rows) override;
   void finish() override;
-  std::optional<tensor::Summands> finish_summands() override;
+  std::optional<tensor::PartialSums> finish_partial_sums() override;
   bool abandon() noexcept override { return true; }
   void give_back() noexcept override {
     memory_.reset();

@@ -48,10 +48,10 @@ struct Run {
     fprop_of_tokens(y, x, w, rank * tokens, tokens);
   }
   /// The norm that reads what was exchanged, in forward and in backward.
-  void norm_forward(const OverlapMemory& m, const tensor::PendingSum& x) const {
+  void norm_forward(const OverlapMemory& m, const tensor::SumOfPartials& x) const {
     m.norm.norm.forward(*context, m.local, m.norm.forward_statistics, x, m.norm.w);
   }
-  void norm_backward(const OverlapMemory& m, const tensor::Summands& dy) const {
+  void norm_backward(const OverlapMemory& m, const tensor::PartialSums& dy) const {
     const NormOperands& n = m.norm;
     n.norm.backward(*context, n.dx, n.dw, dy, m.residual, n.statistics, n.w, n.dx);
   }
@@ -173,7 +173,7 @@ class Cases {
       run.norm_forward(m, l.y);
     };
     const auto forward = [=, run = run_, &m = m_, &l, &scratch](const TensorExchange& exchange) {
-      const model::Pending y =
+      const model::HeldSum y =
           model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange);
       run.norm_forward(m, y.sum);
     };
@@ -237,7 +237,7 @@ class Cases {
     };
     c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, &m = m_, wgrad = partner.product] {
-      auto scattering = model::start_scatter_summands(*run.context, e, local, partial);
+      auto scattering = model::start_scatter_partial_sums(*run.context, e, local, partial);
       wgrad();
       run.norm_backward(m, scattering.wait(*run.context));
     };

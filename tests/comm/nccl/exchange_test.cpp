@@ -126,8 +126,8 @@ TEST_P(Parts, of_scatters_are_summed) {
   }
 }
 
-// The compute stream reads the summands late, while the other ranks may be at the next call, in parts or not.
-TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
+// The compute stream reads the partial sums late, while the other ranks may be at the next call, in parts or not.
+TEST_P(Parts, that_are_left_to_their_reader_are_the_partial_sums) {
   Job& j = job(GetParam());
   constexpr int kRounds = 20;
   const int n = j.world.size(), rank = j.world.rank();
@@ -160,18 +160,18 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     auto& copies = seen[static_cast<std::size_t>(round)];
     keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
     copy(j, whole, inputs[static_cast<std::size_t>(round)]);
-    tensor::Summands summands;
+    tensor::PartialSums partial_sums;
     if (in_parts(round)) {
       ScatterParts parts = j.beside->reduce_scatter_parts({out, whole, addend}, "fc2_fprop");
       for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
-      summands = parts.finish_summands().value_or(out);
+      partial_sums = parts.finish_partial_sums().value_or(out);
     } else {
-      j.beside->reduce_scatter_summands({out, whole}, summands, "fc1_wgrad").wait();
+      j.beside->reduce_scatter_partial_sums({out, whole}, partial_sums, "fc1_wgrad").wait();
     }
     keep_busy(j, busy, std::size_t{64} << 20, (round * 3 + rank * 5) % 4 * 4);
-    left = left || summands.count() > 1;
-    for (int k = 0; k < summands.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], summands[k]);
-    copies.resize(static_cast<std::size_t>(summands.count()));
+    left = left || partial_sums.count() > 1;
+    for (int k = 0; k < partial_sums.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], partial_sums[k]);
+    copies.resize(static_cast<std::size_t>(partial_sums.count()));
     copy(j, other, inputs[static_cast<std::size_t>(kRounds - 1 - round)]);
     if (round % 3 == 1) j.beside->reduce_scatter(out, other);
     if (round % 3 != 2) continue;
@@ -179,7 +179,7 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
     parts.finish();
   }
-  EXPECT_EQ(left, n < tensor::Summands::kMost && memory != nullptr);
+  EXPECT_EQ(left, n < tensor::PartialSums::kMost && memory != nullptr);
   for (int round = 0; round < kRounds; ++round) {
     const auto& copies = seen[static_cast<std::size_t>(round)];
     std::vector<Buffer> parts;
