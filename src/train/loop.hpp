@@ -34,8 +34,8 @@ struct LoopHooks {
 };
 
 enum class Stop : std::uint8_t {
-  finished,  ///< the last step was trained
-  asked,     ///< LoopHooks::stops_before returned true
+  finished,   ///< the last step was trained
+  requested,  ///< LoopHooks::stops_before returned true
 };
 
 struct LoopResult {
