@@ -37,7 +37,7 @@ struct OverlapRow {
   std::int64_t m = 0, n = 0, k = 0;  ///< of the product on one rank
   std::string dtype;                 ///< of the product's left operand
   std::string exchange;              ///< all_gather or reduce_scatter
-  std::string exchange_dtype;        ///< of what travels
+  std::string exchange_dtype;        ///< of the exchanged matrix
   std::uint64_t exchange_bytes = 0;  ///< of the whole matrix, as nccl-tests counts
   BlockTimes product;                ///< without an exchange
   BlockTimes alone;                  ///< the exchange without a product

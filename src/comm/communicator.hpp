@@ -57,8 +57,8 @@ struct ClockReading {
   std::int64_t round_trip_ns = 0;  ///< of the messages: ahead_ns is wrong by at most half of it
 };
 
-/// A group of ranks and its collectives. Tensors are in host memory and travel by MPI, or, once a device is attached,
-/// in device memory and travel by the device's library. Move-only; frees what it duplicated.
+/// A group of ranks and its collectives. Tensors are in host memory and are communicated by MPI, or, once a device is
+/// attached, in device memory and communicated by the device's library. Move-only; frees what it duplicated.
 ///
 /// All ranks of the group must call the same collectives in the same order. All are nonblocking underneath, and wait as
 /// `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status is checked:
@@ -94,7 +94,7 @@ class Communicator {
   Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
 
   /// From now on tensors are in the memory of `device`, in this group and in its splits. Collective, before the first
-  /// split. Small host values still travel by MPI.
+  /// split. Small host values are still communicated by MPI.
   void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
   /// Null on hosts.
   Device* device() const;

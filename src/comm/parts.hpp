@@ -16,7 +16,7 @@
 
 namespace shard8::comm {
 
-/// How the rows of an exchange by parts travel.
+/// How the rows of an exchange by parts are sent.
 enum class Route : std::uint8_t {
   direct,  ///< from each rank to each other one: in memory that they share, or by messages
   ring     ///< from each rank to one neighbour, which passes them on. By messages, on hosts only

@@ -23,7 +23,7 @@ struct TensorExchange {
   int chunks = 1;  ///< pipeline: see for_each_chunk_of_rank; 1 on hosts
 
   bool hidden() const { return method != ExchangeMethod::off; }
-  /// How its rows travel if it goes part by part.
+  /// How its rows are sent if it goes part by part.
   comm::Route route() const { return method == ExchangeMethod::ring ? comm::Route::ring : comm::Route::direct; }
   /// Whether it goes part by part through memory that the ranks share, if they can.
   bool shares_memory() const { return hidden() && route() == comm::Route::direct; }

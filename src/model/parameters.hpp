@@ -142,7 +142,7 @@ struct UnitSpec {
 /// table. Without a place the units are whole.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Place& place = {});
 
-/// How weights of linears are kept and travel.
+/// How weights of linears are kept and communicated.
 struct WeightFormat {
   fp8::Recipe recipe{};
   fsdp::Cast cast = fsdp::Cast::after_gather;  ///< when the masters are cast to FP8

@@ -15,13 +15,13 @@ using tensor::Tensor;
 
 namespace {
 
-/// The tensors that travel when an operand is gathered.
-struct Travelling {
+/// The tensors that are communicated when an operand is gathered.
+struct Communicated {
   Operand whole;                    ///< what is gathered
-  std::array<Tensor, 2> into, own;  ///< data and, if they travel, inverse scales
+  std::array<Tensor, 2> into, own;  ///< data and, if they are communicated, inverse scales
   std::size_t count = 1;
 
-  Travelling(int ranks, const Tensor& memory, const fp8::CastBuffer& cast_memory, const Operand& local) {
+  Communicated(int ranks, const Tensor& memory, const fp8::CastBuffer& cast_memory, const Operand& local) {
     if (local.scaling == tensor::Scaling::none) {
       whole = memory.reshaped({local.rows() * ranks, local.cols()});
     } else {
@@ -105,7 +105,7 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   const int ranks = context.tensor_group.size();
   if (ranks == 1) return {name, local, {}, std::move(memory)};
   auto part = context.timer().exchange(name, "start");
-  const Travelling tensors(ranks, whole, whole_cast, local);
+  const Communicated tensors(ranks, whole, whole_cast, local);
   SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
   using OwnPart = comm::Communicator::OwnPart;
   const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
@@ -126,7 +126,7 @@ GatheringByParts::GatheringByParts(const Context& context, const TensorExchange&
                                    bool read_whole)
     : name_(exchange.name), local_(local), read_whole_(read_whole), memory_(std::move(memory)) {
   auto part = context.timer().exchange(name_, "push");
-  const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
+  const Communicated tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
   parts_ = context.issue(call_of_parts(context, profile::Collective::all_gather, tensors.wholes(), exchange), [&] {
     return context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),

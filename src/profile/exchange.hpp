@@ -50,7 +50,7 @@ enum class ExchangeMethod : std::uint8_t {
   bulk,       ///< the whole exchange runs beside a whole product that does not need it
   direct,     ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
   pipeline,   ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
-  ring        ///< as direct or pipeline, but rows or sums of rows travel from neighbour to neighbour; on hosts
+  ring        ///< as direct or pipeline, but rows or sums of rows pass from neighbour to neighbour; on hosts
 };
 inline constexpr int kExchangeMethods = 6;
 

@@ -43,9 +43,9 @@ struct UpdatePlan {
   };
   When when = When::after_norm;
   std::vector<int> order;  ///< every unit once
-  /// Position in `order`: the first gathers of the next step are issued just before this update, so that they travel
-  /// while it computes. None: they are issued at the end of the step. No gather reads the shards of a unit that is
-  /// updated at this position or later.
+  /// Position in `order`: the first gathers of the next step are issued just before this update, so that they
+  /// are communicated while it computes. None: they are issued at the end of the step. No gather reads the shards of a
+  /// unit that is updated at this position or later.
   std::optional<std::size_t> gather_before;
 };
 

@@ -111,14 +111,14 @@ TEST(GatherSlots, CopiesLieWithinTheirSlot) {
       if (gather.own_slot(c) != (s < gather.rotating_slots() ? -1 : s)) continue;
       std::byte* copy_end = nullptr;
       const auto& place = gather.place(s, c);
-      for (std::size_t p = 0; p < place.travel.size(); ++p) {
+      for (std::size_t p = 0; p < place.communicated.size(); ++p) {
         const bool converted = laid.buffers.weights(gather.unit_of(c))[p].converted();
         const auto add = [&](const tensor::Tensor& t) {
           EXPECT_GE(t.data, copy_end) << "tensors of a copy do not overlap";
           copy_end = t.data + t.bytes();
           if (begin == nullptr) begin = t.data;
         };
-        place.travel[p].for_each_tensor(add);
+        place.communicated[p].for_each_tensor(add);
         if (converted) place.read[p].for_each_tensor(add);
       }
       end = std::max(end, copy_end);

@@ -15,7 +15,7 @@ using Item = Communicator::ReduceScatterItem;
 using tensor::DType;
 using tensor::Tensor;
 
-/// Rows travel from rank r to r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
+/// Rank r sends rows to rank r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
 class RingGather final : public GatherIntoWhole {
  public:
   RingGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own,
@@ -52,9 +52,9 @@ class RingGather final : public GatherIntoWhole {
   int arrived_ = 0;  ///< peers whose rows are there
 };
 
-/// Sums travel from rank r to r − 1. The sum for rank d begins with the rows that rank d − 1 gives, and each rank that
-/// it comes to adds its own: d − 2, …, d + 1 and, last, d. With more than two ranks the sums travel in fp32, so that
-/// bf16 is rounded once.
+/// Rank r sends sums to rank r − 1. The sum for rank d begins with the rows that rank d − 1 gives, and each rank that
+/// receives the sum adds its own: d − 2, …, d + 1 and, last, d. With more than two ranks the sums are sent in fp32, so
+/// that bf16 is rounded once.
 class RingScatter final : public HostScatter {
  public:
   RingScatter(std::shared_ptr<Group> group, const Item& item, std::string_view label)
