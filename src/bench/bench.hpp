@@ -67,7 +67,8 @@ struct OverlapBench {
 /// is ring stays so.
 deck::Config overlap_bench_deck(deck::Config config);
 
-/// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks, beside its product.
+/// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks: alone, overlapped with
+/// its product, and in the plain order.
 /// `exec` must outlive the call. Takes the memory of one layer. Collective over `world`. AgreedError(environment) when
 /// a rank has not enough memory.
 OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,

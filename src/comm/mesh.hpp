@@ -26,7 +26,8 @@ struct Mesh {
 /// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
 /// `further` compute on the compute stream.
 ///
-/// `tensor_overlap`: exchanges of the tensor group run beside products, so on a device it has streams of its own.
+/// `tensor_overlap`: exchanges of the tensor group are overlapped with products, so on a device it has streams of its
+/// own.
 Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap = false,
                std::initializer_list<base::AxisSet> further = {});
 /// The same of groups that are only planned (Communicator::on_paper), for the rank at `place`.

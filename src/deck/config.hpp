@@ -101,7 +101,7 @@ struct FsdpConfig {
   Gather gather = Gather::automatic;
 };
 
-/// How the tensor group's exchanges run beside matrix products.
+/// How the tensor group's exchanges are overlapped with matrix products.
 struct OverlapConfig {
   bool enable = false;  ///< false: every exchange runs alone
   /// Each exchange that has a key has one of the methods that it can have (deck/overlap.hpp), the others are off.

@@ -32,16 +32,16 @@ struct TensorExchange {
 /// The exchanges of a column-parallel linear.
 struct ColumnExchanges {
   TensorExchange forward;  ///< gather of the input
-  TensorExchange gather;   ///< gather of the input in backward, for wgrad; bulk: beside dgrad
-  TensorExchange scatter;  ///< reduce-scatter of dgrad's result; bulk: beside wgrad
+  TensorExchange gather;   ///< gather of the input in backward, for wgrad; bulk: overlapped with dgrad
+  TensorExchange scatter;  ///< reduce-scatter of dgrad's result; bulk: overlapped with wgrad
 
   bool bulk() const { return gather.hidden() || scatter.hidden(); }
 };
 
 /// The exchanges of a row-parallel linear.
 struct RowExchanges {
-  TensorExchange forward;       ///< reduce-scatter of the output
-  TensorExchange gather;        ///< gather of dy, the output's gradient; bulk: beside the wgrad of the linear before
+  TensorExchange forward;  ///< reduce-scatter of the output
+  TensorExchange gather;  ///< gather of dy, the output's gradient; bulk: overlapped with the wgrad of the linear before
   bool wgrad_deferred = false;  ///< this linear's wgrad waits until the next such gather has begun
 };
 
@@ -50,9 +50,9 @@ struct RowExchanges {
 /// order.
 ///
 /// The backward of a model meets row-parallel linears in the order fc2, proj of the last layer, fc2, proj of the layer
-/// below, and so on. A gather of dy for one of them has no product of its own linear to run beside, because all of them
-/// read dy. So the wgrad of the linear before is deferred: proj's gather runs beside fc2's wgrad, and fc2's gather
-/// beside the wgrad of proj in the layer above.
+/// below, and so on. A gather of dy for one of them has no product of its own linear to overlap with, because all of
+/// these read dy. So the wgrad of the linear before is deferred: proj's gather is overlapped with fc2's wgrad, and
+/// fc2's gather with the wgrad of proj in the layer above.
 struct Overlap {
   profile::ExchangeMethods methods{};  ///< none is automatic
   int splits = 0, chunks = 1;          ///< as in TensorExchange

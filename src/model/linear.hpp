@@ -109,8 +109,8 @@ void column_linear_forward(const Context& context, const tensor::Tensor& y, cons
 
 /// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
 /// says. The returned sum is written to dx, or lies as partial sums elsewhere (start_scatter_partial_sums): the next
-/// kernel must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange runs
-/// beside a product, dgrad comes before wgrad.
+/// kernel must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange is
+/// overlapped with a product, dgrad comes before wgrad.
 [[nodiscard]] Scattering column_linear_backward(const Context& context, const tensor::Tensor& dx,
                                                 const AffineGradient& dw, const OutputGradient& dy,
                                                 const fp8::Operands& x, const LinearWeights& w,
@@ -130,9 +130,9 @@ class RowWgrad;
 class RowBackward {
  public:
   /// Casts dy (T_local, out) if x, the input of forward (tokens, in/T), is in FP8, and begins to gather it. dy must not
-  /// change until dgrad() returns. With the method bulk the gather runs beside what the caller computes before dgrad(),
-  /// and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and
-  /// wgrad(); else each gather runs alone. `scratch` must outlive the steps.
+  /// change until dgrad() returns. With the method bulk the gather is overlapped with what the caller computes before
+  /// dgrad(), and if wgrad reads another copy of dy, the gather of that copy with what the caller computes between
+  /// dgrad() and wgrad(). Otherwise no gather is overlapped. `scratch` must outlive the steps.
   RowBackward(const Context& context, const LinearInput& x, const tensor::Tensor& dy, const LinearScratch& scratch,
               const TensorExchange& gather);
   /// dy as products read it: this rank's tokens.

@@ -43,9 +43,11 @@ struct Communicated {
 /// A collective of the tensor group. `hidden`: the caller runs other kernels before it waits for the collective.
 operation::Call call_of(const Context& context, profile::Collective op, std::span<const Tensor> wholes, bool hidden) {
   using operation::Stream;
-  const Stream beside = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
-  return {
-      .op = op, .ranks = context.tensor_group.size(), .stream = hidden ? beside : Stream::compute, .tensors = wholes};
+  const Stream overlapped = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
+  return {.op = op,
+          .ranks = context.tensor_group.size(),
+          .stream = hidden ? overlapped : Stream::compute,
+          .tensors = wholes};
 }
 /// The same of an exchange by parts.
 operation::Call call_of_parts(const Context& context, profile::Collective op, std::span<const Tensor> wholes,

@@ -141,12 +141,12 @@ void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& wei
   weights.release(layer_unit(layer));
 }
 
-/// Returns the gather of dx that the embedding's backward reads, if it already runs beside the last wgrad of the first
-/// layer; otherwise nothing, and the gather has not begun.
+/// Returns the gather of dx that the embedding's backward reads, if it is already overlapped with the last wgrad of the
+/// first layer; otherwise nothing, and the gather has not begun.
 std::optional<Gathering> Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const bool early = dims_.overlap.fc2().gather.hidden();
-  std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above
+  std::optional<RowBackward> begun;  // of this layer; if `early`, overlapped with the last wgrad of the layer above
   std::optional<Gathering> embedding;
   const Tensor& dx = activations_.dresidual;
   const auto begin_layer = [&](std::size_t i) {

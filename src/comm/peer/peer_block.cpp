@@ -223,7 +223,7 @@ std::uint32_t PeerBlock::number_of(int piece) {
 }
 
 /// Multiprocessors do all copies within a device, also those of cudaMemcpyBatchAsync that should overlap with kernels:
-/// a copy beside a product that fills the device ends after it.
+/// a copy overlapped with a product that fills the device ends after that product.
 void PeerBlock::copy_own() {
   for (std::size_t i = 0; i < own_.sizes.size(); ++i)
     SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));

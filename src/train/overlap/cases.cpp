@@ -194,7 +194,7 @@ class Cases {
     cases_.push_back(std::move(c));
   }
 
-  /// The gather of a column-parallel linear's input in backward, beside dgrad.
+  /// The gather of a column-parallel linear's input in backward, overlapped with dgrad.
   void gather_of_x(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
     if (!e.hidden()) return;
     const Operand& dy = l.dy.rowwise;
@@ -203,8 +203,8 @@ class Cases {
     bulk_gather(e, scratch, l.x.columnwise, dgrad);
   }
 
-  /// The gather of dy of a row-parallel linear, beside the wgrad of the row-parallel linear before it, whose dy was
-  /// gathered into `kept`.
+  /// The gather of dy of a row-parallel linear, overlapped with the wgrad of the row-parallel linear before it, whose
+  /// dy was gathered into `kept`.
   void gather_of_dy(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch,
                     const LinearOperands& before, const LinearScratch& kept) {
     if (!e.hidden()) return;

@@ -37,7 +37,7 @@ struct Exchanges {
         partial_sums(job.allocate({kRows * n}, DType::fp32)),
         out(job.allocate({kRows}, DType::fp32)),
         addend(filled(out.shape, DType::fp32, kAddend)),
-        memory(job.beside->reduce_memory(Communicator::reduce_memory_bytes(out.bytes(), n))) {
+        memory(job.overlapped->reduce_memory(Communicator::reduce_memory_bytes(out.bytes(), n))) {
     for (int i = 0; i < kOfBatch; ++i) {
       tokens.push_back(filled(own[0].shape, DType::e4m3, i));
       scales.push_back(filled(own[1].shape, DType::fp32, i));
@@ -89,12 +89,12 @@ Step draw(std::mt19937& random) {
   return step;
 }
 
-/// A gather beside the sum of other rows. Returns how many partial sums the sum was left as.
+/// A gather overlapped with the sum of other rows. Returns how many partial sums the sum was left as.
 template <class Delay>
 int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   const auto at = static_cast<std::size_t>(i);
   Job& j = e.j;
-  const Communicator& group = *j.beside;
+  const Communicator& group = *j.overlapped;
   const int n = e.n;
   using OwnPart = Communicator::OwnPart;
   const OwnPart own_part = step.returned ? OwnPart::returned : OwnPart::copied;
