@@ -68,7 +68,7 @@ constexpr Field kFsdp[] = {
 };
 
 constexpr Field kOverlap[] = {
-    {.key = "enable", .slot = overlap<&OverlapConfig::enable>(), .help = "false: every exchange runs alone"},
+    {.key = "enable", .slot = overlap<&OverlapConfig::enable>(), .help = "false: no exchange is overlapped"},
     method<Exchange::qkv_fprop>("gather of qkv's input"),
     method<Exchange::proj_fprop>("reduce-scatter of proj's output"),
     method<Exchange::fc1_fprop>("gather of fc1's input"),
@@ -95,7 +95,7 @@ constexpr Field kOverlap[] = {
      .slot = overlap<&OverlapConfig::min_gflop>(),
      .bounds = at_least(0),
      .unit = "GFLOP",
-     .help = "exchanges run alone below this size of their product on a rank (2 M N K / 1e9)"},
+     .help = "exchanges are not overlapped below this size of their product on a rank (2 M N K / 1e9)"},
 };
 
 constexpr Field kOptimizer[] = {

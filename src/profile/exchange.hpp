@@ -45,7 +45,7 @@ constexpr std::string_view name_of(Exchange exchange) {
 
 /// How an exchange overlaps with matrix products.
 enum class ExchangeMethod : std::uint8_t {
-  off,        ///< it runs alone
+  off,        ///< no overlap: a rank waits for it in the plain order
   automatic,  ///< in decks: a run times the method of the exchange, and uses it or off
   bulk,       ///< the whole exchange is overlapped with a whole product that does not need it
   direct,     ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
