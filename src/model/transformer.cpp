@@ -16,7 +16,7 @@ using fsdp::Pass;
 using profile::Phase;
 using tensor::Tensor;
 
-bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_slots(model).empty(); }
+bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_parameters(model).empty(); }
 
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer) {
   return model.recompute == deck::Recompute::full && recipe.two_copies(fp8::Role::weight) &&
@@ -83,13 +83,14 @@ void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& w
   const At at(context.executor, table_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
-    const BySlot<Weight> root(root_slots(dims_.arch), weights.acquire(root_unit(model_.layers), Pass::forward));
-    w.table = root[Slot::head].plain();
+    const ByParameter<Weight> root(root_parameters(dims_.arch),
+                                   weights.acquire(root_unit(model_.layers), Pass::forward));
+    w.table = root[Parameter::head].plain();
   }
   if (embedding_has_parameters_) {
-    const BySlot<Weight> unit(embedding_slots(model_), weights.acquire(embedding_unit(), Pass::forward));
-    if (!model_.tie_embeddings) w.table = unit[Slot::table].plain();
-    w.positions = unit[Slot::positions].plain();
+    const ByParameter<Weight> unit(embedding_parameters(model_), weights.acquire(embedding_unit(), Pass::forward));
+    if (!model_.tie_embeddings) w.table = unit[Parameter::table].plain();
+    w.positions = unit[Parameter::positions].plain();
   }
   embedding_.forward(context, activations_.residual.front(), activations_.tokens, w, activations_.embedding_scratch);
   if (embedding_has_parameters_) weights.release(embedding_unit());
@@ -120,16 +121,18 @@ void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp:
                        const MicroBatch& micro_batch, HeldSum x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
-  const auto slots = root_slots(dims_.arch);
+  const auto order = root_parameters(dims_.arch);
   // A tied table is part of the root, which was acquired for the embedding and is still in use.
-  const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
-  const LossHead::Weights w{{unit[Slot::norm_weight].plain(), unit[Slot::norm_bias].plain()}, unit[Slot::head].plain()};
+  const ByParameter<Weight> unit(order,
+                                 model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
+  const LossHead::Weights w{{unit[Parameter::norm_weight].plain(), unit[Parameter::norm_bias].plain()},
+                            unit[Parameter::head].plain()};
   const auto sums = gradients.begin(root, micro_batch.first);
-  const BySlot<Tensor> sum(slots, sums.whole);
-  const Affine dnorm{sum[Slot::norm_weight], sum[Slot::norm_bias]};
-  head_.forward_backward(context, activations_.loss, activations_.dresidual, {dnorm, sum[Slot::head], sums.accumulate},
-                         std::move(x), {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
-                         micro_batch.scale);
+  const ByParameter<Tensor> sum(order, sums.whole);
+  const Affine dnorm{sum[Parameter::norm_weight], sum[Parameter::norm_bias]};
+  head_.forward_backward(
+      context, activations_.loss, activations_.dresidual, {dnorm, sum[Parameter::head], sums.accumulate}, std::move(x),
+      {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
@@ -189,11 +192,12 @@ void Transformer::backward_embedding(const Context& context, std::optional<Gathe
   const At at(context.executor, table_unit());
   Embedding::Weights dw;
   if (model_.tie_embeddings)
-    dw.table = BySlot<Tensor>(root_slots(dims_.arch), gradients.begin(root, false).whole)[Slot::head];
+    dw.table = ByParameter<Tensor>(root_parameters(dims_.arch), gradients.begin(root, false).whole)[Parameter::head];
   if (embedding_has_parameters_) {
-    const BySlot<Tensor> unit(embedding_slots(model_), gradients.begin(embedding_unit(), micro_batch.first).whole);
-    if (!model_.tie_embeddings) dw.table = unit[Slot::table];
-    dw.positions = unit[Slot::positions];
+    const ByParameter<Tensor> unit(embedding_parameters(model_),
+                                   gradients.begin(embedding_unit(), micro_batch.first).whole);
+    if (!model_.tie_embeddings) dw.table = unit[Parameter::table];
+    dw.positions = unit[Parameter::positions];
   }
   embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch,
                       std::move(begun));

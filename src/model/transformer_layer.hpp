@@ -39,7 +39,7 @@ class TransformerLayer {
   };
 
   /// The weights or the gradients of a layer's unit, as the layer's modules read them. The entries are in the order of
-  /// layer_slots(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
+  /// layer_parameters(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
