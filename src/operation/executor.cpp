@@ -19,7 +19,7 @@ void Recorder::begin_step() {
 }
 
 void Recorder::write(const Place& place, Operation operation) {
-  operation.site = place.site;
+  operation.location = place.location;
   operation.phase = place.phase;
   operation.recomputed = place.recomputed;
   operation.waits = std::exchange(waits_, {});
@@ -102,10 +102,10 @@ void Executor::tell(const Product& product) const {
   if (observer_ != nullptr && observer_->product) observer_->product(product);
 }
 
-void Executor::set(const Site& site) {
-  site_ = site;
+void Executor::set(const Location& location) {
+  location_ = location;
   if (profile::TraceRecorder* const trace = timer_.trace())
-    trace->site = {site.unit, site.linear ? name_of(*site.linear) : std::string_view()};
+    trace->location = {location.unit, location.linear ? name_of(*location.linear) : std::string_view()};
 }
 
 }  // namespace shard8::operation

@@ -63,9 +63,9 @@ std::string to_text(const Format& format) {
   return text;
 }
 
-std::string to_text(const Site& site) {
-  std::string text = site.unit < 0 ? "-" : fmt::format("unit {}", site.unit);
-  return site.linear ? fmt::format("{} {}", text, name_of(*site.linear)) : text;
+std::string to_text(const Location& location) {
+  std::string text = location.unit < 0 ? "-" : fmt::format("unit {}", location.unit);
+  return location.linear ? fmt::format("{} {}", text, name_of(*location.linear)) : text;
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ std::string to_text(const Collective& c) {
 }
 
 std::string to_text(const Operation& o) {
-  std::string text = fmt::format("{} | {} | {} | ", profile::name_of(o.phase), name_of(o.stream), to_text(o.site));
+  std::string text = fmt::format("{} | {} | {} | ", profile::name_of(o.phase), name_of(o.stream), to_text(o.location));
   text += std::visit([](const auto& what) { return to_text(what); }, o.what);
   if (o.read + o.written > 0) text += fmt::format(" | {} bytes read, {} written", o.read, o.written);
   if (o.recomputed) text += " | recomputed";

@@ -34,10 +34,10 @@ inline constexpr int kLinears = 4;
 std::string_view name_of(Linear linear);
 
 /// The part of the model that an operation belongs to.
-struct Site {
+struct Location {
   int unit = -1;  ///< number of the unit of weights; -1: no single unit
   std::optional<Linear> linear{};
-  bool operator==(const Site&) const = default;
+  bool operator==(const Location&) const = default;
 };
 
 /// How the elements of a matrix are stored.
@@ -129,7 +129,7 @@ struct Collective {
 /// Order: the operations of a stream run one after the other, as they are listed. An operation on the stream gather or
 /// reduce also starts only after every operation of the compute stream that is listed before it.
 struct Operation {
-  Site site;
+  Location location;
   profile::Phase phase = profile::Phase::other;
   Stream stream = Stream::compute;
   /// Forward has computed the same in this step, and backward repeats it (deck key model.recompute): it adds no model

@@ -109,7 +109,7 @@ class Largest {
   Largest(const model::Dims& dims, int threads) : dims_(dims), threads_(threads) {}
 
   void add(const Operation& operation) {
-    if (const auto* p = operation.product()) take(product(operation.site.linear, *p));
+    if (const auto* p = operation.product()) take(product(operation.location.linear, *p));
     if (const auto* a = operation.attention()) take(attention(a->shape));
     if (const auto* k = operation.kernel()) take(kernel(*k));
   }
