@@ -131,16 +131,16 @@ struct Sharing {
   AxisSet sharded = AxisSet::shard;  ///< the rows of such a part are sharded over these axes, and gathered before use
 
   /// Ranks along these axes hold different elements.
-  constexpr AxisSet parts() const { return cut | sharded; }
+  constexpr AxisSet divided() const { return cut | sharded; }
   /// Ranks along these axes hold equal copies.
-  constexpr AxisSet copies() const { return AxisSet::world - parts(); }
+  constexpr AxisSet replicas() const { return AxisSet::world - divided(); }
   /// The axes over which gradients are summed after they are reduced over `sharded`: first over ranks that read
   /// different sequences, then over ranks that computed different tokens of the same sequences.
-  constexpr AxisSet summed() const { return copies() & AxisSet::data; }
-  constexpr AxisSet summed_last() const { return copies() & kSameSequences; }
+  constexpr AxisSet summed() const { return replicas() & AxisSet::data; }
+  constexpr AxisSet summed_last() const { return replicas() & kSameSequences; }
   /// Whether the rank at `place` counts the tensor in a sum over its model group: of the ranks that hold equal copies,
   /// one in each model group does.
-  bool counts(const Place& place) const { return place.first(copies() & AxisSet::model); }
+  bool counts(const Place& place) const { return place.first(replicas() & AxisSet::model); }
   constexpr bool operator==(const Sharing&) const = default;
 };
 

@@ -64,9 +64,10 @@ std::optional<int> Recorder::add(const Place& place, const Call& call) {
   o.stream = call.stream;
   Collective c{call.op, call.group, call.ranks};
   for (const tensor::Tensor& t : call.tensors) {
-    const auto same = std::find_if(c.parts.begin(), c.parts.end(), [&](const auto& p) { return p.dtype == t.dtype; });
-    if (same == c.parts.end())
-      c.parts.push_back({t.dtype, t.bytes()});
+    const auto same =
+        std::find_if(c.payloads.begin(), c.payloads.end(), [&](const auto& p) { return p.dtype == t.dtype; });
+    if (same == c.payloads.end())
+      c.payloads.push_back({t.dtype, t.bytes()});
     else
       same->bytes += t.bytes();
   }

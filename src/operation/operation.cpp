@@ -50,7 +50,7 @@ DType dtype_of(const kernels::Outputs& outputs) {
 
 std::uint64_t Collective::bytes() const {
   std::uint64_t all = 0;
-  for (const Part& part : parts) all += part.bytes;
+  for (const Payload& part : payloads) all += part.bytes;
   return all;
 }
 
@@ -88,7 +88,7 @@ std::string to_text(const Kernel& k) {
 
 std::string to_text(const Collective& c) {
   std::string text = fmt::format("{} in {} of {}:", profile::name_of(c.op), name_of(c.group), c.ranks);
-  for (const auto& part : c.parts) text += fmt::format(" {} bytes of {}", part.bytes, tensor::name_of(part.dtype));
+  for (const auto& part : c.payloads) text += fmt::format(" {} bytes of {}", part.bytes, tensor::name_of(part.dtype));
   return text;
 }
 

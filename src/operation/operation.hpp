@@ -109,19 +109,19 @@ struct Kernel {
 /// One collective of a group of more than one rank.
 struct Collective {
   /// What it moves of one dtype, counted as profile::CollectiveKey does.
-  struct Part {
+  struct Payload {
     tensor::DType dtype = tensor::DType::fp32;
     std::uint64_t bytes = 0;
   };
   profile::Collective op = profile::Collective::all_gather;
   Group group{};
   int ranks = 1;
-  std::vector<Part> parts{};
+  std::vector<Payload> payloads{};
   int items = 1;                ///< tensors in this one call
   bool by_parts = false;        ///< its parts are used one by one: comm::Communicator::parts_memory on hosts
   bool ring = false;            ///< by parts, round a ring of neighbours
   bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
-  std::uint64_t bytes() const;  ///< of all parts
+  std::uint64_t bytes() const;  ///< of all payloads
 };
 
 /// One operation of a training step on one rank: shapes and bytes, no memory.

@@ -13,7 +13,7 @@
 namespace shard8::comm::peer {
 namespace {
 
-using Copies = ExchangeKernels::Copies;
+using Destinations = ExchangeKernels::Destinations;
 
 // One block a multiprocessor, and enough bytes under way for NVLink on half of those of an H200.
 constexpr int kThreads = 512;
@@ -26,7 +26,7 @@ constexpr int kSummed = summed(kParts);
 /// kCopies of each of `vectors` vectors, and of the bytes behind them; to.count copies where it is 0.
 template <int kCopies>
 __global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, Turn turn, const std::byte* from,
-                                                          std::int64_t vectors, std::int64_t bytes, Copies to) {
+                                                          std::int64_t vectors, std::int64_t bytes, Destinations to) {
   if (turn.first) begin(handshake);
   const int n = kCopies > 0 ? kCopies : to.count;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kCopied;
@@ -52,8 +52,9 @@ __global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, T
 /// kCopies of `count` elements, in rows of `width` elements that begin `pitch` elements apart; to.count copies where it
 /// is 0. V is 16 bytes, or one.
 template <class V, int kCopies>
-__global__ void __launch_bounds__(kThreads) copy_rows_to_peers(Handshake handshake, const V* from, std::uint32_t count,
-                                                               std::uint32_t width, std::uint32_t pitch, Copies to) {
+__global__ void __launch_bounds__(kThreads)
+    copy_rows_to_peers(Handshake handshake, const V* from, std::uint32_t count, std::uint32_t width,
+                       std::uint32_t pitch, Destinations to) {
   begin(handshake);
   const int n = kCopies > 0 ? kCopies : to.count;
   const std::uint32_t stride = gridDim.x * kThreads * kCopied;
@@ -108,7 +109,7 @@ auto for_copy_count(int copies, const F& of) {
 
 template <class V>
 void copy_rows_of(const ExchangeKernels& on, const Handshake& handshake, const std::byte* from, std::size_t rows,
-                  std::size_t width, std::size_t pitch, const Copies& to) {
+                  std::size_t width, std::size_t pitch, const Destinations& to) {
   // An index may be past the end by what all threads copy in one turn.
   const std::size_t count = rows * width / sizeof(V);
   SHARD8_REQUIRE(count < std::size_t{1} << 31, "{} rows of {} bytes are too many for one kernel", rows, width);
@@ -132,7 +133,7 @@ void sum_all(const ExchangeKernels& on, const Handshake& handshake, Turn turn, T
 }  // namespace
 
 void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes,
-                           const Copies& to) const {
+                           const Destinations& to) const {
   auto all = reinterpret_cast<std::uintptr_t>(from);
   for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
   const auto size = static_cast<std::int64_t>(bytes);
@@ -144,7 +145,7 @@ void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byt
 }
 
 void ExchangeKernels::copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,
-                                std::size_t pitch, const Copies& to) const {
+                                std::size_t pitch, const Destinations& to) const {
   auto all = reinterpret_cast<std::uintptr_t>(from) | width | pitch;
   for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
   if (all % sizeof(uint4) == 0)

@@ -236,7 +236,7 @@ void PeerBlock::copy_own_rows() const {
   Handshake alone;
   alone.arrived = words(rank()) + 2 * size();
   for (const Copies::Rows& r : own_.in_rows) {
-    ExchangeKernels::Copies to;
+    ExchangeKernels::Destinations to;
     to.add(static_cast<std::byte*>(r.to));
     ExchangeKernels{stream_, multiprocessors_}.copy_rows(alone, static_cast<const std::byte*>(r.from), r.rows, r.width,
                                                          r.pitch, to);

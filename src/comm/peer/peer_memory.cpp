@@ -90,7 +90,7 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
   const Handshake handshake = block_.handshake();
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
-    ExchangeKernels::Copies copies;
+    ExchangeKernels::Destinations copies;
     for (int k = 1; k <= block_.size(); ++k) {
       const int to = block_.peer(k);
       if (to != block_.rank() || rows.elsewhere()) copies.add(block_.of(to) + (rows.place - data()));
@@ -101,7 +101,7 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
 
 void ExchangeMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, Communicator::OwnPart) {
   const OwnColumns columns = own_columns(whole, own, block_.rank());
-  ExchangeKernels::Copies copies;
+  ExchangeKernels::Destinations copies;
   for (int k = 1; k <= block_.size(); ++k) copies.add(block_.of(block_.peer(k)) + (columns.place - data()));
   kernels_.copy_rows(block_.handshake(), columns.data, columns.rows, columns.width, columns.pitch, copies);
 }
