@@ -259,8 +259,8 @@ void layernorm_loops(const Exec& exec, const char* label, const NormBackward<T>&
       });
 }
 
-/// The same of RMSNorm: with n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is the weight gradient's partial
-/// sum.
+/// As layernorm_loops, for RMSNorm. With n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is added to the weight
+/// gradient.
 template <bool kSingle, class T>
 void rmsnorm_loops(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   constexpr int kN = 1;

@@ -252,7 +252,8 @@ class Run {
     return {static_cast<profile::Verification::Status>(text[0] - '0'), text.substr(1)};
   }
 
-  /// So that the header, the report and later checkpoints have the value with which this run trains.
+  /// Replaces optimizer.decay_steps wherever it is kept, so that the header, the report and later checkpoints have the
+  /// value with which this run trains.
   void set_decay_steps(std::int64_t steps) {
     deck_.config.optimizer.decay_steps = steps;
     for (deck::Echo& e : deck_.echo)

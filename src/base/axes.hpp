@@ -25,7 +25,7 @@ enum class Axis : std::uint8_t {
 };
 inline constexpr std::array kAxes{Axis::replicate, Axis::shard, Axis::tensor};
 inline constexpr std::size_t kAxisCount = kAxes.size();
-/// As the deck, manifests and reports spell it.
+/// The name of an axis in decks, manifests and reports.
 const char* name_of(Axis axis);
 
 /// A set of axes. It stands for groups of ranks: two ranks are in the same group if they differ along these axes only.

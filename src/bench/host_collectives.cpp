@@ -27,7 +27,7 @@ constexpr std::uint64_t kRow = 16;  ///< elements of which a rank's rows are a m
 
 /// The partial sum of a rank: -1, 0 or 1, so that sums are exact.
 float partial_sum(std::int64_t i, int rank) { return static_cast<float>((i * 7 + i / 16 + rank * 5) % 3 - 1); }
-/// A byte of the rank that gives it.
+/// Byte i of a gathered whole.
 std::uint8_t gathered_byte(std::int64_t i) { return static_cast<std::uint8_t>((i * 31 + i / 251) % 256); }
 
 float sum_of(std::int64_t i, int ranks) {
@@ -36,7 +36,7 @@ float sum_of(std::int64_t i, int ranks) {
   return sum;
 }
 
-/// The same of what a rank sends.
+/// Byte i of what a rank sends in an all-to-all or a send_receive.
 std::uint8_t sent_byte(std::int64_t i, int rank) { return gathered_byte(i + 997 * std::int64_t{rank}); }
 
 bool in_place(Collective op) { return op != Collective::all_to_all && op != Collective::send_receive; }

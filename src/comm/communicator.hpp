@@ -44,7 +44,8 @@ struct DeviceLanes {
   bool compute = false;  ///< the compute stream: for what is waited for at once
   bool gather = false;   ///< all-gathers, all-to-alls and send_receives on a stream of their own
   bool reduce = false;   ///< reductions on another
-  /// Both streams are others than those of groups without it: no exchange waits for the weights or gradients of a unit.
+  /// The streams of gathers and reductions are not those of groups without `apart`, so no exchange waits for the
+  /// weights or gradients of a unit.
   bool apart = false;
 
   bool any() const { return compute || gather || reduce; }
@@ -273,7 +274,7 @@ class Communicator {
   /// The most of scratch_bytes() that one reduce-scatter of `items` tensors takes, whose wholes have `whole_bytes`
   /// together, or one all-reduce of `bytes`.
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
-  /// The same of one reduce_scatter_parts round a ring. A gather takes none.
+  /// The most of scratch_bytes() that one reduce_scatter_parts round a ring takes. A gather takes none.
   static std::size_t ring_scratch_bytes(std::size_t whole_bytes, int group_size, tensor::DType dtype);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 

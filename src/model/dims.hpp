@@ -57,7 +57,7 @@ struct Overlap {
   profile::ExchangeMethods methods{};  ///< none is automatic
   int splits = 0, chunks = 1;          ///< as in TensorExchange
 
-  /// As the deck says for its tensor group; nothing overlaps in a group of one.
+  /// The methods, splits and chunks that the deck gives its tensor group. Nothing overlaps in a group of one.
   static Overlap make(const deck::Config& deck);
 
   TensorExchange of(Exchange exchange) const { return {exchange, methods[exchange], splits, chunks}; }

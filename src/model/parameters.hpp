@@ -109,7 +109,7 @@ struct SourceBox {
 /// The rows of a shard that come from one Hugging Face tensor.
 struct ShardPart {
   std::int64_t row = 0, rows = 0;  ///< rows [row, row + rows) of the shard
-  io::StridedBox stored;           ///< their box in the file's tensor; its offset 0 is the first element of row `row`
+  io::StridedBox stored;  ///< the box of these rows in the file's tensor; offset 0 is the first element of `row`
 };
 
 /// The part of a shard that comes from `source`; the shard has the local rows [first, first + count). Without such rows

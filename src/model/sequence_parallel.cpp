@@ -49,7 +49,7 @@ operation::Call call_of(const Context& context, profile::Collective op, std::spa
           .stream = hidden ? overlapped : Stream::compute,
           .tensors = wholes};
 }
-/// The same of an exchange by parts.
+/// As call_of(), of an exchange by parts.
 operation::Call call_of_parts(const Context& context, profile::Collective op, std::span<const Tensor> wholes,
                               const TensorExchange& exchange) {
   operation::Call call = call_of(context, op, wholes, true);

@@ -147,7 +147,7 @@ class Executor {
     waited(collective.number);
     collective.under_way.wait();
   }
-  /// The same of a collective that is under way in another form, for which the caller waits.
+  /// As wait(), for a collective that is under way in another form, for which the caller waits.
   void waited(std::optional<int>& number) {
     if (const auto n = std::exchange(number, {})) recorder_->wait(*n);
   }
@@ -197,7 +197,7 @@ class Executor {
   bool recomputed_ = false;
 };
 
-/// The operations that are issued while it lives belong to this location.
+/// Operations that are issued while the object lives belong to this location.
 class At {
  public:
   At(Executor& executor, int unit) : At(executor, Location{unit, {}}) {}
@@ -214,7 +214,7 @@ class At {
   Location outer_;
 };
 
-/// The operations that are issued while it lives repeat those of forward (deck key model.recompute).
+/// Operations that are issued while the object lives repeat those of forward (deck key model.recompute).
 class Recomputing {
  public:
   explicit Recomputing(Executor& executor) : executor_(executor), outer_(std::exchange(executor.recomputed_, true)) {}

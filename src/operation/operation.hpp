@@ -118,7 +118,7 @@ struct Collective {
   int ranks = 1;
   std::vector<Payload> payloads{};
   int items = 1;                ///< tensors in this one call
-  bool by_parts = false;        ///< its parts are used one by one: comm::Communicator::parts_memory on hosts
+  bool by_parts = false;        ///< the exchange's parts are used one by one: Communicator::parts_memory on hosts
   bool ring = false;            ///< by parts, round a ring of neighbours
   bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
   std::uint64_t bytes() const;  ///< of all payloads

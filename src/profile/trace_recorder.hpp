@@ -117,7 +117,7 @@ class TraceRecorder {
 
   const std::vector<TracedStep>& steps() const { return steps_; }
   const std::vector<WorkSpan>& work() const { return work_; }
-  /// Also has calls that were issued in the step before a traced one.
+  /// Calls of traced steps, and of the step before a traced one.
   const std::vector<CallSpan>& calls() const { return calls_; }
   const std::vector<IssueSpan>& issues() const { return issues_; }
   const std::vector<TraceNote>& notes() const { return notes_; }

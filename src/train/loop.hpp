@@ -39,7 +39,7 @@ enum class Stop : std::uint8_t {
 };
 
 struct LoopResult {
-  std::int64_t steps = 0;  ///< that were trained
+  std::int64_t steps = 0;  ///< steps that were trained
   StepResult last{};       ///< of the last one
   Stop why = Stop::finished;
   bool saved = false;  ///< what LoopHooks::save said

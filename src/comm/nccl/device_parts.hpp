@@ -83,7 +83,7 @@ class DeviceScatter final : public ScatterExchange {
   bool in_use_ = false;
 };
 
-/// One of `all` that is not in use.
+/// An exchange of `all` that is not in use; a new one if all are.
 template <class Exchange>
 Exchange& unused(std::vector<std::unique_ptr<Exchange>>& all) {
   for (const auto& one : all) {

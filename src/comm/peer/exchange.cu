@@ -18,7 +18,7 @@ using Destinations = ExchangeKernels::Destinations;
 // One block a multiprocessor, and enough bytes under way for NVLink on half of those of an H200.
 constexpr int kThreads = 512;
 constexpr int kCopied = 8;  ///< 16-byte loads that a thread has under way
-/// The same of each part: as registers allow.
+/// 16-byte loads of each of `parts` parts that a thread has under way, as many as registers allow.
 constexpr int summed(int parts) { return parts == 0 ? 1 : std::clamp(10 / parts, 1, 4); }
 template <int kParts>
 constexpr int kSummed = summed(kParts);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   if (turn.last) end(handshake);
 }
 
-/// As many as there is work for; one where there is none: ranks tell each other all the same.
+/// As many blocks as there is work for. Without work one block, because ranks tell each other all the same.
 unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) {
   const std::int64_t of_block = static_cast<std::int64_t>(kThreads) * of_thread;
   const std::int64_t work = std::max((vectors + of_block - 1) / of_block, (rest + kThreads - 1) / kThreads);

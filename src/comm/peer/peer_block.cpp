@@ -124,7 +124,7 @@ std::optional<std::string> PeerBlock::problem(const Communicator& group, cudaStr
   }
 }
 
-/// Those of rank `of`: see Handshake::words.
+/// The words of rank `of`: see Handshake::words.
 FlagAddress PeerBlock::words(int of) const {
   return reinterpret_cast<FlagAddress>(memory_->of(of) + tensor::aligned(bytes_));
 }

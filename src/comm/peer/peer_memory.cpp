@@ -33,7 +33,8 @@ void for_each_rows(const PeerBlock& block, std::span<const tensor::Tensor> whole
 
 }  // namespace
 
-/// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet.
+/// Adds copies of this rank's rows to the same place in the memory of rank `to`. Nothing is copied where the rows are
+/// at their place already, which they can be in this rank's own memory.
 void PeerMemory::add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
   for_each_rows(block_, whole, own, [&](const OwnRows& rows, std::size_t offset) {
     if (to != block_.rank() || rows.elsewhere()) block_.add(to, offset, rows.data, rows.bytes);

@@ -45,8 +45,8 @@ class PushSums final : public DeviceMemory {
   void give(int to, std::int64_t first, std::int64_t rows);
   /// Sums piece by piece, each when those of all peers have arrived.
   void finish();
-  /// Or sums nothing, and returns what push_partial_sums() does, when all pieces have arrived. The item's addend, if it
-  /// has one, is the last partial sum.
+  /// In place of finish(): sums nothing, and returns what push_partial_sums() does, when all pieces have arrived. The
+  /// item's addend, if it has one, is the last partial sum.
   tensor::PartialSums finish_partial_sums();
 
   /// What a watchdog's thread reads of the next reduce_scatter(). After that call, last_number() tells how many turns
@@ -85,7 +85,7 @@ class PushSums final : public DeviceMemory {
   std::vector<Piece> pieces_[2];          ///< pieces of the turn of each half
   int half_ = 0;                          ///< the half of this turn
   std::size_t used_ = 0;                  ///< bytes of a slot that this turn uses
-  Communicator::ReduceScatterItem item_;  ///< that is given in parts
+  Communicator::ReduceScatterItem item_;  ///< the item that is given in parts
   std::vector<Bytes> given_;              ///< the pieces of the rank that was given first, of a shard of the item
   std::vector<int> count_;                ///< of each rank: its pieces that were given
   bool open_ = false;                     ///< between begin() and the end of its reduce-scatter

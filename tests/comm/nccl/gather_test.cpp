@@ -148,7 +148,7 @@ TEST_P(Gathers, nothing) {
   finish(j);
 }
 
-// It begins when what the compute stream was given before is done, on every rank, and what is given after
+// A gather begins when what the compute stream was given before is done, on every rank, and what is given after
 // wait() sees it, though no host ever waits. The same buffer serves every round: gathers by rows, where this rank
 // writes its own rows before, and gathers by columns, in which other ranks write into these rows, too. In some rounds
 // a peer returns this rank's columns.
