@@ -35,8 +35,9 @@ struct Arguments {
   bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
-  std::string shell;           ///< of `completions`
-  std::string ranks_of_check;  ///< "print" for `check --ranks`, N for `check --ranks=N`
+  std::string shell;                ///< of `completions`
+  std::string man_format = "roff";  ///< of `man`
+  std::string ranks_of_check;       ///< "print" for `check --ranks`, N for `check --ranks=N`
   bool files_of_check = false;
   std::int64_t ranks = 0;  ///< of `plan --ranks N`; 0: not given
   std::string devices;     ///< of `check` and `plan`; empty: not given
@@ -169,7 +170,10 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
 }
 
 void add_generators(CLI::App& app, Arguments& arguments) {
-  app.add_subcommand("man", "print the man page");
+  app.add_subcommand("man", "print the man page")
+      ->add_option("--format", arguments.man_format, "roff, or markdown for docs/commands.md")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"roff", "markdown"}));
   CLI::App* completions = app.add_subcommand("completions", "print a script that completes command lines");
   completions->add_option("SHELL", arguments.shell, "bash, zsh or fish")
       ->required()
@@ -248,7 +252,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
-  if (chosen == "man") return print(man_page(command_table(app)));
+  if (chosen == "man")
+    return print(arguments.man_format == "roff" ? man_page(command_table(app)) : command_reference(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
   if (chosen == "trace") return trace_command(arguments.trace);
   return info_command();

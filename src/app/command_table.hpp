@@ -40,6 +40,9 @@ std::vector<CommandEntry> command_table(const CLI::App& app);
 /// The man page shard8(1), in the macros of man(7).
 std::string man_page(const std::vector<CommandEntry>& table);
 
+/// The commands and their options as a page in markdown: docs/commands.md.
+std::string command_reference(const std::vector<CommandEntry>& table);
+
 /// A script that completes commands, options, their values and keys of decks. `shell` is "bash", "zsh" or "fish".
 std::string completions(const std::vector<CommandEntry>& table, const std::string& shell);
 
